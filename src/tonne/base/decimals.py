@@ -1,0 +1,28 @@
+"""Decimal numbers as text: plain digits, bounded, no sign, no exponent. Nothing here is ever a float."""
+
+import re
+from decimal import Decimal
+
+# Fifteen digits before the point and twelve after fit every sum of this service, and keep arithmetic cheap.
+PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,12})?$"
+_PLAIN = re.compile(PATTERN.removeprefix("^").removesuffix("$"), re.ASCII)
+
+
+def parse_decimal(text: str) -> Decimal | None:
+    """The number, or None when `text` is not a plain bounded decimal."""
+    return Decimal(text) if _PLAIN.fullmatch(text) else None
+
+
+def scaled(number: Decimal, digits: int) -> int | None:
+    """`number` x 10^digits as a whole number, or None when that would lose a digit."""
+    shifted = number.scaleb(digits)
+    whole = int(shifted)
+    return whole if whole == shifted else None
+
+
+def spell(whole: int, digits: int) -> str:
+    """The inverse of `scaled`: 717600 with 2 digits is `7176.00`."""
+    if digits == 0:
+        return str(whole)
+    text = str(whole).rjust(digits + 1, "0")
+    return f"{text[:-digits]}.{text[-digits:]}"

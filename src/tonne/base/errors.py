@@ -1,0 +1,52 @@
+"""What can go wrong for a caller: a kind, a stable code, a sentence. `http/errors.py` turns kinds into status codes."""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+import msgspec
+
+
+class Kind(Enum):
+    INVALID = auto()
+    UNAUTHENTICATED = auto()
+    NOT_FOUND = auto()
+    CONFLICT = auto()
+    TOO_LARGE = auto()
+    WRONG_MEDIA_TYPE = auto()
+    METHOD_NOT_ALLOWED = auto()
+    RATE_LIMITED = auto()
+    UNAVAILABLE = auto()
+    INTERNAL = auto()
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that is wrong. `field` is a path such as `bundle_selection[1].percentage`."""
+
+    error_code: str
+    message: str
+    field: str | None = None
+
+
+class TonneError(Exception):
+    """A refusal that a caller can understand. Subclasses fix kind and code; they live in their room's `errors.py`."""
+
+    kind: Kind
+    code: str
+    message: str
+
+    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
+        self.faults: Sequence[Fault] = (Fault(self.code, message or self.message, field),)
+        self.headers: dict[str, str] = {}
+        super().__init__(self.faults[0].message)
+
+
+class Invalid(TonneError):
+    """Several faults at once, each with its own code."""
+
+    kind = Kind.INVALID
+    code = "validation_error"
+    message = "The request is not valid."
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(faults[0].message)
+        self.faults = faults

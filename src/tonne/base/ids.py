@@ -1,0 +1,28 @@
+"""Identifiers: `<prefix>_<opaque>`."""
+
+import base64
+import re
+import secrets
+import time
+
+_OPAQUE = re.compile(r"[a-z0-9]{26}")
+
+
+def new_id(prefix: str) -> str:
+    """A time-ordered id: 48 bits of milliseconds, then 80 random bits, in an alphabet that sorts like the bytes."""
+    moment = time.time_ns() // 1_000_000
+    return _spell(prefix, moment.to_bytes(6, "big") + secrets.token_bytes(10))
+
+
+def new_secret_id(prefix: str) -> str:
+    """An id that is itself the secret: 128 random bits."""
+    return _spell(prefix, secrets.token_bytes(16))
+
+
+def is_id(prefix: str, text: str) -> bool:
+    """Whether `text` could be an id of that kind: worth a look in the database."""
+    return text.startswith(f"{prefix}_") and _OPAQUE.fullmatch(text, len(prefix) + 1) is not None
+
+
+def _spell(prefix: str, raw: bytes) -> str:
+    return f"{prefix}_{base64.b32hexencode(raw)[:26].decode().lower()}"

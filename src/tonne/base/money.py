@@ -1,0 +1,31 @@
+"""Money in integer minor units, and the two ways in which sums are rounded."""
+
+from collections.abc import Sequence
+
+from tonne.base.currency import DECIMALS
+from tonne.base.decimals import spell
+
+
+def format_money(amount_minor: int, currency: str) -> str:
+    """With exactly the currency's decimals: `7176.00`, or `7176` in JPY."""
+    return spell(amount_minor, DECIMALS[currency])
+
+
+def half_up(numerator: int, denominator: int) -> int:
+    """The quotient of two non-negative numbers, rounded to the nearest, halves up."""
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+def ceil(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)
+
+
+def apportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Split `total` in proportion to `weights` by largest remainder, ties to list order; the parts sum to it."""
+    whole = sum(weights)
+    parts = [total * weight // whole for weight in weights]
+    # The key is negated rather than the sort reversed: a stable sort then leaves ties in list order.
+    by_remainder = sorted(range(len(weights)), key=lambda i: -(total * weights[i] % whole))
+    for i in by_remainder[: total - sum(parts)]:
+        parts[i] += 1
+    return parts

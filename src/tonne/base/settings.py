@@ -1,0 +1,99 @@
+"""Settings: the environment (`TONNE_*`) over a TOML file over the defaults here. `tonne.example.toml` documents each."""
+
+import ipaddress
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+CONFIG_VARIABLE = "TONNE_CONFIG"
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message says which and what to do."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8080
+    data_dir: str = "./var"
+    database_url: str = ""
+    public_url: str = ""
+    brand: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}$")] = "Service"
+    api_processes: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    database_connections: Annotated[int, msgspec.Meta(ge=2, le=500)] = 16
+    statement_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 10.0
+    rate_limit_per_second: Annotated[float, msgspec.Meta(gt=0)] = 100.0
+    rate_limit_burst: Annotated[int, msgspec.Meta(ge=1)] = 200
+    failed_auth_per_minute: Annotated[float, msgspec.Meta(gt=0)] = 30.0
+    failed_auth_burst: Annotated[int, msgspec.Meta(ge=1)] = 30
+    trusted_proxies: str = ""
+    catalogue_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
+    key_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=5)] = 2.0
+    pricing_retry_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
+    pricing_give_up_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
+    worker_poll_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 1.0
+    log_level: Annotated[str, msgspec.Meta(pattern="^(debug|info|warning|error)$")] = "info"
+
+    @property
+    def base_url(self) -> str:
+        """Where clients reach this service, without the version segment and without a slash at the end."""
+        return self.public_url.rstrip("/") or f"http://{_in_url(self.host)}:{self.port}"
+
+    @property
+    def data_path(self) -> Path:
+        return Path(self.data_dir).expanduser().resolve()
+
+    @property
+    def proxy_networks(self) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+        return tuple(ipaddress.ip_network(part.strip()) for part in self.trusted_proxies.split(",") if part.strip())
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """Read the file that `TONNE_CONFIG` names, if any, then the environment; refuse what is unknown or unusable."""
+    values = _read_file(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else {}
+    for field in msgspec.structs.fields(Settings):
+        text = environ.get(f"TONNE_{field.name.upper()}")
+        if text is not None:
+            values[field.name] = text
+    known = {field.name for field in msgspec.structs.fields(Settings)}
+    for name in environ:
+        if name.startswith("TONNE_") and name != CONFIG_VARIABLE and name.removeprefix("TONNE_").lower() not in known:
+            raise SettingsError(f"{name} is not a setting of Tonne: see tonne.example.toml for all of them.")
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"A setting cannot be used: {error}. See tonne.example.toml.") from error
+    _check_urls(settings)
+    return settings
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file {path} is not valid TOML: {error}.") from error
+
+
+def _check_urls(settings: Settings) -> None:
+    if settings.public_url:
+        parts = urlsplit(settings.public_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+            raise SettingsError("TONNE_PUBLIC_URL must be an http or https address such as https://offsets.example.com.")
+    if settings.database_url and urlsplit(settings.database_url).scheme not in {"postgres", "postgresql"}:
+        raise SettingsError("TONNE_DATABASE_URL must start with postgresql://.")
+    try:
+        _ = settings.proxy_networks
+    except ValueError as error:
+        raise SettingsError(f"TONNE_TRUSTED_PROXIES must be a comma-separated list of networks: {error}.") from error
+
+
+def _in_url(host: str) -> str:
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - listening everywhere is the operator's choice; a client needs one address
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,91 @@
+"""Numbered SQL files, each applied once, in order, in its own transaction."""
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+
+from tonne.db.pool import Connection
+
+# Any number, the same in every process: two that migrate at once take turns.
+_LOCK = 7_405_610_214
+
+CREATE_TABLE = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    version     integer PRIMARY KEY,
+    name        text NOT NULL,
+    checksum    text NOT NULL,
+    applied_at  timestamptz NOT NULL DEFAULT now()
+)
+"""
+
+
+class MigrationError(Exception):
+    """The database and the program do not fit together; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def all_migrations() -> list[Migration]:
+    folder = resources.files("tonne.db") / "migrations"
+    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
+    return [
+        Migration(int(file.name.split("_")[0]), file.name.removesuffix(".sql"), file.read_text(encoding="utf-8"))
+        for file in files
+    ]
+
+
+async def pending_migrations(connection: Connection) -> list[Migration]:
+    """Those not applied yet. Refuses a database that a newer release has migrated, and a file changed afterwards."""
+    if await connection.fetchval("SELECT to_regclass('schema_migrations') IS NULL"):
+        return all_migrations()
+    rows = await connection.fetch("SELECT version, name, checksum FROM schema_migrations ORDER BY version")
+    applied = {row["version"]: row for row in rows}
+    known = {migration.version: migration for migration in all_migrations()}
+    for version, row in applied.items():
+        if version not in known:
+            raise MigrationError(
+                f"The database has migration {row['name']}, which this release does not know: run the newer release."
+            )
+        if row["checksum"] != known[version].checksum:
+            raise MigrationError(
+                f"Migration {row['name']} was changed after it was applied: restore the file, and add a new migration."
+            )
+    return [migration for version, migration in known.items() if version not in applied]
+
+
+async def migrate(connection: Connection) -> list[Migration]:
+    """Apply what is pending and return it. Waits at most 5 s for a lock, so that it never queues up the traffic."""
+    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+    try:
+        await connection.execute(CREATE_TABLE)
+        pending = await pending_migrations(connection)
+        for migration in pending:
+            async with connection.transaction():
+                await connection.execute("SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0")
+                await connection.execute(migration.sql)
+                await connection.execute(
+                    "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
+                    migration.version,
+                    migration.name,
+                    migration.checksum,
+                )
+        return pending
+    finally:
+        await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+
+
+async def require_migrated(connection: Connection) -> None:
+    """Refuse to serve on a schema that is not this release's."""
+    pending = await pending_migrations(connection)
+    if pending:
+        names = ", ".join(migration.name for migration in pending)
+        raise MigrationError(f"The database needs {len(pending)} migration(s) ({names}): run `tonne migrate` first.")

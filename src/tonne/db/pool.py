@@ -1,0 +1,63 @@
+"""Connections and transactions. Return commits, raise rolls back."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from tonne.base.settings import Settings
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+    Pool = asyncpg.Pool[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection
+    Pool = asyncpg.Pool
+
+
+class _PlainConnection(asyncpg.Connection):  # type: ignore[misc]  # the stubs make the class generic, the library does not
+    """Given back to the pool without the usual round trip: nothing here listens, sets session state or leaves cursors."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class Database:
+    """A pool of connections to one PostgreSQL."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    @classmethod
+    async def open(cls, url: str, settings: Settings) -> "Database":
+        pool = await asyncpg.create_pool(
+            url,
+            min_size=2,
+            max_size=settings.database_connections,
+            connection_class=_PlainConnection,
+            server_settings={
+                "application_name": "tonne",
+                "statement_timeout": str(int(settings.statement_timeout_s * 1000)),
+                "idle_in_transaction_session_timeout": str(int(settings.statement_timeout_s * 2000)),
+                "TimeZone": "UTC",
+                # Our queries are short and indexed: compiling them costs more than running them.
+                "jit": "off",
+            },
+        )
+        return cls(pool)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """For reads: each statement stands for itself."""
+        async with self.pool.acquire() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """One short transaction. Never wait for a network, a mail or a PDF inside."""
+        async with self.pool.acquire() as connection, connection.transaction():
+            yield connection
+
+    async def close(self) -> None:
+        await self.pool.close()

@@ -1,0 +1,96 @@
+"""One table from kinds to status codes, and the one shape that every error has on the wire."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tonne.base.errors import Fault, Kind, TonneError
+
+STATUS: dict[Kind, int] = {
+    Kind.INVALID: 400,
+    Kind.UNAUTHENTICATED: 401,
+    Kind.NOT_FOUND: 404,
+    Kind.METHOD_NOT_ALLOWED: 405,
+    Kind.CONFLICT: 409,
+    Kind.TOO_LARGE: 413,
+    Kind.WRONG_MEDIA_TYPE: 415,
+    Kind.RATE_LIMITED: 429,
+    Kind.INTERNAL: 500,
+    Kind.UNAVAILABLE: 503,
+}
+
+
+class ErrorOut(msgspec.Struct):
+    """`error` is the first of `errors`; `error_code` is stable, `message` is for people and may change."""
+
+    error: Fault
+    errors: list[Fault]
+    request_id: str
+
+
+class Unauthorised(TonneError):
+    """Missing, malformed, unknown and revoked keys get one and the same answer."""
+
+    kind = Kind.UNAUTHENTICATED
+    code = "unauthorised"
+    message = "Send a valid API key in the header `Authorization: Bearer <API_KEY>`."
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headers["WWW-Authenticate"] = "Bearer"
+
+
+class AccountNotFound(TonneError):
+    kind = Kind.NOT_FOUND
+    code = "account_not_found"
+    message = "There is no such account for this API key."
+
+
+class RouteNotFound(TonneError):
+    kind = Kind.NOT_FOUND
+    code = "route_not_found"
+    message = "There is nothing at this address: /docs lists every endpoint."
+
+
+class MethodNotAllowed(TonneError):
+    kind = Kind.METHOD_NOT_ALLOWED
+    code = "method_not_allowed"
+    message = "This address does not take that method: the Allow header lists those it takes."
+
+
+class BodyTooLarge(TonneError):
+    kind = Kind.TOO_LARGE
+    code = "body_too_large"
+    message = "The body is larger than 256 KiB."
+
+
+class MediaTypeInvalid(TonneError):
+    kind = Kind.WRONG_MEDIA_TYPE
+    code = "media_type_invalid"
+    message = "Send the body as JSON, with the header `Content-Type: application/json`."
+
+
+class RateLimited(TonneError):
+    kind = Kind.RATE_LIMITED
+    code = "rate_limited"
+    message = "Too many requests: wait as long as the Retry-After header says."
+
+
+class InternalError(TonneError):
+    kind = Kind.INTERNAL
+    code = "internal_error"
+    message = "Something went wrong on our side. Repeat the request with the same idempotency_key; it is safe."
+
+
+class ServiceUnavailable(TonneError):
+    kind = Kind.UNAVAILABLE
+    code = "service_unavailable"
+    message = "The service cannot reach its database right now. Repeat the request in a moment; it is safe."
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headers["Retry-After"] = "1"
+
+
+def error_body(faults: Sequence[Fault], request_id: str) -> bytes:
+    return msgspec.json.encode(ErrorOut(faults[0], list(faults), request_id))

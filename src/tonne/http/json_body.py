@@ -1,0 +1,191 @@
+"""JSON in: decoded strictly, judged whole. Every fault of a body is reported, each with its path."""
+
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from tonne.base.decimals import parse_decimal
+from tonne.base.errors import Fault, Invalid
+
+MAX_DEPTH = 32
+_WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_UNSAFE = re.compile("[\x00\ud800-\udfff]")
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class JsonNumber(str):
+    """A number as it was spelled: no digit is lost, and a huge one costs nothing."""
+
+    __slots__ = ()
+
+
+class _Refused(ValueError):
+    """A fault of the JSON text as a whole."""
+
+
+class Document:
+    """A decoded body: an object, with the raw text of its members at hand."""
+
+    def __init__(self, raw: bytes, members: dict[str, Any]) -> None:
+        self.raw = raw
+        self.members = members
+
+    def raw_member(self, name: str) -> str | None:
+        """One member exactly as it was sent: key order and the spelling of numbers included."""
+        if self.members.get(name) is None:
+            return None
+        return bytes(msgspec.json.decode(self.raw, type=dict[str, msgspec.Raw])[name]).decode()
+
+
+def decode_json(raw: bytes) -> Document:
+    """Refuses what parsers read differently: duplicate keys, NaN, NUL, lone surrogates, very deep nesting."""
+    try:
+        value = _DECODER.decode(raw.decode("utf-8"))
+        if not isinstance(value, dict):
+            raise _Refused("The body must be a JSON object.")
+        _check_strings_and_depth(value)
+    except UnicodeDecodeError as error:
+        raise _invalid("The body is not valid UTF-8.") from error
+    except RecursionError as error:
+        raise _invalid(f"The body is nested deeper than {MAX_DEPTH} levels.") from error
+    except json.JSONDecodeError as error:
+        raise _invalid(f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
+    except _Refused as error:
+        raise _invalid(str(error)) from error
+    return Document(raw, value)
+
+
+def read(document: Document, shape: type[T]) -> T:
+    """The body as `shape`, or one fault for every member that does not fit."""
+    faults: list[Fault] = []
+    value = _read_struct(shape, document.members, "", faults)
+    if faults:
+        raise Invalid(faults)
+    return value  # type: ignore[no-any-return]
+
+
+def _invalid(message: str, field: str | None = None) -> Invalid:
+    return Invalid([Fault("validation_error", message, field)])
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _Refused(f"The body is not valid JSON: {name} is not a JSON number.")
+
+
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _Refused(f"The body has the key {json.dumps(twice)} twice in one object.")
+    return members
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique_members, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_refuse_constant
+)
+
+
+def _check_strings_and_depth(root: dict[str, Any]) -> None:
+    level: list[Any] = [root]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value)
+                below.extend(value.values())
+            elif isinstance(value, list):
+                below.extend(value)
+            elif isinstance(value, str) and not (value.isascii() and "\x00" not in value) and _UNSAFE.search(value):
+                raise _Refused("The body has a string with a NUL character or a lone surrogate.")
+        if not below:
+            return
+        level = below
+    raise _Refused(f"The body is nested deeper than {MAX_DEPTH} levels.")
+
+
+_SHAPES: dict[type, list[tuple[msgspec.structs.FieldInfo, Any]]] = {}
+
+
+def _fields(shape: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, Any]]:
+    if shape not in _SHAPES:
+        hints = get_type_hints(shape, include_extras=True)
+        _SHAPES[shape] = [(field, _without_none(hints[field.name])) for field in msgspec.structs.fields(shape)]
+    return _SHAPES[shape]
+
+
+def _without_none(hint: Any) -> Any:
+    """`X | None` means that a member may be left out or null; what is there must be an X."""
+    options = [option for option in get_args(hint) if option is not type(None)]
+    if type(None) in get_args(hint) and len(options) == 1:
+        return options[0]
+    return hint
+
+
+def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: list[Fault]) -> Any:
+    if not isinstance(value, dict):
+        faults.append(Fault("validation_error", f"{path} must be an object.", path))
+        return None
+    fields = _fields(shape)
+    known = {field.encode_name for field, _ in fields}
+    for name in value:
+        if name not in known:
+            there = f"{path}.{name}" if path else name
+            faults.append(Fault("validation_error", f"There is no field {there} here: remove it.", there))
+    found: dict[str, Any] = {}
+    for field, hint in fields:
+        there = f"{path}.{field.encode_name}" if path else field.encode_name
+        member = value.get(field.encode_name)
+        if member is None:
+            if field.required:
+                faults.append(Fault("validation_error", f"{there} is required.", there))
+            continue
+        found[field.name] = _read_value(hint, member, there, faults)
+    return None if faults else shape(**found)
+
+
+def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:
+    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
+        return _read_struct(plain, value, path, faults)
+    if get_origin(plain) is list and isinstance(value, list):
+        item = get_args(plain)[0]
+        return [_read_value(item, element, f"{path}[{i}]", faults) for i, element in enumerate(value)]
+    reader = _READERS.get(plain)
+    try:
+        return reader(value) if reader else msgspec.convert(_as_python(value), hint)
+    except (msgspec.ValidationError, ValueError) as error:
+        faults.append(Fault("validation_error", f"{path} is not valid: {error}.", path))
+        return None
+
+
+def _as_python(value: Any) -> Any:
+    if isinstance(value, JsonNumber):
+        return int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")  # only its type is judged: no field is a float
+    return value
+
+
+def _read_decimal(value: Any) -> Decimal:
+    """Decimals may come as a string or as a number: both are read digit by digit."""
+    number = parse_decimal(value) if isinstance(value, str) else None
+    if number is None:
+        raise ValueError("expected a decimal such as 1.105697, at most 15 digits before the point and 12 after, no exponent")
+    return number
+
+
+def _read_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("expected an object")  # noqa: TRY004 - a fault of the body, not of our code
+    return value
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    Decimal: _read_decimal,
+    dict[str, Any]: _read_object,
+    Any: lambda value: value,
+}

@@ -1,0 +1,128 @@
+"""A route is a row: address, endpoint, who may call it, what it takes and answers. OpenAPI is made from these rows."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+
+from tonne.base.errors import Fault, Invalid, TonneError
+from tonne.base.scope import Scope
+from tonne.http.errors import MediaTypeInvalid
+from tonne.http.json_body import Document, decode_json
+
+JSON = b"application/json"
+
+
+class Access(Enum):
+    """Who may call a route. There is no default: a route that does not say is refused by a test and by the type."""
+
+    PUBLIC = auto()
+    API_KEY = auto()
+
+
+@dataclass(slots=True)
+class Answer:
+    body: bytes
+    status: int = 200
+    media_type: bytes = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Call:
+    """One request, admitted."""
+
+    __slots__ = ("_path_params", "_raw_path", "_scope", "body", "headers", "query_string")
+
+    def __init__(
+        self,
+        *,
+        scope: Scope | None,
+        headers: dict[bytes, bytes],
+        path_params: dict[str, Any],
+        raw_path: bytes,
+        query_string: bytes,
+        body: bytes,
+    ) -> None:
+        self._scope = scope
+        self.headers = headers
+        self._path_params = path_params
+        self._raw_path = raw_path
+        self.query_string = query_string
+        self.body = body
+
+    @property
+    def scope(self) -> Scope:
+        """Whose data this call may touch. Only routes with `Access.API_KEY` have one."""
+        if self._scope is None:
+            raise LookupError("this route is public: it has no scope")
+        return self._scope
+
+    def path(self, name: str) -> str:
+        """A segment of the address. What can be in no id or key reads as the empty string, which finds nothing."""
+        text = str(self._path_params[name])
+        return "" if "\x00" in text or "\ufffd" in text else text
+
+    def path_tail(self, prefix: str) -> str:
+        """All that follows `prefix`, decoded from the raw address: slashes and dots in it are the client's own."""
+        tail = self._raw_path.partition(b"?")[0].partition(prefix.encode())[2]
+        try:
+            text = unquote_to_bytes(tail).decode("utf-8")
+        except UnicodeDecodeError:
+            return ""
+        return "" if "\x00" in text else text
+
+    def query(self, *names: str) -> list[str | None]:
+        """The values of these query parameters; one sent twice is refused, since either could be meant."""
+        try:
+            pairs = parse_qsl(self.query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+        except ValueError as error:
+            raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
+        values: dict[str, str] = {}
+        for name, value in pairs:
+            if name in names and name in values:
+                raise Invalid([Fault("validation_error", f"{name} is given twice.", name)])
+            if name in names and "\x00" in value:
+                raise Invalid([Fault("validation_error", f"{name} has a NUL character.", name)])
+            values[name] = value
+        return [values.get(name) for name in names]
+
+    def json(self) -> Document:
+        media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if media_type != JSON:
+            raise MediaTypeInvalid()
+        return decode_json(self.body)
+
+
+Endpoint = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query or path parameter, as the OpenAPI document shows it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    method: str
+    path: str
+    endpoint: Endpoint
+    access: Access
+    summary: str
+    description: str = ""
+    tag: str
+    body: type[msgspec.Struct] | None = None
+    query: Sequence[Parameter] = ()
+    # Status code to the shape of the answer; None for one that is not JSON.
+    answers: dict[int, Any]
+    errors: Sequence[type[TonneError]] = ()
+
+
+def json_answer(value: Any, status: int = 200) -> Answer:
+    return Answer(msgspec.json.encode(value), status)
