@@ -1,4 +1,4 @@
-"""Keyset pages: newest first, over (created_at, id). A page never skips or repeats an item, whatever arrives meanwhile."""
+"""Keyset pages: newest first, over (created_at, id). Nothing is skipped or repeated, whatever arrives meanwhile."""
 
 import base64
 import binascii

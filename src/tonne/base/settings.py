@@ -1,4 +1,4 @@
-"""Settings: the environment (`TONNE_*`) over a TOML file over the defaults here. `tonne.example.toml` documents each."""
+"""Settings: the environment (`TONNE_*`) over a TOML file over the defaults. `tonne.example.toml` documents each."""
 
 import ipaddress
 import tomllib
@@ -84,7 +84,9 @@ def _check_urls(settings: Settings) -> None:
     if settings.public_url:
         parts = urlsplit(settings.public_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-            raise SettingsError("TONNE_PUBLIC_URL must be an http or https address such as https://offsets.example.com.")
+            raise SettingsError(
+                "TONNE_PUBLIC_URL must be an http or https address such as https://offsets.example.com."
+            )
     if settings.database_url and urlsplit(settings.database_url).scheme not in {"postgres", "postgresql"}:
         raise SettingsError("TONNE_DATABASE_URL must start with postgresql://.")
     try:

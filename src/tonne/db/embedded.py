@@ -45,7 +45,7 @@ def prepare_data_folder(path: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise DatabaseUnavailable(
-            f"The data folder {path} cannot be used ({error.strerror}): set TONNE_DATA_DIR to a folder you may write to."
+            f"The data folder {path} cannot be used ({error.strerror}): set TONNE_DATA_DIR to one you may write to."
         ) from error
 
 

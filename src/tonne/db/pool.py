@@ -17,7 +17,7 @@ else:
 
 
 class _PlainConnection(asyncpg.Connection):  # type: ignore[misc]  # the stubs make the class generic, the library does not
-    """Given back to the pool without the usual round trip: nothing here listens, sets session state or leaves cursors."""
+    """Given back to the pool without the usual round trip: nothing here sets session state or leaves cursors."""
 
     def get_reset_query(self) -> str:
         return ""
@@ -26,32 +26,47 @@ class _PlainConnection(asyncpg.Connection):  # type: ignore[misc]  # the stubs m
 class Database:
     """A pool of connections to one PostgreSQL."""
 
-    def __init__(self, pool: Pool) -> None:
-        self.pool = pool
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._url = url
+        self._settings = settings
+        self._pool: Pool | None = None
 
-    @classmethod
-    async def open(cls, url: str, settings: Settings) -> "Database":
-        pool = await asyncpg.create_pool(
-            url,
+    @property
+    def pool(self) -> Pool:
+        if self._pool is None:
+            raise RuntimeError("the database is not open")
+        return self._pool
+
+    async def open(self) -> "Database":
+        timeout_ms = int(self._settings.statement_timeout_s * 1000)
+        self._pool = await asyncpg.create_pool(
+            self._url,
             min_size=2,
-            max_size=settings.database_connections,
+            max_size=self._settings.database_connections,
             connection_class=_PlainConnection,
             server_settings={
                 "application_name": "tonne",
-                "statement_timeout": str(int(settings.statement_timeout_s * 1000)),
-                "idle_in_transaction_session_timeout": str(int(settings.statement_timeout_s * 2000)),
+                "statement_timeout": str(timeout_ms),
+                "idle_in_transaction_session_timeout": str(2 * timeout_ms),
                 "TimeZone": "UTC",
                 # Our queries are short and indexed: compiling them costs more than running them.
                 "jit": "off",
             },
         )
-        return cls(pool)
+        return self
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """For reads: each statement stands for itself."""
         async with self.pool.acquire() as connection:
             yield connection
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        """For several reads that must show one and the same moment."""
+        async with self.pool.acquire() as connection:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

@@ -101,7 +101,7 @@ class Gate:
         if holder is None:
             self._keys.pop(digest, None)
             self._failures.take(client)
-            raise Unauthorised()
+            raise Unauthorised
         if len(self._keys) >= _MAX_REMEMBERED:
             self._keys.clear()
         self._keys[digest] = (now + self._refresh_s, holder)
@@ -112,7 +112,7 @@ class Gate:
         now = self._monotonic()
         if self._accounts.get(place, 0.0) <= now:
             if not is_id("acc", account_id) or not await self._directory.has_account(*place):
-                raise AccountNotFound()
+                raise AccountNotFound
             if len(self._accounts) >= _MAX_REMEMBERED:
                 self._accounts.clear()
             self._accounts[place] = now + self._refresh_s

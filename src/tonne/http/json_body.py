@@ -46,17 +46,19 @@ def decode_json(raw: bytes) -> Document:
     """Refuses what parsers read differently: duplicate keys, NaN, NUL, lone surrogates, very deep nesting."""
     try:
         value = _DECODER.decode(raw.decode("utf-8"))
-        if not isinstance(value, dict):
-            raise _Refused("The body must be a JSON object.")
         _check_strings_and_depth(value)
     except UnicodeDecodeError as error:
         raise _invalid("The body is not valid UTF-8.") from error
     except RecursionError as error:
         raise _invalid(f"The body is nested deeper than {MAX_DEPTH} levels.") from error
     except json.JSONDecodeError as error:
-        raise _invalid(f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
+        raise _invalid(
+            f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from error
     except _Refused as error:
         raise _invalid(str(error)) from error
+    if not isinstance(value, dict):
+        raise _invalid("The body must be a JSON object.")
     return Document(raw, value)
 
 
@@ -91,7 +93,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _check_strings_and_depth(root: dict[str, Any]) -> None:
+def _check_strings_and_depth(root: Any) -> None:
     level: list[Any] = [root]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
@@ -156,12 +158,18 @@ def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:
     if get_origin(plain) is list and isinstance(value, list):
         item = get_args(plain)[0]
         return [_read_value(item, element, f"{path}[{i}]", faults) for i, element in enumerate(value)]
-    reader = _READERS.get(plain)
+    reader = _own_reader(hint) or _READERS.get(plain)
     try:
         return reader(value) if reader else msgspec.convert(_as_python(value), hint)
     except (msgspec.ValidationError, ValueError) as error:
         faults.append(Fault("validation_error", f"{path} is not valid: {error}.", path))
         return None
+
+
+def _own_reader(hint: Any) -> Callable[[Any], Any] | None:
+    """A field may bring its own judge, as a function among its annotations."""
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((extra for extra in extras if callable(extra)), None)
 
 
 def _as_python(value: Any) -> Any:
@@ -174,7 +182,9 @@ def _read_decimal(value: Any) -> Decimal:
     """Decimals may come as a string or as a number: both are read digit by digit."""
     number = parse_decimal(value) if isinstance(value, str) else None
     if number is None:
-        raise ValueError("expected a decimal such as 1.105697, at most 15 digits before the point and 12 after, no exponent")
+        raise ValueError(
+            "expected a decimal such as 1.105697, at most 15 digits before the point and 12 after, no exponent"
+        )
     return number
 
 

@@ -92,7 +92,7 @@ class Call:
     def json(self) -> Document:
         media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if media_type != JSON:
-            raise MediaTypeInvalid()
+            raise MediaTypeInvalid
         return decode_json(self.body)
 
 
@@ -122,6 +122,8 @@ class Route:
     # Status code to the shape of the answer; None for one that is not JSON.
     answers: dict[int, Any]
     errors: Sequence[type[TonneError]] = ()
+    example: Any = None
+    answer_example: Any = None
 
 
 def json_answer(value: Any, status: int = 200) -> Answer:

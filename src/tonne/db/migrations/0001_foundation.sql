@@ -182,8 +182,10 @@ CREATE INDEX lots_by_project ON lots (mode, project_id, vintage, id);
 
 -- Emission calculations ----------------------------------------------------------------------------------------
 
+-- Estimates and orders do not reference their account: accounts are never deleted, the scope that writes a row was
+-- read from one, and a share lock on the account's row for every order would make a busy account queue.
 CREATE TABLE estimates (
-    account_id       text NOT NULL REFERENCES accounts (id),
+    account_id       text NOT NULL,
     id               text NOT NULL,
     idempotency_key  text NOT NULL,
     request_digest   bytea NOT NULL,
@@ -201,7 +203,7 @@ CREATE TABLE estimates (
 -- Orders -------------------------------------------------------------------------------------------------------
 
 CREATE TABLE orders (
-    account_id                text NOT NULL REFERENCES accounts (id),
+    account_id                text NOT NULL,
     id                        text NOT NULL,
     organisation_id           text NOT NULL,
     mode                      mode NOT NULL,

@@ -1,0 +1,53 @@
+# What people and CI run. Everything lives in .venv and var; `make clean` removes both.
+
+SHELL := /bin/bash
+# The first of these that is new enough makes the environment.
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+
+.PHONY: run test setup lint format bench lock clean
+
+run: .venv/runtime.done
+	@exec $(BIN)/tonne serve --demo
+
+test: .venv/dev.done
+	@$(BIN)/python -m pytest -n auto -q
+
+setup: .venv/dev.done
+
+lint: .venv/dev.done
+	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format' to put the files above into shape."; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+format: .venv/dev.done
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+bench: .venv/dev.done
+	@$(BIN)/python -m bench
+
+lock: .venv/dev.done
+	@$(LOCK) requirements/build.in -o requirements/build.txt
+	@$(LOCK) requirements/runtime.in -o requirements/runtime.txt
+	@$(LOCK) requirements/dev.in -c requirements/runtime.txt -o requirements/dev.txt
+
+clean:
+	@rm -rf .venv var
+
+.venv/bin/python:
+	@[ -n "$(PYTHON)" ] || { echo "Tonne needs Python 3.11 or newer: install it, then run make again." >&2; exit 1; }
+	@echo "Setting up .venv ..."
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "Python's venv module is missing: install it (Debian: python3-venv)." >&2; exit 1; }
+
+.venv/runtime.done: requirements/build.txt requirements/runtime.txt pyproject.toml | .venv/bin/python
+	@$(PIP) --require-hashes -r requirements/build.txt -r requirements/runtime.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/dev.done: requirements/dev.txt .venv/runtime.done
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@

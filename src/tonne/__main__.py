@@ -1,0 +1,3 @@
+from tonne.cli.main import main
+
+main()

@@ -1,0 +1,40 @@
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from tonne.accounts import audit, store
+from tonne.accounts.errors import FeeRateInvalid, NameInvalid
+from tonne.accounts.model import Organisation
+from tonne.base.ids import new_id
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.events.log import open_stream
+
+DEFAULT_FEE_RATE = Decimal("0.10")
+
+
+async def open_organisation(tx: Connection, name: str, fee_rate: Decimal, *, actor: str, now: datetime) -> Organisation:
+    """An organisation in both modes, each with its own stream of events."""
+    name = check_name(name)
+    organisation = Organisation(new_id("org"), name, check_fee_rate(fee_rate), now)
+    await store.insert_organisation(tx, organisation, fee_rate)
+    for mode in Mode:
+        await store.insert_mode(tx, organisation.id, mode)
+        await open_stream(tx, organisation.id, mode)
+    await audit.record(
+        tx, organisation.id, actor=actor, action="organisation.opened", subject_id=organisation.id, at=now, name=name
+    )
+    return organisation
+
+
+def check_fee_rate(fee_rate: Decimal) -> Fraction:
+    if not 0 <= fee_rate < 1 or fee_rate != round(fee_rate, 5):
+        raise FeeRateInvalid
+    return Fraction(fee_rate)
+
+
+def check_name(name: str) -> str:
+    name = name.strip()
+    if not 1 <= len(name) <= 200 or not name.isprintable():
+        raise NameInvalid
+    return name

@@ -1,0 +1,267 @@
+"""SQL of organisations, accounts and keys."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import asyncpg
+
+from tonne.accounts.model import Account, AccountKind, ApiKey, Organisation, PaymentMethod, Terms
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+
+INSERT_ORGANISATION = "INSERT INTO organisations (id, name, fee_rate, created_at) VALUES ($1, $2, $3, $4)"
+
+
+async def insert_organisation(tx: Connection, organisation: Organisation, fee_rate: Decimal) -> None:
+    await tx.execute(INSERT_ORGANISATION, organisation.id, organisation.name, fee_rate, organisation.created_at)
+
+
+INSERT_MODE = "INSERT INTO organisation_modes (organisation_id, mode) VALUES ($1, $2)"
+
+
+async def insert_mode(tx: Connection, organisation_id: str, mode: Mode) -> None:
+    await tx.execute(INSERT_MODE, organisation_id, mode)
+
+
+LIST_ORGANISATIONS = "SELECT id, name, fee_rate, created_at FROM organisations ORDER BY created_at, id"
+
+
+async def list_organisations_any_account(connection: Connection) -> list[Organisation]:
+    return [
+        Organisation(row["id"], row["name"], Fraction(row["fee_rate"]), row["created_at"])
+        for row in await connection.fetch(LIST_ORGANISATIONS)
+    ]
+
+
+SET_FEE_RATE = "UPDATE organisations SET fee_rate = $2 WHERE id = $1 RETURNING true"
+
+
+async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal) -> bool:
+    return await tx.fetchval(SET_FEE_RATE, organisation_id, fee_rate) is True
+
+
+SET_ORGANISATION_SELECTION = """
+UPDATE organisation_modes SET default_bundle_selection = $3::jsonb
+WHERE organisation_id = $1 AND mode = $2 RETURNING true
+"""
+
+
+async def set_organisation_selection(
+    tx: Connection, organisation_id: str, mode: Mode, selection: list[dict[str, Any]] | None
+) -> bool:
+    text = None if selection is None else json.dumps(selection)
+    return await tx.fetchval(SET_ORGANISATION_SELECTION, organisation_id, mode, text) is True
+
+
+INSERT_ACCOUNT = """
+INSERT INTO accounts (organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+"""
+
+
+async def insert_account(tx: Connection, account: Account) -> None:
+    scope = account.scope
+    await tx.execute(
+        INSERT_ACCOUNT,
+        scope.organisation_id,
+        scope.account_id,
+        scope.mode,
+        account.kind,
+        account.name,
+        account.currency,
+        account.beneficiary,
+        account.payment_method,
+        account.created_at,
+    )
+
+
+LIST_ACCOUNTS = """
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at
+FROM accounts WHERE organisation_id = $1 ORDER BY mode, created_at, id
+"""
+
+
+async def list_accounts(connection: Connection, organisation_id: str) -> list[Account]:
+    return [_account(row) for row in await connection.fetch(LIST_ACCOUNTS, organisation_id)]
+
+
+FIND_ACCOUNT = """
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at
+FROM accounts WHERE id = $1
+"""
+
+
+async def find_account_any_account(connection: Connection, account_id: str) -> Account | None:
+    """For the command line, where the operator names an account by its id alone."""
+    row = await connection.fetchrow(FIND_ACCOUNT, account_id)
+    return None if row is None else _account(row)
+
+
+UPDATE_ACCOUNT = """
+UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5 WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def update_account(tx: Connection, account: Account) -> None:
+    await tx.execute(
+        UPDATE_ACCOUNT,
+        account.scope.organisation_id,
+        account.scope.account_id,
+        account.name,
+        account.beneficiary,
+        account.payment_method,
+    )
+
+
+SET_ACCOUNT_SELECTION = """
+UPDATE accounts SET default_bundle_selection = $3::jsonb WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def set_account_selection(tx: Connection, scope: Scope, selection: list[dict[str, Any]] | None) -> None:
+    text = None if selection is None else json.dumps(selection)
+    await tx.execute(SET_ACCOUNT_SELECTION, scope.organisation_id, scope.account_id, text)
+
+
+HAS_ACCOUNT = "SELECT EXISTS (SELECT FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3)"
+
+
+async def has_account(connection: Connection, organisation_id: str, mode: Mode, account_id: str) -> bool:
+    return await connection.fetchval(HAS_ACCOUNT, organisation_id, mode, account_id) is True
+
+
+FIND_TERMS = """
+SELECT account.currency, account.payment_method, organisation.fee_rate,
+       coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection
+FROM accounts account
+JOIN organisations organisation ON organisation.id = account.organisation_id
+JOIN organisation_modes organisation_mode USING (organisation_id, mode)
+WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id = $3
+"""
+
+
+async def find_terms(connection: Connection, scope: Scope) -> Terms:
+    row = await connection.fetchrow(FIND_TERMS, scope.organisation_id, scope.mode, scope.account_id)
+    if row is None:
+        raise LookupError(f"no account {scope.account_id}")
+    selection = row["default_selection"]
+    return Terms(
+        currency=row["currency"],
+        payment_method=PaymentMethod(row["payment_method"]),
+        fee_rate=Fraction(row["fee_rate"]),
+        default_selection=None if selection is None else json.loads(selection),
+    )
+
+
+INSERT_KEY = """
+INSERT INTO api_keys (organisation_id, id, mode, default_account_id, name, secret_hash, last_four, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+
+async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
+    scope = key.scope
+    await tx.execute(
+        INSERT_KEY,
+        scope.organisation_id,
+        key.id,
+        scope.mode,
+        scope.account_id,
+        key.name,
+        secret_hash,
+        key.last_four,
+        key.created_at,
+    )
+
+
+FIND_VALID_KEY = """
+SELECT id, organisation_id, default_account_id, mode FROM api_keys WHERE secret_hash = $1 AND revoked_at IS NULL
+"""
+
+
+async def find_valid_key(connection: Connection, secret_hash: bytes) -> tuple[str, Scope] | None:
+    row = await connection.fetchrow(FIND_VALID_KEY, secret_hash)
+    if row is None:
+        return None
+    return row["id"], Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"]))
+
+
+LIST_KEYS = """
+SELECT id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at
+FROM api_keys WHERE organisation_id = $1 ORDER BY created_at, id
+"""
+
+
+async def list_keys(connection: Connection, organisation_id: str) -> list[ApiKey]:
+    return [_api_key(row) for row in await connection.fetch(LIST_KEYS, organisation_id)]
+
+
+REVOKE_KEY = """
+UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1
+RETURNING id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at
+"""
+
+
+async def revoke_key_any_account(tx: Connection, key_id: str, now: datetime) -> ApiKey | None:
+    row = await tx.fetchrow(REVOKE_KEY, key_id, now)
+    return None if row is None else _api_key(row)
+
+
+NOTE_USES = """
+UPDATE api_keys SET last_used_at = greatest(last_used_at, used.at)
+FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS used (organisation_id, id, at)
+WHERE api_keys.organisation_id = used.organisation_id AND api_keys.id = used.id
+"""
+
+
+async def note_uses_any_account(connection: Connection, uses: Sequence[tuple[str, str, datetime]]) -> None:
+    """Sorted, so that two processes that note the same keys take their row locks in one order."""
+    organisations, ids, moments = zip(*sorted(uses), strict=True)
+    await connection.execute(NOTE_USES, organisations, ids, moments)
+
+
+APPEND_AUDIT = """
+INSERT INTO audit_log (organisation_id, id, at, actor, action, subject_id, details)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb)
+"""
+
+
+async def insert_audit(tx: Connection, organisation_id: str, *, entry: dict[str, Any], at: datetime) -> None:
+    await tx.execute(
+        APPEND_AUDIT,
+        organisation_id,
+        entry["id"],
+        at,
+        entry["actor"],
+        entry["action"],
+        entry["subject_id"],
+        json.dumps(entry["details"]),
+    )
+
+
+def _account(row: asyncpg.Record) -> Account:
+    return Account(
+        scope=Scope(row["organisation_id"], row["id"], Mode(row["mode"])),
+        kind=AccountKind(row["kind"]),
+        name=row["name"],
+        currency=row["currency"],
+        beneficiary=row["beneficiary"],
+        payment_method=PaymentMethod(row["payment_method"]),
+        created_at=row["created_at"],
+    )
+
+
+def _api_key(row: asyncpg.Record) -> ApiKey:
+    return ApiKey(
+        id=row["id"],
+        scope=Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"])),
+        name=row["name"],
+        last_four=row["last_four"],
+        created_at=row["created_at"],
+        last_used_at=row["last_used_at"],
+        revoked_at=row["revoked_at"],
+    )

@@ -1,0 +1,98 @@
+"""The composition root: the only file that knows everything."""
+
+import asyncio
+import contextlib
+import os
+
+import asyncpg
+import structlog
+from litestar import Litestar
+
+from tonne.accounts.directory import AccountDirectory
+from tonne.base.clock import Clock, utc_now
+from tonne.base.logs import configure_logs
+from tonne.base.settings import Settings, load_settings
+from tonne.catalog.endpoints import CatalogueEndpoints
+from tonne.catalog.snapshot import Catalogues
+from tonne.db.pool import Database
+from tonne.estimates.endpoints import EstimateEndpoints
+from tonne.http.docs import DocsEndpoints
+from tonne.http.edge import AsgiApp, Edge
+from tonne.http.gate import Gate
+from tonne.http.health import HealthEndpoints
+from tonne.http.metrics import Metrics
+from tonne.http.openapi import openapi_document
+from tonne.http.route import Route
+from tonne.http.server import build_litestar
+from tonne.orders.endpoints import OrderEndpoints
+from tonne.orders.price_waiting import PriceWaiting
+from tonne.orders.routes import order_routes
+from tonne.worker.loop import Job
+
+# Last-used times of keys are written this often: well within what a person looking at them notices.
+WRITE_USES_EVERY_S = 2.0
+
+_log = structlog.get_logger()
+
+
+class House:
+    """All parts of one process, wired to one database."""
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now) -> None:
+        self.database = database
+        self.settings = settings
+        self.metrics = Metrics()
+        self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
+        self.catalogues = Catalogues(database, settings.base_url, settings.catalogue_refresh_s)
+        self.gate = Gate(self.directory, settings)
+        self.orders = OrderEndpoints(database, self.catalogues, self.directory, clock=clock, settings=settings)
+        self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
+        self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
+
+    def routes(self) -> list[Route]:
+        api = [
+            *order_routes(self.orders),
+            *self.estimates.routes(),
+            *CatalogueEndpoints(self.catalogues, self.directory).routes(),
+        ]
+        document = openapi_document(api, self.settings)
+        return [*api, *HealthEndpoints(self.database, self.metrics).routes(), *DocsEndpoints(document).routes()]
+
+    def jobs(self) -> list[Job]:
+        return [Job("price_waiting_orders", self.price_waiting.run_once)]
+
+    async def write_uses_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_USES_EVERY_S)
+            try:
+                await self.directory.write_uses()
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                # The times are for people to look at; a database that is away must not end this loop.
+                _log.exception("key_uses_not_written")
+
+
+def build_app(house: House) -> AsgiApp:
+    """The HTTP application: it opens the database when the server starts and closes it when the server stops."""
+    background: list[asyncio.Task[None]] = []
+
+    async def start(_: Litestar) -> None:
+        await house.database.open()
+        background.append(asyncio.create_task(house.write_uses_for_ever()))
+
+    async def stop(_: Litestar) -> None:
+        for task in background:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await house.directory.write_uses()
+        await house.database.close()
+
+    app = build_litestar(house.routes(), house.gate, on_startup=[start], on_shutdown=[stop])
+    return Edge(app, house.metrics)  # type: ignore[arg-type]  # Litestar types its scopes more narrowly than ASGI does
+
+
+def create_app() -> AsgiApp:
+    """What a server process loads. The settings name the database: `tonne api` has put it into the environment."""
+    settings = load_settings(os.environ)
+    configure_logs(settings.log_level, "api")
+    return build_app(House(Database(settings.database_url, settings), settings))

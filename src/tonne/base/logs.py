@@ -1,0 +1,39 @@
+"""JSON lines on standard error. Keys, signing secrets and bodies are never passed to a log call."""
+
+import logging
+import sys
+from typing import Any
+
+import msgspec
+import structlog
+
+
+def configure_logs(level: str, process: str) -> None:
+    """One line per happening, from our own code and from the libraries alike."""
+    numeric = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(serializer=_encode),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(numeric),
+        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.bind_contextvars(process=process)
+    logging.basicConfig(handlers=[_LibraryHandler()], level=max(numeric, logging.WARNING), force=True)
+
+
+def _encode(event: Any, **_: Any) -> bytes:
+    return msgspec.json.encode(event, enc_hook=str)
+
+
+class _LibraryHandler(logging.Handler):
+    """Libraries log through the standard module; their lines take our form."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger = structlog.get_logger()
+        logger.log(record.levelno, record.getMessage(), source=record.name, exc_info=record.exc_info)

@@ -1,0 +1,66 @@
+"""SQL behind the operator's commands on bundles."""
+
+import json
+from dataclasses import dataclass
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBundle:
+    id: str
+    slug: str
+    name: str
+    currency: str
+    unit_price_minor: int
+    enabled: bool
+    free_grams: int
+
+
+# A project in several bundles counts in each: its tonnes are free to whichever sells them first.
+LIST_BUNDLES = """
+SELECT bundles.id, slug, name, currency, unit_price_minor, enabled, (
+    SELECT coalesce(sum(quantity_grams - allocated_grams), 0)::bigint
+    FROM bundle_projects JOIN lots USING (mode, project_id)
+    WHERE bundle_projects.mode = bundles.mode AND bundle_projects.bundle_id = bundles.id
+) AS free_grams
+FROM bundles JOIN catalogues USING (mode)
+WHERE mode = $1
+ORDER BY position, slug
+"""
+
+
+async def list_bundles(connection: Connection, mode: Mode) -> list[ListedBundle]:
+    return [ListedBundle(**row) for row in await connection.fetch(LIST_BUNDLES, mode)]
+
+
+@dataclass(frozen=True, slots=True)
+class BundleSwitch:
+    """A bundle with what it takes to switch it on or off."""
+
+    mode: Mode
+    slug: str
+    enabled: bool
+    in_default_selection: bool
+
+
+FIND_SWITCH = """
+SELECT mode, slug, enabled, default_bundle_selection FROM bundles JOIN catalogues USING (mode) WHERE id = $1
+"""
+
+
+async def find_switch(tx: Connection, bundle_id: str) -> BundleSwitch | None:
+    row = await tx.fetchrow(FIND_SWITCH, bundle_id)
+    if row is None:
+        return None
+    selection = json.loads(row["default_bundle_selection"] or "[]")
+    is_default = any(choice["bundle_id"] == bundle_id for choice in selection)
+    return BundleSwitch(Mode(row["mode"]), row["slug"], row["enabled"], is_default)
+
+
+SAVE_ENABLED = "UPDATE bundles SET enabled = $3 WHERE mode = $1 AND id = $2"
+
+
+async def save_enabled(tx: Connection, mode: Mode, bundle_id: str, *, enabled: bool) -> None:
+    await tx.execute(SAVE_ENABLED, mode, bundle_id, enabled)

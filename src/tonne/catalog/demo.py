@@ -1,0 +1,15 @@
+"""The demo catalogue: real public projects, with invented prices, rates and serial numbers."""
+
+from importlib import resources
+
+from tonne.base.scope import Mode
+from tonne.catalog.csv_files import CsvFile, FileKind
+
+
+def demo_files(mode: Mode) -> list[CsvFile]:
+    """The same for both modes, but for the serial blocks: a serial number can be in one lot only."""
+    folder = resources.files("tonne.catalog") / "demo"
+    contents = {kind: (folder / kind).read_bytes() for kind in FileKind}
+    lots = contents[FileKind.LOTS]
+    contents[FileKind.LOTS] = lots.replace(b",TEST-", f",TEST-{mode.upper()}-".encode())
+    return [CsvFile(kind, kind, content) for kind, content in contents.items()]

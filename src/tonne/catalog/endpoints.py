@@ -1,0 +1,109 @@
+"""GET /v1/bundles and /v1/projects: what there is to select."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from tonne.accounts.directory import AccountDirectory
+from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
+from tonne.catalog.errors import BundleNotFound, ProjectNotFound
+from tonne.catalog.model import Bundle, Project
+from tonne.catalog.schemas import BundleOut, ProjectOut, bundle_out, project_out
+from tonne.catalog.snapshot import Catalogues
+from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.http.route import Access, Answer, Call, Route, json_answer
+
+Item = TypeVar("Item", Bundle, Project)
+
+
+class CatalogueEndpoints:
+    def __init__(self, catalogues: Catalogues, directory: AccountDirectory) -> None:
+        self._catalogues = catalogues
+        self._directory = directory
+
+    async def list_bundles(self, call: Call) -> Answer:
+        catalogue = await self._catalogues.current(call.scope.mode)
+        terms = await self._directory.terms_of(call.scope)
+        enabled = (bundle for bundle in catalogue.bundles.values() if bundle.enabled)
+        page, cursor = _page(call, enabled, f"bundles {call.scope.mode}")
+        shown = [bundle_out(bundle, catalogue, terms.currency, terms.fee_rate) for bundle in page]
+        return json_answer(ListOut(cursor is not None, cursor, shown))
+
+    async def read_bundle(self, call: Call) -> Answer:
+        catalogue = await self._catalogues.current(call.scope.mode)
+        terms = await self._directory.terms_of(call.scope)
+        bundle = catalogue.bundles.get(call.path("bundle_id"))
+        if bundle is None:
+            raise BundleNotFound
+        return json_answer(bundle_out(bundle, catalogue, terms.currency, terms.fee_rate))
+
+    async def list_projects(self, call: Call) -> Answer:
+        catalogue = await self._catalogues.current(call.scope.mode)
+        page, cursor = _page(call, catalogue.projects.values(), f"projects {call.scope.mode}")
+        return json_answer(ListOut(cursor is not None, cursor, [project_out(project) for project in page]))
+
+    async def read_project(self, call: Call) -> Answer:
+        catalogue = await self._catalogues.current(call.scope.mode)
+        project = catalogue.projects.get(call.path("project_id"))
+        if project is None:
+            raise ProjectNotFound
+        return json_answer(project_out(project))
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                path="/v1/bundles",
+                endpoint=self.list_bundles,
+                access=Access.API_KEY,
+                summary="List the bundles on sale",
+                description="Enabled bundles, newest first, with prices in the account's currency.",
+                tag="Catalogue",
+                query=LIST_PARAMETERS,
+                answers={200: ListOut[BundleOut]},
+                errors=LIST_ERRORS,
+            ),
+            Route(
+                method="GET",
+                path="/v1/bundles/{bundle_id:str}",
+                endpoint=self.read_bundle,
+                access=Access.API_KEY,
+                summary="Read a bundle",
+                description="Also one that is no longer on sale: then `enabled` is false.",
+                tag="Catalogue",
+                answers={200: BundleOut},
+                errors=(BundleNotFound,),
+            ),
+            Route(
+                method="GET",
+                path="/v1/projects",
+                endpoint=self.list_projects,
+                access=Access.API_KEY,
+                summary="List the projects behind the bundles",
+                tag="Catalogue",
+                query=LIST_PARAMETERS,
+                answers={200: ListOut[ProjectOut]},
+                errors=LIST_ERRORS,
+            ),
+            Route(
+                method="GET",
+                path="/v1/projects/{project_id:str}",
+                endpoint=self.read_project,
+                access=Access.API_KEY,
+                summary="Read a project",
+                tag="Catalogue",
+                answers={200: ProjectOut},
+                errors=(ProjectNotFound,),
+            ),
+        ]
+
+
+def _page(call: Call, items: Iterable[Item], list_name: str) -> tuple[Sequence[Item], str | None]:
+    """A page out of the copy in memory, newest first like every list."""
+    limit_text, after = call.query("limit", "after")
+    limit = parse_limit(limit_text)
+    start = parse_cursor(after, list_name)
+    newest_first = sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
+    rest = [item for item in newest_first if (item.created_at, item.id) < (start.created_at, start.id)]
+    page = rest[:limit]
+    more = len(rest) > limit
+    return page, make_cursor(Position(page[-1].created_at, page[-1].id), list_name) if more else None

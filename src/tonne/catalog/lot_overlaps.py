@@ -1,0 +1,56 @@
+"""No two lots may hold the same serial number. The database would refuse them too, but not say which line it was."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from tonne.base.scope import Mode
+from tonne.catalog.csv_files import BadLine, show
+from tonne.catalog.csv_rows import LotRow, SerialBlock
+from tonne.catalog.csv_sheets import Sheet
+from tonne.catalog.import_lots_store import StoredLot
+
+_REMEDY = "a serial number can be sold once only, so mend the numbers or delete the line."
+
+
+def find_overlaps(sheet: Sheet[LotRow], stored: Iterable[StoredLot], mode: Mode) -> Iterator[BadLine]:
+    """Every lot of the file that overlaps another line or a stored lot of either mode. `stored` is by first number."""
+    stored_by_block: defaultdict[SerialBlock, list[StoredLot]] = defaultdict(list)
+    for lot in stored:
+        stored_by_block[lot.row.block_key].append(lot)
+    rows_by_block: defaultdict[SerialBlock, list[LotRow]] = defaultdict(list)
+    for row in sheet.rows:
+        rows_by_block[row.block_key].append(row)
+    for block, rows in rows_by_block.items():
+        yield from _overlaps_in_file(sheet.name, rows)
+        yield from _overlaps_with_stored(sheet.name, rows, stored_by_block[block], mode)
+
+
+def _overlaps_in_file(file_name: str, rows: list[LotRow]) -> Iterator[BadLine]:
+    reaching_furthest: LotRow | None = None
+    for row in sorted(rows, key=lambda row: (row.first_number, row.line)):
+        other = reaching_furthest
+        if other is None or row.last_number > other.last_number:
+            reaching_furthest = row
+        if other is not None and row.first_number <= other.last_number:
+            earlier, later = sorted((row, other), key=lambda row: row.line)
+            message = f"the lot overlaps {_numbers(earlier)} of line {earlier.line} in its serial block: {_REMEDY}"
+            yield BadLine(file_name, later.line, "first_number", message)
+
+
+def _overlaps_with_stored(file_name: str, rows: list[LotRow], stored: list[StoredLot], mode: Mode) -> Iterator[BadLine]:
+    first_numbers = [lot.row.first_number for lot in stored]
+    for row in rows:
+        # Stored lots never overlap one another, so the last one that starts within reach is the only one to look at.
+        i = bisect_right(first_numbers, row.last_number) - 1
+        if i < 0 or stored[i].row.last_number < row.first_number:
+            continue
+        other = stored[i]
+        if other.mode != mode or other.row.key != row.key:
+            where = f"which the {other.mode} catalogue holds in block {show(row.serial_block)}"
+            message = f"the lot overlaps {_numbers(other.row)}, {where}: {_REMEDY}"
+            yield BadLine(file_name, row.line, "first_number", message)
+
+
+def _numbers(row: LotRow) -> str:
+    return f"{row.first_number} to {row.last_number}"

@@ -1,0 +1,72 @@
+"""What is sold, as values."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from tonne.base.scope import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    id: str
+    registry: str
+    registry_project_id: str
+    name: str
+    slug: str
+    country: str
+    type: str
+    methodology: str | None
+    mechanism: str
+    description: str | None
+    image: str | None
+    registry_url: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectShare:
+    project: Project
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """`unit_price_minor` is the net price of a tonne in the catalogue's currency; `free_grams` is a moment old."""
+
+    id: str
+    slug: str
+    name: str
+    description: str
+    primary_image: str | None
+    unit_price_minor: int
+    enabled: bool
+    created_at: datetime
+    projects: tuple[ProjectShare, ...]
+    free_grams: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRate:
+    """One unit of `base` costs `rate` units of `quote`."""
+
+    base: str
+    quote: str
+    rate: Decimal
+    source: str
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All that one mode sells, as it stood at one moment."""
+
+    mode: Mode
+    currency: str
+    version: int
+    default_selection: list[dict[str, Any]] | None
+    projects: dict[str, Project]
+    bundles: dict[str, Bundle]
+    # By target currency; the catalogue's own is not in it.
+    rates: dict[str, ExchangeRate]

@@ -1,0 +1,126 @@
+"""The one pricing function. Quote, order, invoice, checkout, certificate and event all come from it.
+
+Everything is a whole number: grams, minor units, and weights whose sum is the whole. See docs/pricing.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tonne.base.currency import DECIMALS
+from tonne.base.mass import GRAMS_PER_TONNE, MAX_GRAMS
+from tonne.base.money import apportion, ceil, half_up
+from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
+from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A bundle and its weight in the split: percentages in hundredths, or 1 for each in an equal split."""
+
+    bundle: Bundle
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class PricedLine:
+    bundle_id: str
+    bundle_name: str
+    primary_image: str | None
+    quantity_grams: int
+    unit_price_minor: int
+    gross_unit_price_minor: int
+    offset_cost_minor: int
+    insufficient_available_quantity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    currency: str
+    fee_rate: Fraction
+    exchange: ExchangeRate | None
+    quantity_grams: int
+    offset_cost_minor: int
+    commission_minor: int
+    total_cost_minor: int
+    lines: tuple[PricedLine, ...]
+
+
+class PriceList:
+    """Unit prices in one currency with one fee: converted and rounded once, and every later sum uses these."""
+
+    def __init__(self, catalogue: Catalogue, currency: str, fee_rate: Fraction) -> None:
+        self.currency = currency
+        self.fee_rate = fee_rate
+        self.exchange: ExchangeRate | None = None
+        self._factor = Fraction(1)
+        if currency != catalogue.currency:
+            self.exchange = catalogue.rates.get(currency)
+            if self.exchange is None:
+                raise PriceUnavailable(f"There is no exchange rate from {catalogue.currency} to {currency} right now.")
+            shift = DECIMALS[currency] - DECIMALS[catalogue.currency]
+            self._factor = Fraction(self.exchange.rate) * Fraction(10) ** shift
+
+    def net_minor(self, bundle: Bundle) -> int:
+        return half_up(bundle.unit_price_minor * self._factor.numerator, self._factor.denominator)
+
+    def gross_minor(self, bundle: Bundle) -> int:
+        """The net price over (1 - fee), so that the fee is that part of what the customer pays."""
+        fee = self.fee_rate
+        return half_up(self.net_minor(bundle) * fee.denominator, fee.denominator - fee.numerator)
+
+
+def price_quantity(prices: PriceList, shares: Sequence[Share], mass_grams: int) -> Priced:
+    """The whole quantity, split over the bundles so that no gram is lost."""
+    if not 1 <= mass_grams <= MAX_GRAMS:
+        raise QuantityInvalid
+    return _price_lines(prices, shares, apportion(mass_grams, [share.weight for share in shares]))
+
+
+def price_value(prices: PriceList, shares: Sequence[Share], value_minor: int) -> Priced:
+    """As much as `value_minor` buys with the fee in it: one quantity at the blended price, each line cut to a gram."""
+    # The blended price times the sum of the weights: the sum cancels out below.
+    blended = sum(share.weight * prices.gross_minor(share.bundle) for share in shares)
+    if value_minor < 1 or blended == 0:
+        raise ValueInvalid
+    grams = [value_minor * share.weight * GRAMS_PER_TONNE // blended for share in shares]
+    if sum(grams) > MAX_GRAMS:
+        raise QuantityInvalid("That value buys more than 100,000,000 tonnes.")
+    if sum(grams) < 1:
+        raise ValueInvalid
+    return _price_lines(prices, shares, grams)
+
+
+def _price_lines(prices: PriceList, shares: Sequence[Share], grams: Sequence[int]) -> Priced:
+    # A bundle whose part is below a gram has no line: there is nothing of it to retire.
+    parts = [(share.bundle, mass) for share, mass in zip(shares, grams, strict=True) if mass > 0]
+    net = [prices.net_minor(bundle) for bundle, _ in parts]
+    gross = [prices.gross_minor(bundle) for bundle, _ in parts]
+    net_sums = [mass * price for (_, mass), price in zip(parts, net, strict=True)]
+    gross_sum = sum(mass * price for (_, mass), price in zip(parts, gross, strict=True))
+    offset_cost = half_up(sum(net_sums), GRAMS_PER_TONNE)
+    total_cost = ceil(gross_sum, GRAMS_PER_TONNE)
+    costs = apportion(offset_cost, net_sums) if any(net_sums) else [0] * len(parts)
+    lines = tuple(
+        PricedLine(
+            bundle_id=bundle.id,
+            bundle_name=bundle.name,
+            primary_image=bundle.primary_image,
+            quantity_grams=mass,
+            unit_price_minor=net[i],
+            gross_unit_price_minor=gross[i],
+            offset_cost_minor=costs[i],
+            insufficient_available_quantity=mass > bundle.free_grams,
+        )
+        for i, (bundle, mass) in enumerate(parts)
+    )
+    return Priced(
+        currency=prices.currency,
+        fee_rate=prices.fee_rate,
+        exchange=prices.exchange,
+        quantity_grams=sum(mass for _, mass in parts),
+        offset_cost_minor=offset_cost,
+        commission_minor=total_cost - offset_cost,
+        total_cost_minor=total_cost,
+        lines=lines,
+    )

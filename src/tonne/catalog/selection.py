@@ -1,0 +1,92 @@
+"""Which bundles, in which proportion: what a client sent, or the nearest default."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from tonne.base.decimals import parse_decimal, scaled, spell
+from tonne.base.errors import Fault, Invalid, TonneError
+from tonne.catalog.errors import BundleInvalid, PriceUnavailable, RatiosInvalid, RatiosInvalidFormat
+from tonne.catalog.model import Catalogue
+from tonne.catalog.pricing import Share
+
+FIELD = "bundle_selection"
+# Percentages have two decimals, so the whole is 10,000 hundredths.
+WHOLE = 10_000
+
+
+class BundleChoiceIn(msgspec.Struct, forbid_unknown_fields=True):
+    bundle_id: Annotated[str, msgspec.Meta(max_length=100, examples=["bun_06dq2k8v7p3h5n9s4t1w0x2y6z"])]
+    percentage: Annotated[
+        Any,
+        msgspec.Meta(
+            description="Above 0, at most 2 decimals. For all bundles or for none; all together exactly 100.",
+            extra_json_schema={
+                "anyOf": [
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
+                    {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,2})?$"},
+                    {"type": "null"},
+                ]
+            },
+            examples=[60],
+        ),
+    ] = None
+
+
+def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Share]:
+    """The shares that a client's selection means, or every fault of it."""
+    faults: list[Fault] = []
+    if not choices:
+        raise RatiosInvalid(
+            f"{FIELD} is empty: leave it out for the default, or name at least one bundle.", field=FIELD
+        )
+    shares: list[Share] = []
+    given = [choice.percentage is not None for choice in choices]
+    seen: set[str] = set()
+    for i, choice in enumerate(choices):
+        bundle = catalogue.bundles.get(choice.bundle_id)
+        if bundle is None or not bundle.enabled:
+            faults += BundleInvalid(field=f"{FIELD}[{i}].bundle_id").faults
+        elif choice.bundle_id in seen:
+            faults += BundleInvalid("This bundle is selected twice.", field=f"{FIELD}[{i}].bundle_id").faults
+        seen.add(choice.bundle_id)
+        weight = _hundredths(choice.percentage) if choice.percentage is not None else 1
+        if weight is None:
+            faults += RatiosInvalidFormat(field=f"{FIELD}[{i}].percentage").faults
+        elif bundle is not None:
+            shares.append(Share(bundle, weight))
+    if any(given) and not all(given):
+        faults += RatiosInvalid("Some bundles have a percentage and some have none.", field=FIELD).faults
+    if faults:
+        raise Invalid(faults)
+    if all(given) and sum(share.weight for share in shares) != WHOLE:
+        raise RatiosInvalid(f"The percentages sum to {_percent(shares)}, not to exactly 100.", field=FIELD)
+    return shares
+
+
+def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Catalogue) -> list[Share]:
+    """The account's or organisation's default, else the catalogue's.
+
+    A default that cannot be used now is not replaced by another one: nobody gets what they did not choose. The
+    order waits until the default is mended.
+    """
+    stored = account_default if account_default is not None else catalogue.default_selection
+    if not stored:
+        raise PriceUnavailable("There is no default selection of bundles: send bundle_selection.")
+    try:
+        return resolve([msgspec.convert(choice, BundleChoiceIn) for choice in stored], catalogue)
+    except (TonneError, msgspec.ValidationError) as error:
+        raise PriceUnavailable(
+            "The default selection of bundles cannot be used right now: send bundle_selection."
+        ) from error
+
+
+def _hundredths(percentage: object) -> int | None:
+    number = parse_decimal(percentage) if isinstance(percentage, str) else None
+    weight = None if number is None else scaled(number, 2)
+    return weight if weight is not None and 0 < weight <= WHOLE else None
+
+
+def _percent(shares: Sequence[Share]) -> str:
+    return spell(sum(share.weight for share in shares), 2)

@@ -1,0 +1,60 @@
+"""A copy of the catalogue in this process, at most a moment old."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from tonne.base.scope import Mode
+from tonne.catalog import store
+from tonne.catalog.model import Catalogue
+from tonne.db.pool import Database
+
+
+class Catalogues:
+    """Reads the database again once a copy is older than `refresh_s`: only the supply, unless the version has risen."""
+
+    def __init__(
+        self, database: Database, base_url: str, refresh_s: float, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._database = database
+        self._base_url = base_url
+        self._refresh_s = refresh_s
+        self._monotonic = monotonic
+        self._copies: dict[Mode, tuple[float, Catalogue]] = {}
+        self._locks = {mode: asyncio.Lock() for mode in Mode}
+
+    async def current(self, mode: Mode) -> Catalogue:
+        known = self._fresh(mode)
+        if known is None:
+            async with self._locks[mode]:
+                # Whoever waited for the lock finds the copy that the first one made.
+                known = self._fresh(mode) or await self._read(mode)
+        return known
+
+    def _fresh(self, mode: Mode) -> Catalogue | None:
+        held = self._copies.get(mode)
+        return held[1] if held is not None and held[0] > self._monotonic() else None
+
+    async def _read(self, mode: Mode) -> Catalogue:
+        held = self._copies.get(mode)
+        async with self._database.snapshot() as connection:
+            if held is not None and await store.find_version(connection, mode) == held[1].version:
+                catalogue = _with_free(held[1], await store.load_free_grams(connection, mode))
+            else:
+                catalogue = await store.load_catalogue(connection, mode, self._base_url) or _empty(mode)
+        self._copies[mode] = (self._monotonic() + self._refresh_s, catalogue)
+        return catalogue
+
+
+def _with_free(catalogue: Catalogue, free: dict[str, int]) -> Catalogue:
+    bundles = {
+        bundle.id: replace(bundle, free_grams=sum(free.get(share.project.id, 0) for share in bundle.projects))
+        for bundle in catalogue.bundles.values()
+    }
+    return replace(catalogue, bundles=bundles)
+
+
+def _empty(mode: Mode) -> Catalogue:
+    """Before the first import nothing is sold; its version is none that the database ever has."""
+    return Catalogue(mode, "EUR", 0, None, {}, {}, {})

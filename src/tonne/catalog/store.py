@@ -1,0 +1,85 @@
+"""SQL that reads the catalogue."""
+
+import json
+from typing import Any
+
+import asyncpg
+
+from tonne.base.scope import Mode
+from tonne.catalog.model import Bundle, Catalogue, ExchangeRate, Project, ProjectShare
+from tonne.db.pool import Connection
+
+FIND_VERSION = "SELECT version FROM catalogues WHERE mode = $1"
+
+
+async def find_version(connection: Connection, mode: Mode) -> int | None:
+    version: int | None = await connection.fetchval(FIND_VERSION, mode)
+    return version
+
+
+LOAD_CATALOGUE = "SELECT currency, version, default_bundle_selection FROM catalogues WHERE mode = $1"
+LOAD_PROJECTS = """
+SELECT id, registry, registry_project_id, name, slug, country, type, methodology, mechanism, description, image,
+       registry_url, created_at
+FROM projects WHERE mode = $1
+"""
+LOAD_BUNDLES = """
+SELECT id, slug, name, description, primary_image, unit_price_minor, enabled, created_at FROM bundles WHERE mode = $1
+ORDER BY position, slug
+"""
+LOAD_SHARES = """
+SELECT bundle_id, project_id, weight FROM bundle_projects WHERE mode = $1 ORDER BY bundle_id, position
+"""
+LOAD_RATES = """
+SELECT DISTINCT ON (quote) base, quote, rate, source, as_of FROM exchange_rates
+WHERE mode = $1 AND base = $2 AND as_of <= now() ORDER BY quote, as_of DESC
+"""
+
+
+async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue | None:
+    """The whole catalogue of one mode; None before the first import. All of one moment only in a snapshot."""
+    head = await tx.fetchrow(LOAD_CATALOGUE, mode)
+    if head is None:
+        return None
+    projects = {row["id"]: _project(row, base_url) for row in await tx.fetch(LOAD_PROJECTS, mode)}
+    shares: dict[str, list[ProjectShare]] = {}
+    for row in await tx.fetch(LOAD_SHARES, mode):
+        share = ProjectShare(projects[row["project_id"]], row["weight"])
+        shares.setdefault(row["bundle_id"], []).append(share)
+    free = await load_free_grams(tx, mode)
+    bundles = {
+        row["id"]: _bundle(row, tuple(shares.get(row["id"], ())), free, base_url)
+        for row in await tx.fetch(LOAD_BUNDLES, mode)
+    }
+    rates = {
+        row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, head["currency"])
+    }
+    selection: list[dict[str, Any]] | None = json.loads(head["default_bundle_selection"] or "null")
+    return Catalogue(mode, head["currency"], head["version"], selection, projects, bundles, rates)
+
+
+LOAD_FREE = """
+SELECT project_id, sum(quantity_grams - allocated_grams)::bigint AS free_grams
+FROM lots WHERE mode = $1 GROUP BY project_id
+"""
+
+
+async def load_free_grams(connection: Connection, mode: Mode) -> dict[str, int]:
+    """What is not allocated yet, by project."""
+    return {row["project_id"]: row["free_grams"] for row in await connection.fetch(LOAD_FREE, mode)}
+
+
+def _absolute(image: str | None, base_url: str) -> str | None:
+    return base_url + image if image and image.startswith("/") else image
+
+
+def _project(row: asyncpg.Record, base_url: str) -> Project:
+    return Project(**{**row, "image": _absolute(row["image"], base_url)})
+
+
+def _bundle(row: asyncpg.Record, shares: tuple[ProjectShare, ...], free: dict[str, int], base_url: str) -> Bundle:
+    return Bundle(
+        **{**row, "primary_image": _absolute(row["primary_image"], base_url)},
+        projects=shares,
+        free_grams=sum(free.get(share.project.id, 0) for share in shares),
+    )

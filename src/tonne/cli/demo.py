@@ -1,0 +1,159 @@
+"""The demo organisation: what a newcomer finds after the first start."""
+
+import hashlib
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import click
+import msgspec
+
+from tonne.accounts import store
+from tonne.accounts.api_keys import issue_key
+from tonne.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.accounts.open_account import open_account
+from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.base.clock import utc_now
+from tonne.base.ids import new_id
+from tonne.base.mass import MassUnit, to_grams
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.catalog.demo import demo_files
+from tonne.catalog.import_catalogue import import_catalogue
+from tonne.catalog.store import load_catalogue
+from tonne.cli.show import ACTOR
+from tonne.db.pool import Connection
+from tonne.estimates.model import Estimate
+from tonne.estimates.store import insert_estimate
+from tonne.http.gate import hash_key
+
+NAME = "Demo organisation"
+CURRENCY = "EUR"
+_EMISSIONS = (
+    ("1.105697", MassUnit.T, "Flight Berlin to Lisbon and back, economy"),
+    ("184.2", MassUnit.KG, "Parcel deliveries of one week"),
+    ("1040", MassUnit.T, "Yearly footprint of a small factory"),
+    ("850", MassUnit.G, "One hour of video calls"),
+    ("2.5", MassUnit.T, "Three days of a conference, 40 people"),
+)
+
+
+class DemoMode(msgspec.Struct):
+    api_key: str
+    account_id: str
+    client_account_id: str
+    estimate_ids: list[str]
+    bundle_ids: list[str]
+
+
+class Demo(msgspec.Struct):
+    base_url: str
+    organisation_id: str
+    test: DemoMode
+    live: DemoMode
+
+
+async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None:
+    """Seed an empty database; otherwise find the demo again. None when the database is somebody's real one."""
+    path = settings.data_path / "demo.json"
+    async with connection.transaction():
+        # Two that start at once take turns: the second finds what the first has made.
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtext('tonne demo'))")
+        organisations = await store.list_organisations_any_account(connection)
+        demo = await _known(connection, path)
+        if not organisations:
+            demo = await _seed(connection)
+        elif demo is None:
+            ours = next((found for found in organisations if found.name == NAME), None)
+            demo = None if ours is None else await _equip(connection, ours.id)
+    if demo is not None:
+        demo.base_url = f"{settings.base_url}/v1"
+        _write(path, demo)
+    return demo
+
+
+def print_demo(settings: Settings, demo: Demo | None) -> None:
+    click.echo(f"\nTonne is running at {settings.base_url}\n")
+    click.echo(f"  API                {settings.base_url}/v1")
+    click.echo(f"  Documentation      {settings.base_url}/docs")
+    if demo is None:
+        click.echo("\nPress Ctrl-C to stop.\n")
+        return
+    body = f'{{"estimate_id": "{demo.test.estimate_ids[0]}", "idempotency_key": "my-first-order"}}'
+    click.echo(f"  Test API key       {demo.test.api_key}")
+    click.echo(f"  For scripts        {settings.data_path / 'demo.json'}")
+    click.echo("\nPlace an order:\n")
+    click.echo(f"  curl {demo.base_url}/orders/by-estimate \\")
+    click.echo(f"    -H 'Authorization: Bearer {demo.test.api_key}' \\")
+    click.echo("    -H 'Content-Type: application/json' \\")
+    click.echo(f"    -d '{body}'")
+    click.echo("\nPress Ctrl-C to stop.\n")
+
+
+async def _known(connection: Connection, path: Path) -> Demo | None:
+    """What demo.json says, if its keys still work on this database."""
+    try:
+        demo = msgspec.json.decode(path.read_bytes(), type=Demo)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    for keys in (demo.test, demo.live):
+        if await store.find_valid_key(connection, hash_key(keys.api_key.encode())) is None:
+            return None
+    return demo
+
+
+async def _seed(tx: Connection) -> Demo:
+    organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, actor=ACTOR, now=utc_now())
+    for mode in Mode:
+        await import_catalogue(tx, mode, demo_files(mode), currency=CURRENCY, now=utc_now())
+        for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
+            scope = Scope(organisation.id, new_id("acc"), mode)
+            account = Account(scope, kind, name, CURRENCY, name, PaymentMethod.INVOICE, utc_now())
+            await open_account(tx, account, actor=ACTOR)
+    return await _equip(tx, organisation.id)
+
+
+async def _equip(tx: Connection, organisation_id: str) -> Demo:
+    """Keys and estimates for the demo's accounts. Keys are stored only as hashes: a lost demo.json means new ones."""
+    accounts = await store.list_accounts(tx, organisation_id)
+    modes: dict[Mode, DemoMode] = {}
+    for mode in Mode:
+        account = next(a.scope for a in accounts if a.scope.mode is mode and a.kind is AccountKind.ACCOUNT)
+        client = next(a.scope for a in accounts if a.scope.mode is mode and a.kind is AccountKind.CLIENT_ACCOUNT)
+        catalogue = await load_catalogue(tx, mode, "")
+        bundles = catalogue.bundles.values() if catalogue else ()
+        modes[mode] = DemoMode(
+            api_key=(await issue_key(tx, account, "Demo key", actor=ACTOR, now=utc_now()))[1],
+            account_id=account.account_id,
+            client_account_id=client.account_id,
+            estimate_ids=[await _record(tx, account, *emission) for emission in _EMISSIONS],
+            bundle_ids=[bundle.id for bundle in bundles if bundle.enabled],
+        )
+    return Demo("", organisation_id, modes[Mode.TEST], modes[Mode.LIVE])
+
+
+async def _record(tx: Connection, scope: Scope, amount: str, unit: MassUnit, description: str) -> str:
+    key = new_id("demo")
+    estimate = Estimate(
+        scope=scope,
+        id=new_id("est"),
+        idempotency_key=key,
+        mass_grams=to_grams(Decimal(amount), unit),
+        mass_amount=amount,
+        mass_unit=unit,
+        description=description,
+        metadata="{}",
+        created_at=utc_now(),
+    )
+    await insert_estimate(tx, estimate, hashlib.sha256(key.encode()).digest())
+    return estimate.id
+
+
+def _write(path: Path, demo: Demo) -> None:
+    """Readable by its owner only, from its first byte on: it holds keys."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(demo), indent=2))
+    fresh.replace(path)

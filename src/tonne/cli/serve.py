@@ -1,0 +1,138 @@
+"""tonne serve, api, worker and migrate"""
+
+import asyncio
+import os
+import signal
+import time
+from types import FrameType
+
+import click
+import uvloop
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.log import LogLevels
+from granian.server import Server
+
+from tonne.app import House
+from tonne.base.logs import configure_logs
+from tonne.base.settings import Settings
+from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
+from tonne.cli.demo import Demo, ensure_demo, print_demo
+from tonne.cli.processes import Processes, check_port_free, stop_with_parent, wait_until_ready
+from tonne.db import migrate as migrations
+from tonne.db.pool import Database
+from tonne.worker.loop import run_jobs
+
+_WITH_PARENT = click.option("--stop-with-parent", "with_parent", is_flag=True, hidden=True)
+
+
+@click.command()
+@click.option("--demo", is_flag=True, help="Migrate, and fill an empty database with a demo organisation.")
+def serve(demo: bool) -> None:
+    """Start the whole service: database, api and worker. Ctrl-C stops all of it.
+
+    With --demo an empty database gets an organisation, keys for both modes, a catalogue and estimates; the same facts
+    are written to demo.json in the data folder, for scripts.
+    """
+    # Asked for before anything is started, so that a signal at any moment ends in the orderly way below.
+    stopping: list[bool] = []
+
+    def ask_to_stop(_signal: int, _frame: FrameType | None) -> None:
+        stopping.append(True)
+
+    signal.signal(signal.SIGINT, ask_to_stop)
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    with plain_failures():
+        settings = settings_from_environment()
+        check_port_free(settings)
+        with open_database(settings) as url:
+            facts = asyncio.run(_prepare(url, settings, demo=demo))
+            _run_children(url, settings, facts, stopping)
+
+
+async def _prepare(url: str, settings: Settings, *, demo: bool) -> Demo | None:
+    if not demo:
+        await with_connection(url, migrations.require_migrated)
+        return None
+    await with_connection(url, migrations.migrate)
+    return await with_connection(url, lambda connection: ensure_demo(connection, settings))
+
+
+def _run_children(url: str, settings: Settings, facts: Demo | None, stopping: list[bool]) -> None:
+    processes = Processes(url)
+    try:
+        processes.start("api")
+        processes.start("worker")
+        if wait_until_ready(processes, settings, stopping):
+            print_demo(settings, facts)
+            while not stopping and processes.ended() is None:
+                time.sleep(0.2)
+    finally:
+        ended = processes.ended()
+        processes.stop()
+    if not stopping:
+        raise click.ClickException(f"The {ended or 'api'} process has ended by itself: its last log lines say why.")
+    click.echo("Stopped.")
+
+
+@click.command()
+@_WITH_PARENT
+def api(with_parent: bool) -> None:
+    """Serve HTTP alone. Any number of api and worker processes may share one database."""
+    with plain_failures():
+        settings = settings_from_environment()
+        if with_parent:
+            stop_with_parent()
+        else:
+            check_port_free(settings)
+        with open_database(settings) as url:
+            asyncio.run(with_connection(url, migrations.require_migrated))
+            os.environ["TONNE_DATABASE_URL"] = url
+            Server(
+                "tonne.app:create_app",
+                factory=True,
+                address=settings.host,
+                port=settings.port,
+                interface=Interfaces.ASGI,
+                http=HTTPModes.http1,
+                websockets=False,
+                loop=Loops.uvloop,
+                workers=settings.api_processes,
+                respawn_failed_workers=True,
+                workers_kill_timeout=15,
+                log_level=LogLevels.warning,
+            ).serve()
+
+
+@click.command()
+@_WITH_PARENT
+def worker(with_parent: bool) -> None:
+    """Run the work that follows a request. Any number of workers may share one database."""
+    with plain_failures():
+        settings = settings_from_environment()
+        configure_logs(settings.log_level, "worker")
+        if with_parent:
+            stop_with_parent()
+        with open_database(settings) as url:
+            asyncio.run(with_connection(url, migrations.require_migrated))
+            uvloop.run(_work(url, settings))
+
+
+async def _work(url: str, settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    house = House(await Database(url, settings).open(), settings)
+    await run_jobs(house.jobs(), stop, settings.worker_poll_s)
+    await house.database.close()
+
+
+@click.command()
+def migrate() -> None:
+    """Bring the database's schema up to this release. Running servers may stay up."""
+    with plain_failures(), open_database(settings_from_environment()) as url:
+        applied = asyncio.run(with_connection(url, migrations.migrate))
+    for migration in applied:
+        click.echo(f"applied {migration.name}")
+    if not applied:
+        click.echo("Nothing to do: the schema is up to date.")

@@ -1,0 +1,118 @@
+"""Recording and reading emission calculations."""
+
+import msgspec
+
+from tonne.accounts.directory import AccountDirectory
+from tonne.base.clock import Clock
+from tonne.base.ids import new_id
+from tonne.base.mass import MAX_GRAMS, to_grams
+from tonne.base.scope import Scope
+from tonne.catalog.errors import PriceUnavailable
+from tonne.catalog.pricing import PriceList, price_quantity
+from tonne.catalog.schemas import QuoteOut, quote_out
+from tonne.catalog.selection import resolve_default
+from tonne.catalog.snapshot import Catalogues
+from tonne.db.pool import Database
+from tonne.estimates import store
+from tonne.estimates.errors import EstimateNotFound, MassInvalid
+from tonne.estimates.model import Estimate
+from tonne.estimates.schemas import EstimateIn, EstimateOut, estimate_out
+from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
+from tonne.http.json_body import Document, read
+from tonne.http.route import Access, Answer, Call, Route, json_answer
+
+
+class EstimateEndpoints:
+    def __init__(
+        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, *, clock: Clock
+    ) -> None:
+        self._database = database
+        self._catalogues = catalogues
+        self._directory = directory
+        self._clock = clock
+
+    async def create(self, call: Call) -> Answer:
+        document = call.json()
+        digest = request_digest("estimate", document)
+        key = peek_idempotency_key(document)
+        if key is not None and (answer := await self._replay(call.scope, key, digest)):
+            return answer
+        estimate = self._read(call.scope, document)
+        async with self._database.connection() as connection:
+            inserted = await store.insert_estimate(connection, estimate, digest)
+        if not inserted and (answer := await self._replay(call.scope, estimate.idempotency_key, digest)):
+            return answer
+        return json_answer(await self._show(estimate), 201)
+
+    async def read(self, call: Call) -> Answer:
+        async with self._database.connection() as connection:
+            estimate = await store.find_estimate(connection, call.scope, call.path("estimate_id"))
+        if estimate is None:
+            raise EstimateNotFound
+        return json_answer(await self._show(estimate))
+
+    def _read(self, scope: Scope, document: Document) -> Estimate:
+        body = read(document, EstimateIn)
+        metadata = metadata_text(document)
+        mass_grams = to_grams(body.mass.amount, body.mass.unit)
+        if not 1 <= mass_grams <= MAX_GRAMS:
+            raise MassInvalid(field="mass.amount")
+        return Estimate(
+            scope=scope,
+            id=new_id("est"),
+            idempotency_key=body.idempotency_key or new_id("auto"),
+            mass_grams=mass_grams,
+            mass_amount=f"{body.mass.amount:f}",
+            mass_unit=body.mass.unit,
+            description=body.description,
+            metadata=metadata,
+            created_at=self._clock(),
+        )
+
+    async def _replay(self, scope: Scope, key: str, digest: bytes) -> Answer | None:
+        async with self._database.connection() as connection:
+            found = await store.find_by_key(connection, scope, key)
+        if found is None:
+            return None
+        estimate, original_digest = found
+        return replay(msgspec.json.encode(await self._show(estimate)), original_digest, digest)
+
+    async def _show(self, estimate: Estimate) -> EstimateOut:
+        return estimate_out(estimate, await self._quote(estimate))
+
+    async def _quote(self, estimate: Estimate) -> QuoteOut | None:
+        terms = await self._directory.terms_of(estimate.scope)
+        catalogue = await self._catalogues.current(estimate.scope.mode)
+        try:
+            shares = resolve_default(terms.default_selection, catalogue)
+            prices = PriceList(catalogue, terms.currency, terms.fee_rate)
+            priced = price_quantity(prices, shares, estimate.mass_grams)
+        except PriceUnavailable:
+            return None
+        return quote_out(priced, estimate_id=estimate.id, requested_grams=estimate.mass_grams)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                method="POST",
+                path="/v1/estimates",
+                endpoint=self.create,
+                access=Access.API_KEY,
+                summary="Record an emission calculation",
+                description="The calculation is made elsewhere; the answer carries what offsetting it would cost now.",
+                tag="Estimates",
+                body=EstimateIn,
+                answers={200: EstimateOut, 201: EstimateOut},
+                errors=(MassInvalid,),
+            ),
+            Route(
+                method="GET",
+                path="/v1/estimates/{estimate_id:str}",
+                endpoint=self.read,
+                access=Access.API_KEY,
+                summary="Read an emission calculation",
+                tag="Estimates",
+                answers={200: EstimateOut},
+                errors=(EstimateNotFound,),
+            ),
+        ]

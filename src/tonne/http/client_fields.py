@@ -1,0 +1,79 @@
+"""The two fields that clients may send with anything they create: an idempotency key and metadata."""
+
+import hashlib
+import json
+import re
+from typing import Annotated, Any
+
+import msgspec
+
+from tonne.base.errors import Fault, Invalid
+from tonne.http.json_body import Document, JsonNumber
+from tonne.http.route import JSON, Answer
+
+MAX_METADATA_BYTES = 16 * 1024
+MAX_METADATA_KEYS = 50
+_KEY = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
+
+
+def read_idempotency_key(value: Any) -> str:
+    """Anything that a client can also put into an address: the two dot segments would be folded away there."""
+    if not isinstance(value, str) or isinstance(value, JsonNumber) or not _KEY.fullmatch(value) or value in {".", ".."}:
+        raise ValueError("expected 1 to 255 printable characters, other than . and ..")
+    return value
+
+
+def read_metadata(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or len(value) > MAX_METADATA_KEYS:
+        raise ValueError(f"expected an object with at most {MAX_METADATA_KEYS} keys")
+    return value
+
+
+IdempotencyKey = Annotated[
+    str,
+    read_idempotency_key,
+    msgspec.Meta(
+        min_length=1,
+        max_length=255,
+        description="Unique per account. A repeat returns the original, in its current state.",
+        examples=["flight-2026-11-15-0042"],
+    ),
+]
+Metadata = Annotated[
+    dict[str, Any],
+    read_metadata,
+    msgspec.Meta(
+        description="Stored and returned exactly as given. At most 50 keys and 16 KiB.",
+        examples=[{"invoice": "A-17", "cost_centre": 4711}],
+        extra_json_schema={"maxProperties": MAX_METADATA_KEYS},
+    ),
+]
+
+
+def peek_idempotency_key(document: Document) -> str | None:
+    """The key, if there is a usable one: it is looked up before anything else in the body is judged."""
+    try:
+        return read_idempotency_key(document.members.get("idempotency_key"))
+    except ValueError:
+        return None
+
+
+def metadata_text(document: Document) -> str:
+    """The metadata as it was sent, letter for letter."""
+    text = document.raw_member("metadata") or "{}"
+    if len(text.encode()) > MAX_METADATA_BYTES:
+        raise Invalid([Fault("validation_error", "metadata is larger than 16 KiB.", "metadata")])
+    return text
+
+
+def request_digest(kind: str, document: Document) -> bytes:
+    """Equal for requests that ask for the same thing, whatever the order of their members."""
+    return hashlib.sha256(json.dumps([kind, document.members], sort_keys=True).encode()).digest()
+
+
+def replay(body: bytes, original_digest: bytes, digest: bytes) -> Answer:
+    """The original as it stands now, saying so, and saying when the repeat asked for something else."""
+    answer = Answer(body, 200, JSON, {"Idempotent-Replayed": "true"})
+    if original_digest != digest:
+        answer.headers["Idempotency-Mismatch"] = "true"
+    return answer

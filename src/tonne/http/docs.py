@@ -1,0 +1,79 @@
+"""Interactive documentation, served whole from here: no outside address is ever asked."""
+
+from functools import cache
+from importlib import resources, util
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tonne.base.errors import Kind, TonneError
+from tonne.http.route import Access, Answer, Call, Route
+
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_ASSETS = {
+    "docs.js": b"text/javascript",
+    "swagger-ui-bundle.js": b"text/javascript",
+    "swagger-ui.css": b"text/css",
+    "favicon-32x32.png": b"image/png",
+}
+
+
+class AssetNotFound(TonneError):
+    kind = Kind.NOT_FOUND
+    code = "asset_not_found"
+    message = "There is no such file."
+
+
+class DocsEndpoints:
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = msgspec.json.encode(document)
+
+    async def page(self, _: Call) -> Answer:
+        headers = {"Content-Security-Policy": _PAGE_POLICY}
+        return Answer(_own_file("docs.html"), media_type=b"text/html; charset=utf-8", headers=headers)
+
+    async def asset(self, call: Call) -> Answer:
+        name = call.path("name")
+        if name not in _ASSETS:
+            raise AssetNotFound
+        body = _own_file(name) if name == "docs.js" else _swagger_file(name)
+        return Answer(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
+
+    async def document(self, _: Call) -> Answer:
+        return Answer(self._document)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                path=path,
+                endpoint=endpoint,
+                access=Access.PUBLIC,
+                summary=summary,
+                tag="Documentation",
+                answers={200: None},
+            )
+            for path, endpoint, summary in (
+                ("/docs", self.page, "This documentation"),
+                ("/docs/assets/{name:str}", self.asset, "A file of the documentation"),
+                ("/openapi.json", self.document, "The OpenAPI document"),
+            )
+        ]
+
+
+@cache
+def _own_file(name: str) -> bytes:
+    return (resources.files("tonne.http") / "static" / name).read_bytes()
+
+
+@cache
+def _swagger_file(name: str) -> bytes:
+    """From the package that carries Swagger UI, found without importing it: only its files are of use here."""
+    spec = util.find_spec("swagger_ui")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError("the package swagger-ui-py is not installed")
+    return (Path(spec.origin).parent / "static" / name).read_bytes()

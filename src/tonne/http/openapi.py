@@ -1,0 +1,160 @@
+"""The OpenAPI document, made from the table of routes, so that it cannot drift away from what is served."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from tonne import __version__
+from tonne.base.decimals import PATTERN
+from tonne.base.errors import Invalid, TonneError
+from tonne.base.settings import Settings
+from tonne.http.errors import (
+    STATUS,
+    AccountNotFound,
+    BodyTooLarge,
+    ErrorOut,
+    InternalError,
+    MediaTypeInvalid,
+    RateLimited,
+    ServiceUnavailable,
+    Unauthorised,
+)
+from tonne.http.route import Access, Route
+
+_PATH_PARAMETER = re.compile(r"\{(\w+):\w+\}")
+_REF = "#/components/schemas/{name}"
+_INTRODUCTION = """\
+Tonne sells carbon offsets as orders.
+
+- **Authentication**: `Authorization: Bearer <API_KEY>`. Test keys see test data only, live keys live data only.
+- **Money** is a decimal string with exactly the currency's decimals; **quantities** are tonnes. There are no floats.
+- **Retries** are safe: send an `idempotency_key` and repeat the request as often as you like.
+- **Errors** all have one shape, and a stable `error_code`.
+- `/v1` only grows: ignore fields that you do not know.
+"""
+
+
+def openapi_document(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:
+    shapes = _shapes(routes)
+    schemas, components = msgspec.json.schema_components(shapes, ref_template=_REF)
+    by_shape = dict(zip(map(repr, shapes), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        path = _PATH_PARAMETER.sub(r"{\1}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, by_shape, settings)
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tonne",
+            "version": __version__,
+            "description": _INTRODUCTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "This server"}],
+        "security": [{"api_key": []}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"api_key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
+        },
+    }
+    _widen_decimals(document)
+    return document
+
+
+def _shapes(routes: Iterable[Route]) -> list[Any]:
+    shapes: list[Any] = [ErrorOut]
+    for route in routes:
+        shapes += [shape for shape in (route.body, *route.answers.values()) if shape is not None]
+    return list({repr(shape): shape for shape in shapes}.values())
+
+
+def _operation(route: Route, schemas: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.endpoint.__name__,
+        "summary": route.summary,
+        "tags": [route.tag],
+        "parameters": _parameters(route, settings),
+        "responses": {**_answers(route, schemas), **_refusals(route, schemas)},
+    }
+    if route.description:
+        operation["description"] = route.description
+    if route.access is Access.PUBLIC:
+        operation["security"] = []
+    if route.body is not None:
+        content = {"schema": schemas[repr(route.body)], **_example(route.example)}
+        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return operation
+
+
+def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in _PATH_PARAMETER.findall(route.path)
+    ]
+    parameters += [
+        {"name": item.name, "in": "query", "description": item.description, "schema": item.schema}
+        for item in route.query
+    ]
+    if route.access is Access.API_KEY:
+        parameters.append(
+            {
+                "name": f"{settings.brand}-Account",
+                "in": "header",
+                "description": "Act for another account of the key's organisation and mode.",
+                "schema": {"type": "string"},
+            }
+        )
+    return parameters
+
+
+def _answers(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    descriptions = {200: "Done.", 201: "Created.", 204: "Done; there is nothing to return."}
+    answers: dict[str, Any] = {}
+    for status, shape in route.answers.items():
+        answer: dict[str, Any] = {"description": descriptions[status]}
+        if shape is not None:
+            content = {"schema": schemas[repr(shape)], **_example(route.answer_example)}
+            answer["content"] = {"application/json": content}
+        answers[str(status)] = answer
+    return answers
+
+
+def _refusals(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    errors: list[type[TonneError]] = [*route.errors, InternalError, ServiceUnavailable]
+    if route.access is Access.API_KEY:
+        errors += [Unauthorised, AccountNotFound, RateLimited]
+    if route.body is not None:
+        errors += [Invalid, BodyTooLarge, MediaTypeInvalid]
+    if route.query:
+        errors.append(Invalid)
+    by_status: dict[int, list[type[TonneError]]] = {}
+    for error in errors:
+        by_status.setdefault(STATUS[error.kind], []).append(error)
+    return {
+        str(status): {
+            "description": "\n".join(f"- `{error.code}`: {error.message}" for error in group),
+            "content": {"application/json": {"schema": schemas[repr(ErrorOut)]}},
+        }
+        for status, group in sorted(by_status.items())
+    }
+
+
+def _example(value: Any) -> dict[str, Any]:
+    return {} if value is None else {"example": value}
+
+
+def _widen_decimals(node: Any) -> None:
+    """Decimals come as a string or as a number; msgspec describes only the string."""
+    if isinstance(node, dict):
+        if node.get("format") == "decimal":
+            del node["type"], node["format"]
+            node["anyOf"] = [{"type": "string", "pattern": PATTERN}, {"type": "number", "minimum": 0}]
+        for value in node.values():
+            _widen_decimals(value)
+    elif isinstance(node, list):
+        for value in node:
+            _widen_decimals(value)

@@ -1,0 +1,109 @@
+"""The table of routes as a Litestar application: each row becomes a handler behind its access rule."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import asyncpg
+import structlog
+from litestar import Litestar, Request, Response
+from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
+from litestar.response.base import ASGIResponse
+
+from tonne.base.errors import TonneError
+from tonne.http.errors import (
+    STATUS,
+    BodyTooLarge,
+    InternalError,
+    MethodNotAllowed,
+    RouteNotFound,
+    ServiceUnavailable,
+    error_body,
+)
+from tonne.http.gate import Gate
+from tonne.http.route import JSON, Access, Answer, Call, Route
+
+MAX_BODY_BYTES = 256 * 1024
+
+Lifecycle = Callable[[Litestar], Awaitable[None]]
+_log = structlog.get_logger()
+
+
+def build_litestar(
+    routes: Sequence[Route], gate: Gate, *, on_startup: Sequence[Lifecycle], on_shutdown: Sequence[Lifecycle]
+) -> Litestar:
+    return Litestar(
+        [_handler(route, gate) for route in routes],
+        on_startup=on_startup,
+        on_shutdown=on_shutdown,
+        exception_handlers={Exception: _answer_exception},
+        request_max_body_size=MAX_BODY_BYTES,
+        openapi_config=None,  # ours is made from the routes: see openapi.py
+        logging_config=None,
+    )
+
+
+def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
+    async def handle(request: Request[Any, Any, Any]) -> ASGIResponse:
+        asgi = request.scope
+        seen = asgi["tonne"]  # type: ignore[typeddict-item]  # put there by the edge
+        seen["route"] = route.path
+        headers = dict(asgi["headers"])
+        scope = None
+        limits: dict[str, str] = {}
+        try:
+            if route.access is Access.API_KEY:
+                peer = gate.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
+                holder, scope, limits = await gate.admit(headers, peer)
+                seen["key_id"], seen["account_id"] = holder.key_id, scope.account_id
+            call = Call(
+                scope=scope,
+                headers=headers,
+                path_params=asgi["path_params"],
+                raw_path=asgi["raw_path"],
+                query_string=asgi["query_string"],
+                body=await request.body() if route.body else b"",
+            )
+            answer = await route.endpoint(call)
+        except Exception as error:  # noqa: BLE001 - every failure becomes an answer here, the unknown ones logged
+            answer = _answer_for(error, seen["request_id"])
+        return _respond(answer, limits)
+
+    return HTTPRouteHandler(route.path, http_method=route.method, opt={"access": route.access})(handle)  # type: ignore[arg-type]
+
+
+def _respond(answer: Answer, limits: dict[str, str]) -> ASGIResponse:
+    return ASGIResponse(
+        body=answer.body,
+        status_code=answer.status,
+        headers={"content-type": answer.media_type.decode(), **limits, **answer.headers},
+    )
+
+
+def _answer_for(error: Exception, request_id: str) -> Answer:
+    refusal = _refusal_for(error)
+    if isinstance(refusal, (InternalError, ServiceUnavailable)):
+        _log.error("request_failed", request_id=request_id, exc_info=error)
+    return Answer(error_body(refusal.faults, request_id), STATUS[refusal.kind], JSON, refusal.headers)
+
+
+def _refusal_for(error: Exception) -> TonneError:
+    if isinstance(error, TonneError):
+        return error
+    if isinstance(error, HTTPException):
+        by_status: dict[int, type[TonneError]] = {404: RouteNotFound, 405: MethodNotAllowed, 413: BodyTooLarge}
+        refusal = by_status.get(error.status_code, InternalError)()
+        refusal.headers.update(error.headers or {})
+        return refusal
+    if isinstance(error, (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)):
+        return ServiceUnavailable()
+    if isinstance(error, (asyncpg.CannotConnectNowError, asyncpg.QueryCanceledError, asyncpg.TooManyConnectionsError)):
+        return ServiceUnavailable()
+    return InternalError()
+
+
+def _answer_exception(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """For what Litestar refuses before a handler runs: no such address, no such method."""
+    answer = _answer_for(error, request.scope["tonne"]["request_id"])  # type: ignore[typeddict-item]
+    return Response(answer.body, status_code=answer.status, headers=answer.headers, media_type="application/json")

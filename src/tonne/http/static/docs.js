@@ -1,0 +1,10 @@
+window.addEventListener("load", () => {
+  SwaggerUIBundle({
+    url: "/openapi.json",
+    dom_id: "#docs",
+    deepLinking: true,
+    tryItOutEnabled: true,
+    persistAuthorization: false,
+    validatorUrl: null,
+  });
+});

@@ -1,0 +1,173 @@
+"""The orders of an account over HTTP."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import NamedTuple
+
+import msgspec
+
+from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.model import Terms
+from tonne.base.clock import Clock
+from tonne.base.currency import DECIMALS
+from tonne.base.decimals import scaled
+from tonne.base.mass import MAX_GRAMS, to_grams
+from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
+from tonne.base.scope import Scope
+from tonne.base.settings import Settings
+from tonne.catalog.errors import QuantityInvalid, ValueInvalid
+from tonne.catalog.schemas import quote_out
+from tonne.catalog.snapshot import Catalogues
+from tonne.db.pool import Database
+from tonne.estimates.store import find_mass_grams
+from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
+from tonne.http.json_body import Document, read
+from tonne.http.route import Answer, Call, json_answer
+from tonne.orders import store
+from tonne.orders.errors import EstimateUnknown, OrderNotFound
+from tonne.orders.place_order import Request, Wanted, compose_order, place_order, price, price_if_possible
+from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn
+
+BY_KEY = "/v1/orders/by-idempotency-key/"
+
+
+class _Buyer(NamedTuple):
+    scope: Scope
+    terms: Terms
+
+
+class OrderEndpoints:
+    def __init__(
+        self,
+        database: Database,
+        catalogues: Catalogues,
+        directory: AccountDirectory,
+        *,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._catalogues = catalogues
+        self._directory = directory
+        self._clock = clock
+        self._pricing_retry = timedelta(seconds=settings.pricing_retry_s)
+
+    async def place_by_estimate(self, call: Call) -> Answer:
+        return await self._place(call, OrderByEstimateIn)
+
+    async def place_by_mass(self, call: Call) -> Answer:
+        return await self._place(call, OrderByMassIn)
+
+    async def place_by_value(self, call: Call) -> Answer:
+        return await self._place(call, OrderByValueIn)
+
+    async def quote_by_estimate(self, call: Call) -> Answer:
+        return await self._quote(call, OrderByEstimateIn)
+
+    async def quote_by_mass(self, call: Call) -> Answer:
+        return await self._quote(call, OrderByMassIn)
+
+    async def quote_by_value(self, call: Call) -> Answer:
+        return await self._quote(call, OrderByValueIn)
+
+    async def read_order(self, call: Call) -> Answer:
+        async with self._database.connection() as connection:
+            document = await store.find_by_id(connection, call.scope, call.path("order_id"))
+        if document is None:
+            raise OrderNotFound
+        return Answer(document.encode())
+
+    async def read_by_key(self, call: Call) -> Answer:
+        async with self._database.connection() as connection:
+            found = await store.find_by_key(connection, call.scope, call.path_tail(BY_KEY))
+        if found is None:
+            raise OrderNotFound
+        return Answer(found.document.encode())
+
+    async def list_orders(self, call: Call) -> Answer:
+        limit_text, after, link = call.query("limit", "after", "offset_link_id")
+        limit = parse_limit(limit_text)
+        list_name = f"orders {call.scope.account_id} {link}"
+        start = parse_cursor(after, list_name)
+        async with self._database.connection() as connection:
+            # One more than the page, to know whether another follows.
+            if link is None:
+                rows = await store.list_orders(connection, call.scope, start, limit + 1)
+            else:
+                rows = await store.list_orders_of_link(connection, call.scope, start, limit + 1, link)
+        cursor = "null"
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            cursor = f'"{make_cursor(Position(last["created_at"], last["id"]), list_name)}"'
+        # The documents are JSON already: putting them between brackets is all there is to do.
+        documents = ",".join([row[0] for row in rows[:limit]])
+        more = "true" if len(rows) > limit else "false"
+        return Answer(f'{{"has_more":{more},"next_cursor":{cursor},"data":[{documents}]}}'.encode())
+
+    async def _place(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
+        document = call.json()
+        digest = request_digest(shape.__name__, document)
+        key = peek_idempotency_key(document)
+        if key is not None and (answer := await self._replay(call.scope, key, digest)):
+            return answer
+        buyer = _Buyer(call.scope, await self._directory.terms_of(call.scope))
+        wanted, metadata = await self._read(document, shape, buyer)
+        priced = price_if_possible(wanted, buyer.terms, await self._catalogues.current(call.scope.mode))
+        request = Request(wanted, key, metadata, digest)
+        order = compose_order(call.scope, request, buyer.terms, priced=priced, now=self._clock())
+        async with self._database.transaction() as tx:
+            placed = await place_order(tx, order, digest, retry_after=self._pricing_retry)
+        if placed is not None:
+            return Answer(placed.encode(), 201)
+        return await self._replay(call.scope, order.idempotency_key, digest) or _vanished(order.id)
+
+    async def _quote(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
+        buyer = _Buyer(call.scope, await self._directory.terms_of(call.scope))
+        wanted, _ = await self._read(call.json(), shape, buyer)
+        priced = price(wanted, buyer.terms, await self._catalogues.current(call.scope.mode))
+        quote = quote_out(
+            priced,
+            estimate_id=wanted.estimate_id,
+            requested_grams=wanted.mass_grams,
+            requested_value_minor=wanted.value_minor,
+        )
+        return json_answer(quote)
+
+    async def _replay(self, scope: Scope, key: str, digest: bytes) -> Answer | None:
+        async with self._database.connection() as connection:
+            found = await store.find_by_key(connection, scope, key)
+        return None if found is None else replay(found.document.encode(), found.request_digest, digest)
+
+    async def _read(self, document: Document, shape: type[msgspec.Struct], buyer: _Buyer) -> tuple[Wanted, str]:
+        """The body, judged whole, as what is wanted and the metadata."""
+        body = read(document, shape)
+        metadata = metadata_text(document)
+        if isinstance(body, OrderByMassIn):
+            return Wanted(mass_grams=_grams(body), choices=body.bundle_selection), metadata
+        if isinstance(body, OrderByValueIn):
+            return Wanted(value_minor=_minor(body.value, buyer), choices=body.bundle_selection), metadata
+        if isinstance(body, OrderByEstimateIn):
+            async with self._database.connection() as connection:
+                mass_grams = await find_mass_grams(connection, buyer.scope, body.estimate_id)
+            if mass_grams is None:
+                raise EstimateUnknown(field="estimate_id")
+            return Wanted(mass_grams, None, body.estimate_id, body.bundle_selection), metadata
+        raise TypeError(f"{shape.__name__} is not an order")
+
+
+def _grams(body: OrderByMassIn) -> int:
+    mass_grams = to_grams(body.mass.amount, body.mass.unit)
+    if not 1 <= mass_grams <= MAX_GRAMS:
+        raise QuantityInvalid(field="mass.amount")
+    return mass_grams
+
+
+def _minor(value: str, buyer: _Buyer) -> int:
+    value_minor = scaled(Decimal(value), DECIMALS[buyer.terms.currency])
+    if value_minor is None or value_minor < 1:
+        raise ValueInvalid(field="value")
+    return value_minor
+
+
+def _vanished(order_id: str) -> Answer:
+    raise LookupError(f"the key of {order_id} was taken, yet no order has it")

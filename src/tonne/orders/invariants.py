@@ -1,0 +1,61 @@
+from tonne.db.invariant import Invariant
+from tonne.orders.model import EVENT_TYPES, TRANSITIONS, OrderStatus
+
+# The walks that the transition table allows, as SQL values: from '' stands for a new order.
+_MOVES = ", ".join(
+    [f"('', '{EVENT_TYPES[OrderStatus.RECEIVED]}')"]
+    + [f"('{EVENT_TYPES[before]}', '{EVENT_TYPES[after]}')" for before, after in TRANSITIONS]
+)
+_STATUSES = ", ".join(f"('{status}', '{event_type}')" for status, event_type in EVENT_TYPES.items())
+
+INVARIANTS = (
+    Invariant(
+        "an order's events walk the transition table",
+        "An order made a move that does not exist, or an event of a move is missing or doubled.",
+        f"""
+        SELECT format('order %s of account %s: %s after %s', subject_id, account_id, event_type,
+                      coalesce(nullif(before, ''), 'nothing')) AS "where"
+        FROM (SELECT account_id, subject_id, event_type,
+                     coalesce(lag(event_type) OVER (PARTITION BY account_id, subject_id ORDER BY position), '') AS before
+              FROM events WHERE event_type LIKE 'order.%') walk
+        WHERE (before, event_type) NOT IN (VALUES {_MOVES})
+        """,  # noqa: S608 - made of our own table
+    ),
+    Invariant(
+        "an order's last event matches its status",
+        "An order changed its status without an event, or the other way round.",
+        f"""
+        SELECT format('order %s of account %s is %s, its last event is %s', orders.id, orders.account_id, orders.status,
+                      coalesce(last.event_type, 'missing')) AS "where"
+        FROM orders
+        LEFT JOIN LATERAL (SELECT event_type FROM events
+                           WHERE events.account_id = orders.account_id AND events.subject_id = orders.id
+                           ORDER BY position DESC LIMIT 1) last ON true
+        WHERE (orders.status, coalesce(last.event_type, '')) NOT IN (VALUES {_STATUSES})
+        """,  # noqa: S608 - made of our own table
+    ),
+    Invariant(
+        "lines sum to their order, in grams and in money",
+        "The lines of an order do not add up to it.",
+        """
+        SELECT format('order %s of account %s: %s of %s g, %s of %s minor units', orders.id, orders.account_id,
+                      sum(line.quantity_grams), orders.quantity_grams, sum(line.offset_cost_minor),
+                      orders.offset_cost_minor) AS "where"
+        FROM orders LEFT JOIN order_lines line ON (line.account_id, line.order_id) = (orders.account_id, orders.id)
+        GROUP BY orders.account_id, orders.id
+        HAVING sum(line.quantity_grams) IS DISTINCT FROM orders.quantity_grams
+            OR sum(line.offset_cost_minor) IS DISTINCT FROM orders.offset_cost_minor
+        """,
+    ),
+    Invariant(
+        "an order is shown as it is stored",
+        "The document of an order differs from its columns: clients would see something that is not true.",
+        """
+        SELECT format('order %s of account %s', id, account_id) AS "where"
+        FROM orders
+        WHERE (wire_document::json ->> 'status', wire_document::json ->> 'id',
+               wire_document::json ->> 'idempotency_key', (wire_document::json -> 'metadata')::text)
+              IS DISTINCT FROM (status, id, idempotency_key, metadata)
+        """,
+    ),
+)

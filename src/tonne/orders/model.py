@@ -1,0 +1,72 @@
+"""An order and the moves it can make."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from tonne.accounts.model import PaymentMethod
+from tonne.base.scope import Scope
+from tonne.catalog.pricing import Priced
+
+
+class OrderType(StrEnum):
+    QUANTITY = "quantity"
+    VALUE = "value"
+
+
+class OrderStatus(StrEnum):
+    RECEIVED = "received"
+    PLACED = "placed"
+    PAID = "paid"
+    RETIRING = "retiring"
+    CANCELLED = "cancelled"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+# Every move there is, and what triggers it. Anything else is refused.
+TRANSITIONS: dict[tuple[OrderStatus, OrderStatus], str] = {
+    (OrderStatus.RECEIVED, OrderStatus.PLACED): "bundles assigned and priced",
+    (OrderStatus.RECEIVED, OrderStatus.FAILED): "cannot be priced within the limit",
+    (OrderStatus.RECEIVED, OrderStatus.CANCELLED): "cancelled by the client or an operator",
+    (OrderStatus.PLACED, OrderStatus.CANCELLED): "cancelled by the client, an operator or an unpaid invoice",
+    (OrderStatus.PLACED, OrderStatus.FAILED): "card declined for good after the retry plan",
+    (OrderStatus.PLACED, OrderStatus.PAID): "card captured, invoice settled, or nothing to pay",
+    (OrderStatus.PAID, OrderStatus.RETIRING): "every gram allocated to projects",
+    (OrderStatus.RETIRING, OrderStatus.COMPLETE): "every gram retired",
+}
+
+EVENT_TYPES: dict[OrderStatus, str] = {
+    OrderStatus.RECEIVED: "order.received",
+    OrderStatus.PLACED: "order.placed",
+    OrderStatus.PAID: "order.paid",
+    OrderStatus.RETIRING: "order.retiring",
+    OrderStatus.CANCELLED: "order.cancelled",
+    OrderStatus.COMPLETE: "order.completed",
+    OrderStatus.FAILED: "order.failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Exactly one of the two requested amounts is set. `priced` is None until bundles are assigned, then fixed."""
+
+    scope: Scope
+    id: str
+    idempotency_key: str
+    type: OrderType
+    status: OrderStatus
+    currency: str
+    payment_method: PaymentMethod
+    requested_quantity_grams: int | None
+    requested_value_minor: int | None
+    # As the client sent it; None for the default.
+    bundle_selection: list[dict[str, Any]] | None
+    priced: Priced | None
+    estimate_id: str | None
+    offset_link_id: str | None
+    email: str | None
+    # JSON text, the client's own.
+    metadata: str
+    created_at: datetime

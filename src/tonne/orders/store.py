@@ -1,0 +1,271 @@
+"""SQL of orders and their lines."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+import asyncpg
+
+from tonne.accounts.model import PaymentMethod
+from tonne.base.paging import Position
+from tonne.base.scope import Mode, Scope
+from tonne.catalog.model import ExchangeRate
+from tonne.catalog.pricing import Priced, PricedLine
+from tonne.db.pool import Connection
+from tonne.orders.model import Order, OrderStatus, OrderType
+
+
+class Stored(NamedTuple):
+    document: str
+    request_digest: bytes
+
+
+FIND_BY_KEY = "SELECT wire_document, request_digest FROM orders WHERE account_id = $1 AND idempotency_key = $2"
+
+
+async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str) -> Stored | None:
+    row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
+    return None if row is None else Stored(*row)
+
+
+FIND_BY_ID = "SELECT wire_document FROM orders WHERE account_id = $1 AND id = $2"
+
+
+async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> str | None:
+    document: str | None = await connection.fetchval(FIND_BY_ID, scope.account_id, order_id)
+    return document
+
+
+LIST_ORDERS = """
+SELECT wire_document, created_at, id FROM orders
+WHERE account_id = $1 AND (created_at, id) < ($2, $3) ORDER BY created_at DESC, id DESC LIMIT $4
+"""
+
+
+async def list_orders(connection: Connection, scope: Scope, start: Position, limit: int) -> Sequence[asyncpg.Record]:
+    return await connection.fetch(LIST_ORDERS, scope.account_id, start.created_at, start.id, limit)
+
+
+LIST_ORDERS_OF_LINK = """
+SELECT wire_document, created_at, id FROM orders
+WHERE account_id = $1 AND offset_link_id = $5 AND (created_at, id) < ($2, $3)
+ORDER BY created_at DESC, id DESC LIMIT $4
+"""
+
+
+async def list_orders_of_link(
+    connection: Connection, scope: Scope, start: Position, limit: int, offset_link_id: str
+) -> Sequence[asyncpg.Record]:
+    return await connection.fetch(
+        LIST_ORDERS_OF_LINK, scope.account_id, start.created_at, start.id, limit, offset_link_id
+    )
+
+
+# Order and lines in one round trip. Nothing is written, and false comes back, when the key is taken.
+INSERT_ORDER = """
+WITH new AS (
+    INSERT INTO orders (account_id, id, organisation_id, mode, idempotency_key, request_digest, type, status, currency,
+                        payment_method, requested_quantity_grams, requested_value_minor, bundle_selection,
+                        quantity_grams, offset_cost_minor, total_cost_minor, commission_minor, fee_rate, exchange_rate,
+                        exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, email, metadata,
+                        created_at, status_changed_at, next_attempt_at, wire_document)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::jsonb, $14, $15, $16, $17, $18, $19, $20, $21,
+            $22, $23, $24, $25, $26, $26, $27, $28)
+    ON CONFLICT (account_id, idempotency_key) DO NOTHING
+    RETURNING account_id, id
+), lines AS (
+    INSERT INTO order_lines (account_id, order_id, bundle_id, bundle_name, primary_image, quantity_grams,
+                             unit_price_minor, gross_unit_price_minor, offset_cost_minor,
+                             insufficient_available_quantity, position)
+    SELECT new.account_id, new.id, line.*
+    FROM new, unnest($29::text[], $30::text[], $31::text[], $32::bigint[], $33::bigint[], $34::bigint[],
+                     $35::bigint[], $36::boolean[]) WITH ORDINALITY AS line
+)
+SELECT EXISTS (SELECT FROM new)
+"""
+
+
+async def insert_order(
+    tx: Connection, order: Order, *, request_digest: bytes, document: str, next_attempt_at: datetime | None
+) -> bool:
+    inserted: bool = await tx.fetchval(
+        INSERT_ORDER,
+        order.scope.account_id,
+        order.id,
+        order.scope.organisation_id,
+        order.scope.mode,
+        order.idempotency_key,
+        request_digest,
+        order.type,
+        order.status,
+        order.currency,
+        order.payment_method,
+        order.requested_quantity_grams,
+        order.requested_value_minor,
+        None if order.bundle_selection is None else json.dumps(order.bundle_selection),
+        *_price_columns(order.priced),
+        order.estimate_id,
+        order.offset_link_id,
+        order.email,
+        order.metadata,
+        order.created_at,
+        next_attempt_at,
+        document,
+        *_line_columns(order.priced),
+    )
+    return inserted
+
+
+# Compare and set: only an order that still has the expected status moves.
+MOVE_ORDER = """
+UPDATE orders SET status = $4, status_changed_at = $5, next_attempt_at = NULL, wire_document = $6
+WHERE account_id = $1 AND id = $2 AND status = $3 RETURNING true
+"""
+
+
+async def move_order(tx: Connection, order: Order, *, expected: OrderStatus, document: str, now: datetime) -> bool:
+    """`order` as it shall be from now on."""
+    moved = await tx.fetchval(MOVE_ORDER, order.scope.account_id, order.id, expected, order.status, now, document)
+    return moved is True
+
+
+# For an order that waited for its price: once, since lines never change afterwards.
+PRICE_ORDER = """
+WITH priced AS (
+    UPDATE orders SET quantity_grams = $3, offset_cost_minor = $4, total_cost_minor = $5, commission_minor = $6,
+        fee_rate = $7, exchange_rate = $8, exchange_rate_source = $9, exchange_rate_as_of = $10
+    WHERE account_id = $1 AND id = $2 AND quantity_grams IS NULL
+    RETURNING account_id, id
+)
+INSERT INTO order_lines (account_id, order_id, bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor,
+                         gross_unit_price_minor, offset_cost_minor, insufficient_available_quantity, position)
+SELECT priced.account_id, priced.id, line.*
+FROM priced, unnest($11::text[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[],
+                    $17::bigint[], $18::boolean[]) WITH ORDINALITY AS line
+"""
+
+
+async def price_order(tx: Connection, order: Order) -> None:
+    await tx.execute(
+        PRICE_ORDER, order.scope.account_id, order.id, *_price_columns(order.priced), *_line_columns(order.priced)
+    )
+
+
+LOAD_ORDER = """
+SELECT account_id, id, organisation_id, mode, idempotency_key, type, status, currency, payment_method,
+       requested_quantity_grams, requested_value_minor, bundle_selection, quantity_grams, offset_cost_minor,
+       total_cost_minor, commission_minor, fee_rate, exchange_rate, exchange_rate_source, exchange_rate_as_of,
+       estimate_id, offset_link_id, email, metadata, created_at,
+       (SELECT currency FROM catalogues WHERE catalogues.mode = orders.mode) AS catalogue_currency
+FROM orders WHERE account_id = $1 AND id = $2
+"""
+LOAD_LINES = """
+SELECT bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor,
+       offset_cost_minor, insufficient_available_quantity
+FROM order_lines WHERE account_id = $1 AND order_id = $2 ORDER BY position
+"""
+
+
+async def load_order(connection: Connection, scope: Scope, order_id: str) -> Order | None:
+    """The order as a value, from its columns."""
+    row = await connection.fetchrow(LOAD_ORDER, scope.account_id, order_id)
+    if row is None:
+        return None
+    lines = tuple(PricedLine(**line) for line in await connection.fetch(LOAD_LINES, scope.account_id, order_id))
+    selection = row["bundle_selection"]
+    return Order(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        id=row["id"],
+        idempotency_key=row["idempotency_key"],
+        type=OrderType(row["type"]),
+        status=OrderStatus(row["status"]),
+        currency=row["currency"],
+        payment_method=PaymentMethod(row["payment_method"]),
+        requested_quantity_grams=row["requested_quantity_grams"],
+        requested_value_minor=row["requested_value_minor"],
+        bundle_selection=None if selection is None else json.loads(selection),
+        priced=_priced(row, lines),
+        estimate_id=row["estimate_id"],
+        offset_link_id=row["offset_link_id"],
+        email=row["email"],
+        metadata=row["metadata"],
+        created_at=row["created_at"],
+    )
+
+
+# Locks one due order that no other worker has, whatever its account.
+CLAIM_TO_PRICE = """
+SELECT organisation_id, account_id, mode, id FROM orders
+WHERE status = 'received' AND next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+
+
+async def claim_to_price_any_account(tx: Connection, now: datetime) -> tuple[Scope, str] | None:
+    row = await tx.fetchrow(CLAIM_TO_PRICE, now)
+    if row is None:
+        return None
+    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["id"]
+
+
+POSTPONE = "UPDATE orders SET next_attempt_at = $3 WHERE account_id = $1 AND id = $2 AND status = 'received'"
+
+
+async def postpone(tx: Connection, scope: Scope, order_id: str, next_attempt_at: datetime) -> None:
+    await tx.execute(POSTPONE, scope.account_id, order_id, next_attempt_at)
+
+
+def _price_columns(priced: Priced | None) -> tuple[object, ...]:
+    if priced is None:
+        return (None,) * 8
+    exchange = priced.exchange
+    return (
+        priced.quantity_grams,
+        priced.offset_cost_minor,
+        priced.total_cost_minor,
+        priced.commission_minor,
+        Decimal(priced.fee_rate.numerator) / priced.fee_rate.denominator,
+        None if exchange is None else exchange.rate,
+        None if exchange is None else exchange.source,
+        None if exchange is None else exchange.as_of,
+    )
+
+
+def _line_columns(priced: Priced | None) -> tuple[list[object], ...]:
+    lines = () if priced is None else priced.lines
+    return (
+        [line.bundle_id for line in lines],
+        [line.bundle_name for line in lines],
+        [line.primary_image for line in lines],
+        [line.quantity_grams for line in lines],
+        [line.unit_price_minor for line in lines],
+        [line.gross_unit_price_minor for line in lines],
+        [line.offset_cost_minor for line in lines],
+        [line.insufficient_available_quantity for line in lines],
+    )
+
+
+def _priced(row: asyncpg.Record, lines: tuple[PricedLine, ...]) -> Priced | None:
+    if row["quantity_grams"] is None:
+        return None
+    exchange = None
+    if row["exchange_rate"] is not None:
+        exchange = ExchangeRate(
+            base=row["catalogue_currency"],
+            quote=row["currency"],
+            rate=row["exchange_rate"],
+            source=row["exchange_rate_source"],
+            as_of=row["exchange_rate_as_of"],
+        )
+    return Priced(
+        currency=row["currency"],
+        fee_rate=Fraction(row["fee_rate"]),
+        exchange=exchange,
+        quantity_grams=row["quantity_grams"],
+        offset_cost_minor=row["offset_cost_minor"],
+        commission_minor=row["commission_minor"],
+        total_cost_minor=row["total_cost_minor"],
+        lines=lines,
+    )

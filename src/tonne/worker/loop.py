@@ -1,0 +1,48 @@
+"""Claim, run, settle, for ever: each job is a function that does one piece and says whether there was one."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+_log = structlog.get_logger()
+# After a failure a job waits this long at most before it is tried again.
+MAX_PAUSE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`run_once` must leave nothing half done when it is cancelled or raises: its transaction rolls back."""
+
+    name: str
+    run_once: Callable[[], Awaitable[bool]]
+
+
+async def run_jobs(jobs: Sequence[Job], stop: asyncio.Event, poll_s: float) -> None:
+    """Run all jobs side by side until `stop`; a piece of work that is under way is finished first."""
+    await asyncio.gather(*(_run(job, stop, poll_s) for job in jobs))
+
+
+async def _run(job: Job, stop: asyncio.Event, poll_s: float) -> None:
+    failures = 0
+    while not stop.is_set():
+        try:
+            worked = await job.run_once()
+            failures = 0
+        except Exception:  # noqa: BLE001 - one failing job must neither end itself nor the others
+            failures += 1
+            worked = False
+            _log.exception("job_failed", job=job.name, failures=failures)
+        if not worked:
+            # Spread a little, so that several workers do not all ask at once.
+            pause = min(MAX_PAUSE_S, poll_s * 2**failures) if failures else poll_s
+            await _sleep(stop, pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreading load, not a secret
+
+
+async def _sleep(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return
