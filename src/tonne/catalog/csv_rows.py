@@ -54,13 +54,7 @@ class ProjectRow:
 
 
 def judge_project(cells: Cells, _context: Context) -> ProjectRow:
-    granularity_grams = cells.whole("granularity_grams", 1, GRAMS_PER_TONNE)
-    if GRAMS_PER_TONNE % granularity_grams:
-        # Lots are whole tonnes: a unit that does not divide them would leave a rest that can never be retired.
-        cells.note(
-            "granularity_grams", "the grams do not divide a tonne evenly: write 1000000 for 1 t or 1000 for 1 kg."
-        )
-    return ProjectRow(
+    row = ProjectRow(
         line=cells.line,
         registry=cells.text("registry", LABEL_LENGTH),
         registry_project_id=cells.text("registry_project_id", LABEL_LENGTH),
@@ -70,11 +64,17 @@ def judge_project(cells: Cells, _context: Context) -> ProjectRow:
         type=cells.text("type", LABEL_LENGTH),
         methodology=cells.optional_text("methodology", LABEL_LENGTH),
         mechanism=cells.choice("mechanism", ("avoidance", "removal")),
-        granularity_grams=granularity_grams,
+        granularity_grams=cells.whole("granularity_grams", 1, GRAMS_PER_TONNE),
         description=cells.optional_text("description", 2000),
         image=cells.optional_url("image", or_path=True),
         registry_url=cells.optional_url("registry_url"),
     )
+    if GRAMS_PER_TONNE % row.granularity_grams:
+        # Lots are whole tonnes: a unit that does not divide them would leave a rest that can never be retired.
+        cells.note(
+            "granularity_grams", "the grams do not divide a tonne evenly: write 1000000 for 1 t or 1000 for 1 kg."
+        )
+    return row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,8 +132,8 @@ def bundle_out(bundle: Bundle, catalogue: Catalogue, currency: str, fee_rate: An
         primary_image=bundle.primary_image,
         enabled=bundle.enabled,
         currency=currency,
-        unit_price=prices and format_money(prices.net_minor(bundle), currency),
-        gross_unit_price=prices and format_money(prices.gross_minor(bundle), currency),
+        unit_price=None if prices is None else format_money(prices.net_minor(bundle), currency),
+        gross_unit_price=None if prices is None else format_money(prices.gross_minor(bundle), currency),
         available_quantity=format_tonnes(bundle.free_grams),
         projects=[
             BundleProjectOut(share.project.id, share.project.name, share.project.slug, share.weight)
@@ -172,8 +172,9 @@ def quote_out(
         commission=format_money(priced.commission_minor, priced.currency),
         total_cost=format_money(priced.total_cost_minor, priced.currency),
         fee_rate=_plain(spell(int(priced.fee_rate * 100_000), 5)),
-        exchange_rate=exchange
-        and ExchangeRateOut(
+        exchange_rate=None
+        if exchange is None
+        else ExchangeRateOut(
             exchange.base, exchange.quote, _plain(f"{exchange.rate:f}"), exchange.source, to_wire(exchange.as_of)
         ),
         bundles=[bundle_item_out(line, priced.currency) for line in priced.lines],

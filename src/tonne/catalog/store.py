@@ -51,9 +51,7 @@ async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue
         row["id"]: _bundle(row, tuple(shares.get(row["id"], ())), free, base_url)
         for row in await tx.fetch(LOAD_BUNDLES, mode)
     }
-    rates = {
-        row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, head["currency"])
-    }
+    rates = {row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, head["currency"])}
     selection: list[dict[str, Any]] | None = json.loads(head["default_bundle_selection"] or "null")
     return Catalogue(mode, head["currency"], head["version"], selection, projects, bundles, rates)
 

@@ -121,6 +121,4 @@ async def find_account(tx: Connection, account_id: str) -> Account:
 
 async def _record(tx: Connection, changed: Account, action: str) -> None:
     scope = changed.scope
-    await audit.record(
-        tx, scope.organisation_id, actor=ACTOR, action=action, subject_id=scope.account_id, at=utc_now()
-    )
+    await audit.record(tx, scope.organisation_id, actor=ACTOR, action=action, subject_id=scope.account_id, at=utc_now())

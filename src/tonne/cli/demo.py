@@ -73,21 +73,28 @@ async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None
 
 
 def print_demo(settings: Settings, demo: Demo | None) -> None:
-    click.echo(f"\nTonne is running at {settings.base_url}\n")
-    click.echo(f"  API                {settings.base_url}/v1")
-    click.echo(f"  Documentation      {settings.base_url}/docs")
-    if demo is None:
-        click.echo("\nPress Ctrl-C to stop.\n")
-        return
-    body = f'{{"estimate_id": "{demo.test.estimate_ids[0]}", "idempotency_key": "my-first-order"}}'
-    click.echo(f"  Test API key       {demo.test.api_key}")
-    click.echo(f"  For scripts        {settings.data_path / 'demo.json'}")
-    click.echo("\nPlace an order:\n")
-    click.echo(f"  curl {demo.base_url}/orders/by-estimate \\")
-    click.echo(f"    -H 'Authorization: Bearer {demo.test.api_key}' \\")
-    click.echo("    -H 'Content-Type: application/json' \\")
-    click.echo(f"    -d '{body}'")
-    click.echo("\nPress Ctrl-C to stop.\n")
+    """All at once, so that no log line falls into the middle."""
+    lines = [
+        "",
+        f"Tonne is running at {settings.base_url}",
+        "",
+        f"  API            {settings.base_url}/v1",
+        f"  Documentation  {settings.base_url}/docs",
+    ]
+    if demo is not None:
+        body = f'{{"estimate_id": "{demo.test.estimate_ids[0]}", "idempotency_key": "my-first-order"}}'
+        lines += [
+            f"  Test API key   {demo.test.api_key}",
+            f"  For scripts    {settings.data_path / 'demo.json'}",
+            "",
+            "Place an order:",
+            "",
+            f"  curl {demo.base_url}/orders/by-estimate \\",
+            f"    -H 'Authorization: Bearer {demo.test.api_key}' \\",
+            "    -H 'Content-Type: application/json' \\",
+            f"    -d '{body}'",
+        ]
+    click.echo("\n".join([*lines, "", "Press Ctrl-C to stop.", ""]))
 
 
 async def _known(connection: Connection, path: Path) -> Demo | None:

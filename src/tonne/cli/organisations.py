@@ -16,7 +16,7 @@ from tonne.cli.show import ACTOR, SELECTION, print_table, read_selection
 from tonne.db.pool import Connection
 
 
-class _FeeRate(click.ParamType):
+class _FeeRate(click.ParamType[Decimal]):
     name = "rate"
 
     def convert(self, value: object, _param: click.Parameter | None, _ctx: click.Context | None) -> Decimal:

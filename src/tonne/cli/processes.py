@@ -54,7 +54,9 @@ class Processes:
 
     def start(self, command: str) -> None:
         child = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-m", "tonne", command, "--stop-with-parent"], env=self._environment, start_new_session=True
+            [sys.executable, "-m", "tonne", command, "--stop-with-parent"],
+            env=self._environment,
+            start_new_session=True,
         )
         self._children.append((command, child))
 

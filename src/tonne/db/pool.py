@@ -9,14 +9,17 @@ import asyncpg
 from tonne.base.settings import Settings
 
 if TYPE_CHECKING:
-    Connection = asyncpg.Connection[asyncpg.Record]
+    # From the pool comes a proxy that has all of a connection's methods.
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
     Pool = asyncpg.Pool[asyncpg.Record]
 else:
     Connection = asyncpg.Connection
     Pool = asyncpg.Pool
 
 
-class _PlainConnection(asyncpg.Connection):  # type: ignore[misc]  # the stubs make the class generic, the library does not
+class _PlainConnection(asyncpg.Connection):
     """Given back to the pool without the usual round trip: nothing here sets session state or leaves cursors."""
 
     def get_reset_query(self) -> str:

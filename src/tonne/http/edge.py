@@ -17,6 +17,7 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 _log = structlog.get_logger()
+_QUIET = {"/health/live", "/health/ready", "/metrics"}
 _SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 
 

@@ -1,0 +1,139 @@
+"""Real PostgreSQL for every test: one throwaway server per run, one cloned database per test."""
+
+import asyncio
+import fcntl
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+import httpx
+import msgspec
+import pytest
+
+from tests.api_client import ApiClient
+from tests.world import World, build_world
+from tonne.app import House, build_app
+from tonne.base.settings import Settings
+from tonne.db.embedded import start_server
+from tonne.db.migrate import migrate
+from tonne.db.pool import Connection, Database
+
+EMPTY, FURNISHED = "template_empty", "template_furnished"
+_numbers = itertools.count()
+
+
+class Server(msgspec.Struct):
+    """`world` describes what the furnished template holds."""
+
+    socket_folder: str
+    world: World
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.socket_folder}"
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Server]:
+    """Started by the first test process that needs it, shared by all, stopped by the last one to leave."""
+    shared = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        shared = shared.parent
+    with _one_at_a_time(shared / "server.lock"):
+        handle = start_server(shared / "database")
+        url = handle.get_uri("postgres")
+        facts = shared / "world.json"
+        if not facts.exists():
+            facts.write_bytes(msgspec.json.encode(asyncio.run(_make_templates(url))))
+    yield Server(str(handle.get_postmaster_info().socket_dir), msgspec.json.decode(facts.read_bytes(), type=World))
+    handle.cleanup()
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+async def _make_templates(url: str) -> World:
+    connection: Connection = await asyncpg.connect(url)
+    # Durability is tested where it is the subject; here it would only cost time.
+    await connection.execute("ALTER SYSTEM SET fsync = off")
+    await connection.execute("SELECT pg_reload_conf()")
+    await connection.execute(f"CREATE DATABASE {EMPTY} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
+    empty: Connection = await asyncpg.connect(url.replace("/postgres?", f"/{EMPTY}?"))
+    await migrate(empty)
+    await empty.close()
+    await connection.execute(f"CREATE DATABASE {FURNISHED} TEMPLATE {EMPTY}")
+    furnished: Connection = await asyncpg.connect(url.replace("/postgres?", f"/{FURNISHED}?"))
+    async with furnished.transaction():
+        world = await build_world(furnished)
+    await furnished.close()
+    await connection.close()
+    return world
+
+
+async def _clone(server: Server, template: str) -> str:
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    connection: Connection = await asyncpg.connect(server.url("postgres"))
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    await connection.close()
+    return name
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Nothing is remembered between two calls, and nothing is limited, unless a test says so."""
+    return Settings(
+        public_url="http://tonne.test",
+        catalogue_refresh_s=0,
+        key_refresh_s=0,
+        rate_limit_per_second=1e6,
+        rate_limit_burst=1_000_000,
+        failed_auth_burst=1_000_000,
+    )
+
+
+@pytest.fixture
+async def db(server: Server, settings: Settings) -> AsyncIterator[Database]:
+    """A migrated database with nothing in it."""
+    async for database in _open(server, EMPTY, settings):
+        yield database
+
+
+@pytest.fixture
+async def furnished_db(server: Server, settings: Settings) -> AsyncIterator[Database]:
+    """A database in which the world has been built."""
+    async for database in _open(server, FURNISHED, settings):
+        yield database
+
+
+async def _open(server: Server, template: str, settings: Settings) -> AsyncIterator[Database]:
+    name = await _clone(server, template)
+    database = await Database(server.url(name), settings).open()
+    yield database
+    await database.close()
+    connection: Connection = await asyncpg.connect(server.url("postgres"))
+    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await connection.close()
+
+
+@pytest.fixture
+def world(server: Server) -> World:
+    return server.world
+
+
+@pytest.fixture
+def house(furnished_db: Database, settings: Settings) -> House:
+    return House(furnished_db, settings)
+
+
+@pytest.fixture
+async def api(house: House, world: World) -> AsyncIterator[ApiClient]:
+    """The whole application, in this process, speaking HTTP as `ours` in test mode unless told otherwise."""
+    transport = httpx.ASGITransport(build_app(house), raise_app_exceptions=False)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
+        yield ApiClient(client, world.ours_test.key)

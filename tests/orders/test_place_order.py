@@ -1,0 +1,28 @@
+"""Placing an order: what comes back, and what is remembered."""
+
+from tests.api_client import ApiClient
+from tonne.db.pool import Database
+
+
+async def test_an_order_by_estimate_is_placed_and_can_be_read_again(api: ApiClient) -> None:
+    estimate_id = await api.estimate("1.105697", "t")
+    answer = await api.post("/v1/orders/by-estimate", {"estimate_id": estimate_id, "idempotency_key": "k1"})
+    assert answer.status_code == 201
+    order = answer.json()
+    assert order["status"] == "placed"
+    assert order["type"] == "quantity"
+    assert order["quantity"] == order["requested_quantity"] == "1.105697"
+    assert order["requested_value"] is None
+    assert order["estimate_id"] == estimate_id
+    assert (await api.get(f"/v1/orders/{order['id']}")).content == answer.content
+    assert (await api.by_key("k1")).content == answer.content
+    page = (await api.get("/v1/orders")).json()
+    assert page == {"has_more": False, "next_cursor": None, "data": [order]}
+
+
+async def test_receiving_and_placing_append_one_event_each(api: ApiClient, furnished_db: Database) -> None:
+    order = await api.order()
+    async with furnished_db.connection() as connection:
+        rows = await connection.fetch("SELECT position, event_type, payload::json FROM events ORDER BY position")
+    assert [(row["position"], row["event_type"]) for row in rows] == [(1, "order.received"), (2, "order.placed")]
+    assert order["id"] in rows[1]["payload"]

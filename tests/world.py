@@ -1,0 +1,65 @@
+"""The tenants that most tests meet: two organisations with accounts in both modes, and the demo catalogue."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import msgspec
+
+from tonne.accounts.api_keys import issue_key
+from tonne.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.accounts.open_account import open_account
+from tonne.accounts.open_organisation import open_organisation
+from tonne.base.ids import new_id
+from tonne.base.scope import Mode, Scope
+from tonne.catalog.demo import demo_files
+from tonne.catalog.import_catalogue import import_catalogue
+from tonne.db.pool import Connection
+
+START = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
+
+
+class Tenant(msgspec.Struct, frozen=True):
+    """An account, a client account beside it, and a key whose default is the first."""
+
+    scope: Scope
+    client_account_id: str
+    key: str
+    key_id: str
+
+
+class World(msgspec.Struct, frozen=True):
+    """`ours` and `theirs` are different organisations. Bundles are enabled ones, by slug."""
+
+    ours_test: Tenant
+    ours_live: Tenant
+    theirs_test: Tenant
+    bundles_test: dict[str, str]
+    bundles_live: dict[str, str]
+    disabled_bundle_test: str
+
+
+async def build_world(tx: Connection) -> World:
+    ours = (await open_organisation(tx, "Ours", Decimal("0.10"), actor="test", now=START)).id
+    theirs = (await open_organisation(tx, "Theirs", Decimal("0.10"), actor="test", now=START)).id
+    for mode in Mode:
+        await import_catalogue(tx, mode, demo_files(mode), currency="EUR", now=START)
+    bundles = await tx.fetch("SELECT mode, slug, id, enabled FROM bundles ORDER BY position")
+    return World(
+        ours_test=await open_tenant(tx, ours, Mode.TEST),
+        ours_live=await open_tenant(tx, ours, Mode.LIVE),
+        theirs_test=await open_tenant(tx, theirs, Mode.TEST),
+        bundles_test={row["slug"]: row["id"] for row in bundles if row["mode"] == "test" and row["enabled"]},
+        bundles_live={row["slug"]: row["id"] for row in bundles if row["mode"] == "live" and row["enabled"]},
+        disabled_bundle_test=next(row["id"] for row in bundles if row["mode"] == "test" and not row["enabled"]),
+    )
+
+
+async def open_tenant(tx: Connection, organisation_id: str, mode: Mode, currency: str = "EUR") -> Tenant:
+    scopes = []
+    for kind in AccountKind:
+        scope = Scope(organisation_id, new_id("acc"), mode)
+        account = Account(scope, kind, f"{kind} {mode}", currency, "Beneficiary", PaymentMethod.INVOICE, START)
+        await open_account(tx, account, actor="test")
+        scopes.append(scope)
+    key, secret = await issue_key(tx, scopes[0], "test key", actor="test", now=START)
+    return Tenant(scopes[0], scopes[1].account_id, secret, key.id)
