@@ -1,5 +1,6 @@
 """The demo catalogue: real public projects, with invented prices, rates and serial numbers."""
 
+from functools import lru_cache
 from importlib import resources
 
 from tonne.base.scope import Mode
@@ -13,3 +14,10 @@ def demo_files(mode: Mode) -> list[CsvFile]:
     lots = contents[FileKind.LOTS]
     contents[FileKind.LOTS] = lots.replace(b",TEST-", f",TEST-{mode.upper()}-".encode())
     return [CsvFile(kind, kind, content) for kind, content in contents.items()]
+
+
+@lru_cache(maxsize=100)
+def demo_image(name: str) -> bytes | None:
+    """A picture of one of the demo's bundles. The name is looked up, never joined to a path."""
+    folder = resources.files("tonne.catalog") / "demo" / "images"
+    return next((entry.read_bytes() for entry in folder.iterdir() if entry.name == name), None)

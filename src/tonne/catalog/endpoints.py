@@ -5,7 +5,8 @@ from typing import TypeVar
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
-from tonne.catalog.errors import BundleNotFound, ProjectNotFound
+from tonne.catalog.demo import demo_image
+from tonne.catalog.errors import BundleNotFound, ImageNotFound, ProjectNotFound
 from tonne.catalog.model import Bundle, Project
 from tonne.catalog.schemas import BundleOut, ProjectOut, bundle_out, project_out
 from tonne.catalog.snapshot import Catalogues
@@ -48,8 +49,26 @@ class CatalogueEndpoints:
             raise ProjectNotFound
         return json_answer(project_out(project))
 
+    async def read_image(self, call: Call) -> Answer:
+        """The demo catalogue's pictures; an operator's own catalogue names images anywhere."""
+        body = demo_image(call.path("name"))
+        if body is None:
+            raise ImageNotFound
+        headers = {"Cache-Control": "public, max-age=86400", "Content-Security-Policy": "default-src 'none'"}
+        return Answer(body, media_type=b"image/svg+xml", headers=headers)
+
     def routes(self) -> list[Route]:
         return [
+            Route(
+                method="GET",
+                path="/images/bundles/{name:str}",
+                endpoint=self.read_image,
+                access=Access.PUBLIC,
+                summary="A picture of the demo catalogue",
+                tag="Catalogue",
+                answers={200: None},
+                errors=(ImageNotFound,),
+            ),
             Route(
                 method="GET",
                 path="/v1/bundles",

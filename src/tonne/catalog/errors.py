@@ -13,6 +13,12 @@ class ProjectNotFound(TonneError):
     message = "There is no such project: GET /v1/projects lists them."
 
 
+class ImageNotFound(TonneError):
+    kind = Kind.NOT_FOUND
+    code = "image_not_found"
+    message = "There is no such picture."
+
+
 class RatiosInvalid(TonneError):
     kind = Kind.INVALID
     code = "bundle_selection_ratios_invalid"

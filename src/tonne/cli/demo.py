@@ -100,7 +100,7 @@ def print_demo(settings: Settings, demo: Demo | None) -> None:
 async def _known(connection: Connection, path: Path) -> Demo | None:
     """What demo.json says, if its keys still work on this database."""
     try:
-        demo = msgspec.json.decode(path.read_bytes(), type=Demo)
+        demo = msgspec.json.decode(path.read_bytes(), type=Demo)  # noqa: ASYNC240 - nothing else runs yet
     except (OSError, msgspec.MsgspecError):
         return None
     for keys in (demo.test, demo.live):

@@ -67,9 +67,11 @@ class Database:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
         """For several reads that must show one and the same moment."""
-        async with self.pool.acquire() as connection:
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
-                yield connection
+        async with (
+            self.pool.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

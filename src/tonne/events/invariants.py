@@ -26,7 +26,7 @@ INVARIANTS = (
     ),
     Invariant(
         "sequences rise strictly within an account",
-        "Two events of an account cannot be told apart by their order: receivers that compare sequences would drop one.",
+        "Two events of an account stand in no order: receivers that compare sequences would drop one.",
         """
         SELECT format('account %s at position %s', account_id, position) AS "where"
         FROM (SELECT account_id, position, sequence,

@@ -16,7 +16,8 @@ INVARIANTS = (
         SELECT format('order %s of account %s: %s after %s', subject_id, account_id, event_type,
                       coalesce(nullif(before, ''), 'nothing')) AS "where"
         FROM (SELECT account_id, subject_id, event_type,
-                     coalesce(lag(event_type) OVER (PARTITION BY account_id, subject_id ORDER BY position), '') AS before
+                     coalesce(lag(event_type) OVER (PARTITION BY account_id, subject_id ORDER BY position), '')
+                         AS before
               FROM events WHERE event_type LIKE 'order.%') walk
         WHERE (before, event_type) NOT IN (VALUES {_MOVES})
         """,  # noqa: S608 - made of our own table

@@ -1,0 +1,312 @@
+"""Importing a catalogue: all of it or nothing, the same again changes nothing, two at once take turns."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import asyncpg
+import pytest
+
+from tonne.base.scope import Mode
+from tonne.catalog.csv_files import CsvFile, FileKind
+from tonne.catalog.demo import demo_files
+from tonne.catalog.import_catalogue import BadLinesError, CatalogueError, ImportReport, import_catalogue
+from tonne.catalog.switch_bundle import switch_bundle
+from tonne.db.pool import Database
+
+NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
+TABLES = ("catalogues", "projects", "bundles", "bundle_projects", "exchange_rates", "serial_blocks", "lots")
+PROJECTS = """registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams
+Verra,VCS1,Old forest,Peru,Forest,VM1,avoidance,1000000
+Verra,VCS2,Wind farm,Chile,Wind,,avoidance,1000000
+"""
+BUNDLES = """slug,name,description,primary_image,unit_price,enabled,position
+forest,Forest,Trees.,/images/forest.svg,12.65,true,1
+wind,Wind,,,6.90,true,2
+closed,Closed,,,1.00,false,3
+"""
+LOT_HEADER = (
+    "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,retired_on\n"
+)
+
+
+def lots(*lines: str) -> dict[FileKind, str]:
+    return {FileKind.LOTS: LOT_HEADER + "".join(f"Verra,VCS1,2021,{line},held,,\n" for line in lines)}
+
+
+def bundle_projects(*lines: str) -> dict[FileKind, str]:
+    return {FileKind.BUNDLE_PROJECTS: "bundle_slug,registry,registry_project_id,weight\n" + "\n".join(lines)}
+
+
+def defaults(*lines: str) -> dict[FileKind, str]:
+    return {FileKind.DEFAULTS: "bundle_slug,percentage\n" + "\n".join(lines)}
+
+
+async def run(
+    db: Database, texts: dict[FileKind, str], mode: Mode = Mode.TEST, currency: str | None = None
+) -> ImportReport:
+    files = [CsvFile(kind, kind, text.encode()) for kind, text in texts.items()]
+    async with db.transaction() as tx:
+        return await import_catalogue(tx, mode, files, NOW, currency=currency)
+
+
+async def import_basics(db: Database, mode: Mode = Mode.TEST) -> None:
+    await run(db, {FileKind.PROJECTS: PROJECTS, FileKind.BUNDLES: BUNDLES}, mode, currency="EUR")
+
+
+async def refused(db: Database, texts: dict[FileKind, str], mode: Mode = Mode.TEST) -> list[str]:
+    """The report of an import that must be refused and must change nothing."""
+    before = await contents(db)
+    with pytest.raises(BadLinesError) as raised:
+        await run(db, texts, mode)
+    assert await contents(db) == before
+    return [str(bad_line) for bad_line in raised.value.bad_lines]
+
+
+async def contents(db: Database) -> dict[str, list[asyncpg.Record]]:
+    async with db.connection() as connection:
+        return {
+            table: await connection.fetch(f"SELECT * FROM {table} ORDER BY {table}::text")  # noqa: S608 - our own names
+            for table in TABLES
+        }
+
+
+def counts(report: ImportReport) -> dict[str, tuple[int, int, int, int]]:
+    return {
+        file.name: (file.new_count, file.changed_count, file.unchanged_count, file.removed_count)
+        for file in report.files
+    }
+
+
+async def test_the_demo_catalogue_goes_into_both_modes_and_again_changes_nothing(db: Database) -> None:
+    for mode in Mode:
+        async with db.transaction() as tx:
+            first = await import_catalogue(tx, mode, demo_files(mode), NOW, currency="EUR")
+        assert (first.version, first.changed) == (1, True)
+        assert counts(first)["projects.csv"] == (14, 0, 0, 0)
+    before = await contents(db)
+    for mode in Mode:
+        async with db.transaction() as tx:
+            again = await import_catalogue(tx, mode, demo_files(mode), NOW)
+        assert (again.version, again.changed) == (1, False)
+        assert all(not file.has_changes and file.unchanged_count for file in again.files)
+    assert await contents(db) == before
+
+
+async def test_the_demo_catalogue_offers_what_the_documentation_says(db: Database) -> None:
+    async with db.transaction() as tx:
+        await import_catalogue(tx, Mode.LIVE, demo_files(Mode.LIVE), NOW, currency="EUR")
+        bundles = await tx.fetch("SELECT id, unit_price_minor, enabled FROM bundles")
+        selection = json.loads(await tx.fetchval("SELECT default_bundle_selection FROM catalogues"))
+        rates = await tx.fetch("SELECT quote FROM exchange_rates WHERE base = 'EUR' AND as_of < $1", NOW)
+        blocks = await tx.fetch("SELECT block FROM serial_blocks")
+    assert len(bundles) >= 6
+    assert [bundle["enabled"] for bundle in bundles].count(False) == 1
+    assert {690, 1265, 25000} <= {bundle["unit_price_minor"] for bundle in bundles}
+    assert {choice["bundle_id"] for choice in selection} < {bundle["id"] for bundle in bundles if bundle["enabled"]}
+    assert [choice["percentage"] for choice in selection] == ["60", "40"]
+    assert {row["quote"] for row in rates} == {"USD", "GBP", "JPY", "CHF", "KWD", "SEK", "ISK"}
+    assert all(row["block"].startswith("TEST-LIVE-") for row in blocks)
+
+
+async def test_one_bad_line_keeps_everything_out_and_all_are_reported_in_order(db: Database) -> None:
+    await import_basics(db)
+    report = await refused(
+        db,
+        {
+            FileKind.PROJECTS: PROJECTS
+            + "Verra,VCS3,,Peru,Forest,,removal,1000\nVerra,VCS4,New,Peru,Forest,,removal,1000\n",
+            FileKind.BUNDLES: BUNDLES.replace("6.90", "6.905"),
+            # The reference to VCS3 is no fault: its own line is.
+            **bundle_projects("forest,Verra,VCS3,1", "forest,Verra,VCS9,1", "nothing,Verra,VCS1,1"),
+        },
+    )
+    assert [line.split(":")[0] for line in report] == [
+        "projects.csv, line 4, column name",
+        "bundles.csv, line 3, column unit_price",
+        "bundle_projects.csv, line 3, column registry_project_id",
+        "bundle_projects.csv, line 4, column bundle_slug",
+    ]
+
+
+async def test_the_first_import_needs_a_currency_and_a_later_one_cannot_change_it(db: Database) -> None:
+    for currency in (None, "XXX", "eur"):
+        with pytest.raises(CatalogueError):
+            await run(db, {FileKind.PROJECTS: PROJECTS}, currency=currency)
+    await import_basics(db)
+    with pytest.raises(CatalogueError, match="priced in EUR"):
+        await run(db, {FileKind.PROJECTS: PROJECTS}, currency="USD")
+    assert (await run(db, {FileKind.PROJECTS: PROJECTS}, currency="EUR")).changed is False
+
+
+async def test_a_changed_row_keeps_its_id_and_raises_the_version_by_one(db: Database) -> None:
+    await import_basics(db)
+    before = await contents(db)
+    report = await run(db, {FileKind.BUNDLES: BUNDLES.replace("12.65", "13.00")})
+    assert (report.version, counts(report)) == (2, {"bundles.csv": (0, 1, 2, 0)})
+    after = await contents(db)
+    assert [row["id"] for row in after["bundles"]] == [row["id"] for row in before["bundles"]]
+    assert {row["unit_price_minor"] for row in after["bundles"]} == {1300, 690, 100}
+
+
+async def test_a_project_without_a_slug_gets_a_free_one_and_keeps_it(db: Database) -> None:
+    header, *rows = PROJECTS.splitlines()
+    same_name = "Verra,VCS3,Old forest!,Peru,Forest,,removal,1000"
+    await run(db, {FileKind.PROJECTS: "\n".join((header, *rows, same_name))}, currency="EUR")
+    renamed = "Verra,VCS3,Young forest,Peru,Forest,,removal,1000"
+    await run(db, {FileKind.PROJECTS: f"{header}\n{renamed}"})
+    slugs = {row["registry_project_id"]: row["slug"] for row in (await contents(db))["projects"]}
+    assert slugs == {"VCS1": "old-forest", "VCS2": "wind-farm", "VCS3": "old-forest-2"}
+    (found,) = await refused(db, {FileKind.PROJECTS: f"{header},slug\n{rows[1]},old-forest\n"})
+    assert found.startswith("projects.csv, line 2, column slug: “old-forest” is the slug of Verra VCS1")
+
+
+async def test_bundle_projects_replace_those_of_the_bundles_named(db: Database) -> None:
+    await import_basics(db)
+    await run(db, bundle_projects("forest,Verra,VCS1,3", "forest,Verra,VCS2,1", "wind,Verra,VCS2,1"))
+    report = await run(db, bundle_projects("forest,Verra,VCS2,1"))
+    assert (report.version, counts(report)) == (3, {"bundle_projects.csv": (0, 1, 0, 1)})
+    async with db.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT slug, weight, bundle_projects.position FROM bundle_projects JOIN bundles ON id = bundle_id"
+            " ORDER BY slug"
+        )
+    assert [tuple(row) for row in rows] == [("forest", 1, 0), ("wind", 1, 0)]
+
+
+async def test_an_exchange_rate_of_another_time_stands_beside_the_first(db: Database) -> None:
+    await import_basics(db)
+    header = "base,quote,rate,source,as_of\n"
+    await run(db, {FileKind.EXCHANGE_RATES: f"{header}EUR,USD,1.08,bank,2026-01-31\n"})
+    later = f"{header}EUR,USD,1.08000,bank,2026-01-31T01:00:00+01:00\nEUR,USD,1.10,bank,2026-02-01T12:00:00.5Z\n"
+    assert counts(await run(db, {FileKind.EXCHANGE_RATES: later})) == {"exchange_rates.csv": (1, 0, 1, 0)}
+
+
+async def test_a_default_selection_sums_to_100_or_has_no_percentages(db: Database) -> None:
+    await import_basics(db)
+    assert (
+        "line 3, column percentage: the percentages sum to 99.99"
+        in (await refused(db, defaults("forest,66.66", "wind,33.33")))[0]
+    )
+    assert "line 3, column percentage: the cell is empty" in (await refused(db, defaults("forest,100", "wind,")))[0]
+    assert (
+        "line 2, column bundle_slug: the bundle “closed” is not enabled"
+        in (await refused(db, defaults("closed,100")))[0]
+    )
+    assert "names no bundle" in (await refused(db, defaults()))[0]
+    await run(db, defaults("forest,66.67", "wind,33.33"))
+    assert (await run(db, defaults("forest,66.67", "wind,33.330"))).changed is False
+    report = await run(db, defaults("wind,"))
+    assert (report.version, counts(report)) == (3, {"defaults.csv": (0, 1, 0, 1)})
+    (catalogue,) = (await contents(db))["catalogues"]
+    assert [list(choice) for choice in json.loads(catalogue["default_bundle_selection"])] == [["bundle_id"]]
+
+
+async def test_lots_of_one_file_never_overlap(db: Database) -> None:
+    await import_basics(db)
+    report = await refused(db, lots("A,1,100", "B,1,100", "A,101,200", "A,150,160", "A,100,100", "A,1,100"))
+    assert [line.split(":")[0] for line in report] == [
+        "lots.csv, line 5, column first_number",
+        "lots.csv, line 6, column first_number",
+        "lots.csv, line 7, column last_number",
+    ]
+    assert "101 to 200 of line 4" in report[0]
+
+
+async def test_lots_never_overlap_what_is_stored_in_either_mode(db: Database) -> None:
+    await import_basics(db)
+    await import_basics(db, Mode.LIVE)
+    await run(db, lots("A,100,199", "A,300,399"))
+    assert counts(await run(db, lots("A,100,199", "A,200,299"))) == {"lots.csv": (1, 0, 1, 0)}
+    for numbers in ("A,99,100", "A,399,500", "A,1,1000", "A,150,160"):
+        (found,) = await refused(db, lots("A,1000,1001" if numbers != "A,1,1000" else "C,1,2", numbers))
+        assert found.startswith("lots.csv, line 3, column first_number: the lot overlaps")
+    (found,) = await refused(db, lots("A,100,199"), Mode.LIVE)
+    assert "100 to 199, which the test catalogue holds" in found
+    await run(db, lots("B,100,199"), Mode.LIVE)
+
+
+async def test_a_lot_takes_country_and_methodology_from_its_project(db: Database) -> None:
+    await import_basics(db)
+    text = f"{LOT_HEADER.strip()},country,methodology\n"
+    text += "Verra,VCS1,2021,A,1,9,held,,,,\nVerra,VCS1,2021,A,10,19,held,,,Bolivia,VM9\n"
+    await run(db, {FileKind.LOTS: text})
+    await run(db, {FileKind.PROJECTS: PROJECTS.replace("VM1", "VM2")})
+    # What a certificate will say of a lot does not change with its project.
+    assert (await run(db, {FileKind.LOTS: text})).changed is False
+    stored = [(row["country"], row["methodology"]) for row in (await contents(db))["lots"]]
+    assert sorted(stored) == [("Bolivia", "VM9"), ("Peru", "VM1")]
+
+
+async def test_a_lot_changes_until_its_tonnes_are_allocated(db: Database) -> None:
+    await import_basics(db)
+    await run(db, lots("A,1,10", "A,11,20"))
+    retired = f"{LOT_HEADER}Verra,VCS2,2020,A,1,10,pre_retired,https://example.org/r,2024-05-06\n"
+    assert counts(await run(db, {FileKind.LOTS: retired})) == {"lots.csv": (0, 1, 0, 0)}
+    async with db.transaction() as tx:
+        await tx.execute("UPDATE lots SET allocated_grams = 1")
+    (found,) = await refused(db, lots("A,1,10", "A,11,20"))
+    assert found.startswith("lots.csv, line 2: tonnes of this lot are allocated")
+
+
+async def test_a_lot_that_is_being_allocated_is_not_waited_for(db: Database) -> None:
+    await import_basics(db)
+    await run(db, lots("A,1,10"))
+    async with db.transaction() as worker:
+        await worker.execute("SELECT id FROM lots FOR UPDATE")
+        (found,) = await refused(db, {FileKind.LOTS: lots("A,1,10")[FileKind.LOTS].replace("2021", "2020")})
+    assert "tonnes of this lot are allocated" in found
+
+
+async def test_an_enabled_bundle_can_be_switched_off_and_on(db: Database) -> None:
+    await import_basics(db)
+    bundle_id = next(row["id"] for row in (await contents(db))["bundles"] if row["slug"] == "forest")
+    for enabled, version in ((False, 2), (False, 2), (True, 3)):
+        async with db.transaction() as tx:
+            await switch_bundle(tx, bundle_id, enabled=enabled)
+        stored = await contents(db)
+        assert stored["catalogues"][0]["version"] == version
+        assert next(row["enabled"] for row in stored["bundles"] if row["id"] == bundle_id) is enabled
+
+
+async def wait_until_blocked(db: Database, count: int) -> None:
+    """Return once so many statements of this database wait for a lock."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(10), db.connection() as connection:
+        while await connection.fetchval(query) < count:
+            pass
+
+
+async def test_two_imports_at_once_take_turns(db: Database) -> None:
+    await import_basics(db)
+    files = [CsvFile(kind, kind, text.encode()) for kind, text in lots("A,1,10").items()]
+    async with db.transaction() as tx:
+        first = await import_catalogue(tx, Mode.TEST, files, NOW)
+        second = asyncio.create_task(run(db, lots("A,1,10", "A,11,20")))
+        await wait_until_blocked(db, 1)
+    assert (first.version, counts(first)) == (2, {"lots.csv": (1, 0, 0, 0)})
+    report = await second
+    assert (report.version, counts(report)) == (3, {"lots.csv": (1, 0, 1, 0)})
+
+
+async def test_many_imports_of_the_same_files_at_once_import_them_once(db: Database) -> None:
+    reports = await asyncio.gather(
+        *(run(db, {FileKind.PROJECTS: PROJECTS, **lots("A,1,10")}, currency="EUR") for _ in range(8))
+    )
+    assert sorted(report.changed for report in reports) == [False] * 7 + [True]
+    assert {report.version for report in reports} == {1}
+
+
+async def test_a_lot_that_slips_in_without_its_turn_is_a_bad_line_too(db: Database) -> None:
+    await import_basics(db)
+    await run(db, lots("A,1,10"))
+    async with db.transaction() as intruder:
+        await intruder.execute(
+            "INSERT INTO lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country, status,"
+            " created_at) SELECT mode, 'lot_x', project_id, vintage, serial_block, 15, 15, country, status, created_at"
+            " FROM lots"
+        )
+        late = asyncio.create_task(run(db, lots("A,11,20")))
+        await wait_until_blocked(db, 1)
+    with pytest.raises(BadLinesError, match="lots_never_overlap: import again"):
+        await late
