@@ -50,13 +50,14 @@ class House:
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
 
     def routes(self) -> list[Route]:
-        api = [
-            *order_routes(self.orders),
-            *self.estimates.routes(),
-            *CatalogueEndpoints(self.catalogues, self.directory).routes(),
+        catalogue = CatalogueEndpoints(self.catalogues, self.directory)
+        api = [*order_routes(self.orders), *self.estimates.routes(), *catalogue.routes()]
+        return [
+            *api,
+            *catalogue.page_routes(),
+            *HealthEndpoints(self.database, self.metrics).routes(),
+            *DocsEndpoints(openapi_document(api, self.settings)).routes(),
         ]
-        document = openapi_document(api, self.settings)
-        return [*api, *HealthEndpoints(self.database, self.metrics).routes(), *DocsEndpoints(document).routes()]
 
     def jobs(self) -> list[Job]:
         return [Job("price_waiting_orders", self.price_waiting.run_once)]

@@ -57,7 +57,8 @@ class CatalogueEndpoints:
         headers = {"Cache-Control": "public, max-age=86400", "Content-Security-Policy": "default-src 'none'"}
         return Answer(body, media_type=b"image/svg+xml", headers=headers)
 
-    def routes(self) -> list[Route]:
+    def page_routes(self) -> list[Route]:
+        """What pages and mails show, and the OpenAPI document does not."""
         return [
             Route(
                 method="GET",
@@ -69,6 +70,10 @@ class CatalogueEndpoints:
                 answers={200: None},
                 errors=(ImageNotFound,),
             ),
+        ]
+
+    def routes(self) -> list[Route]:
+        return [
             Route(
                 method="GET",
                 path="/v1/bundles",

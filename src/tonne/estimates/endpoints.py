@@ -31,7 +31,7 @@ class EstimateEndpoints:
         self._directory = directory
         self._clock = clock
 
-    async def create(self, call: Call) -> Answer:
+    async def create_estimate(self, call: Call) -> Answer:
         document = call.json()
         digest = request_digest("estimate", document)
         key = peek_idempotency_key(document)
@@ -44,7 +44,7 @@ class EstimateEndpoints:
             return answer
         return json_answer(await self._show(estimate), 201)
 
-    async def read(self, call: Call) -> Answer:
+    async def read_estimate(self, call: Call) -> Answer:
         async with self._database.connection() as connection:
             estimate = await store.find_estimate(connection, call.scope, call.path("estimate_id"))
         if estimate is None:
@@ -96,19 +96,24 @@ class EstimateEndpoints:
             Route(
                 method="POST",
                 path="/v1/estimates",
-                endpoint=self.create,
+                endpoint=self.create_estimate,
                 access=Access.API_KEY,
                 summary="Record an emission calculation",
                 description="The calculation is made elsewhere; the answer carries what offsetting it would cost now.",
                 tag="Estimates",
                 body=EstimateIn,
+                example={
+                    "mass": {"amount": "1040", "unit": "t"},
+                    "description": "Yearly footprint of a small factory",
+                    "idempotency_key": "footprint-2026",
+                },
                 answers={200: EstimateOut, 201: EstimateOut},
                 errors=(MassInvalid,),
             ),
             Route(
                 method="GET",
                 path="/v1/estimates/{estimate_id:str}",
-                endpoint=self.read,
+                endpoint=self.read_estimate,
                 access=Access.API_KEY,
                 summary="Read an emission calculation",
                 tag="Estimates",

@@ -15,6 +15,50 @@ from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.errors import EstimateUnknown, OrderNotFound
 from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, OrderOut
 
+# 1040 t at 6.90, fee 10 %: the first example of docs/pricing.md.
+_BUNDLE = {
+    "bundle_id": "bun_06gtv168k5mt6mitjtjihcsfns",
+    "bundle_name": "Wind power",
+    "primary_image": "https://offsets.example.com/images/bundles/wind-power.svg",
+    "quantity": "1040",
+    "unit_price": "6.90",
+    "gross_unit_price": "7.67",
+    "offset_cost": "7176.00",
+    "insufficient_available_quantity": False,
+}
+_COSTS = {
+    "currency": "EUR",
+    "quantity": "1040",
+    "offset_cost": "7176.00",
+    "commission": "800.80",
+    "total_cost": "7976.80",
+    "bundles": [_BUNDLE],
+    "requested_quantity": "1040",
+    "requested_value": None,
+}
+_QUOTE = {"type": "quantity", **_COSTS, "fee_rate": "0.1", "exchange_rate": None, "estimate_id": None}
+_ORDER = {
+    "id": "ord_06gtv1alff3htg9thvlvj59t20",
+    "idempotency_key": "order-1",
+    "type": "quantity",
+    "status": "placed",
+    **_COSTS,
+    "payment_method": "invoice",
+    "created_at": "2026-11-15T10:00:00.123Z",
+    "projects": [],
+    "certificate": None,
+    "public_certificate_url": None,
+    "metadata": {"invoice": "A-17"},
+    "offset_link_id": None,
+    "email": None,
+    "estimate_id": None,
+}
+_WANTED: dict[str, dict[str, object]] = {
+    "estimate": {"estimate_id": "est_06gtv168mimt7f59c5an0fgcj0"},
+    "mass": {"mass": {"amount": "1040", "unit": "t"}},
+    "value": {"value": "7976.80"},
+}
+_REST = {"idempotency_key": "order-1", "metadata": {"invoice": "A-17"}}
 _SELECTION_ERRORS = (BundleInvalid, RatiosInvalid, RatiosInvalidFormat)
 
 
@@ -36,7 +80,9 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
                 description="201 with a new order; 200 with the original one when its idempotency_key was used before.",
                 tag="Orders",
                 body=body,
+                example={**_WANTED[way], **_REST},
                 answers={200: OrderOut, 201: OrderOut},
+                answer_example=_ORDER,
                 errors=(*errors, *_SELECTION_ERRORS),
             ),
             Route(
@@ -48,7 +94,9 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
                 description="Takes the body of the order; idempotency_key and metadata are not used.",
                 tag="Orders",
                 body=body,
+                example=_WANTED[way],
                 answers={200: QuoteOut},
+                answer_example=_QUOTE,
                 errors=(*errors, *_SELECTION_ERRORS, PriceUnavailable),
             ),
         ]
@@ -67,6 +115,7 @@ def _read_routes(endpoints: OrderEndpoints) -> list[Route]:
             tag="Orders",
             query=(*LIST_PARAMETERS, link),
             answers={200: ListOut[OrderOut]},
+            answer_example={"has_more": False, "next_cursor": None, "data": [_ORDER]},
             errors=LIST_ERRORS,
         ),
         Route(
@@ -78,6 +127,7 @@ def _read_routes(endpoints: OrderEndpoints) -> list[Route]:
             description="The key URL-encoded: a slash in it is `%2F`.",
             tag="Orders",
             answers={200: OrderOut},
+            answer_example=_ORDER,
             errors=(OrderNotFound,),
         ),
         Route(
@@ -88,6 +138,7 @@ def _read_routes(endpoints: OrderEndpoints) -> list[Route]:
             summary="Read an order",
             tag="Orders",
             answers={200: OrderOut},
+            answer_example=_ORDER,
             errors=(OrderNotFound,),
         ),
     ]

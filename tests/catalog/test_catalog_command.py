@@ -1,0 +1,97 @@
+"""`tonne catalog`, as an operator meets it."""
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tonne.cli.main import main
+from tonne.db.pool import Database
+
+DEMO = Path(str(resources.files("tonne.catalog") / "demo"))
+
+
+class Operator:
+    """Runs commands against the test's database."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def run(self, *words: str | Path) -> Result:
+        result = CliRunner().invoke(main, ["catalog", *map(str, words)], env={"TONNE_DATABASE_URL": self._url})
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    def import_demo(self) -> Result:
+        return self.run("import", "--mode", "test", "--currency", "EUR", DEMO)
+
+
+@pytest.fixture
+def operator(db: Database) -> Operator:
+    return Operator(db._url)
+
+
+def test_a_folder_is_imported_and_reported_file_by_file(operator: Operator) -> None:
+    first = operator.import_demo()
+    assert first.exit_code == 0
+    assert "The test catalogue (EUR) is now at version 1." in first.output
+    assert "projects.csv         14   0        0          0" in first.output
+    again = operator.run("import", "--mode", "test", DEMO / "lots.csv", DEMO / "projects.csv")
+    assert "Nothing to change: the test catalogue (EUR) stays at version 1." in again.output
+    assert "projects.csv  0    0        14         0" in again.output
+
+
+def test_bad_lines_are_listed_and_the_command_fails(operator: Operator, tmp_path: Path) -> None:
+    operator.import_demo()
+    (tmp_path / "defaults.csv").write_text("bundle_slug,percentage\nwind-power,50\nno-such,50\n")
+    result = operator.run("import", "--mode", "test", tmp_path)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        "defaults.csv, line 3, column bundle_slug: there is no bundle “no-such”: mend the slug, or add the bundle to "
+        "bundles.csv.",
+        "Error: Nothing was imported: there is 1 fault to mend.",
+    ]
+
+
+def test_lots_come_from_a_file_of_any_name(operator: Operator, tmp_path: Path) -> None:
+    operator.import_demo()
+    header = (DEMO / "lots.csv").read_text().splitlines()[0]
+    supply = tmp_path / "supply of May.csv"
+    supply.write_text(f"{header}\nVerra,VCS1340,2021,MAY,1,100,held,,\n")
+    assert "version 2" in operator.run("import-lots", "--mode", "test", supply).output
+    assert operator.run("import", "--mode", "test", supply).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("import", "--mode", "test", DEMO), "There is no test catalogue yet"),
+        (("import", "--mode", "test", DEMO / "images"), "holds no CSV file"),
+        (("import", "--mode", "test", DEMO / "images" / "wind-power.svg"), "is not a file of a catalogue"),
+        (("import", "--mode", "test", "--currency", "EUR", DEMO, DEMO / "lots.csv"), "Two files hold lots"),
+        (("enable", "bun_unknown"), "There is no bundle with this id"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(
+    operator: Operator, words: tuple[str | Path, ...], sentence: str
+) -> None:
+    result = operator.run(*words)
+    assert result.exit_code == 1
+    assert sentence in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_bundles_are_listed_and_switched(operator: Operator) -> None:
+    assert "has no bundles yet" in operator.run("list", "--mode", "test").output
+    operator.import_demo()
+    rows = operator.run("list", "--mode", "test").output.splitlines()
+    assert rows[0].split() == ["id", "slug", "name", "price", "enabled", "free", "tonnes"]
+    bundle_id, slug, *_, price, currency, enabled, free_tonnes = rows[5].split()
+    assert (slug, price, currency, enabled, free_tonnes) == ("durable-removal", "250.00", "EUR", "yes", "25")
+    assert operator.run("disable", bundle_id).output == "durable-removal (test) is off sale now.\n"
+    assert operator.run("disable", bundle_id).output == "durable-removal (test) is off sale as before.\n"
+    assert operator.run("enable", bundle_id).output == "durable-removal (test) is on sale now.\n"
+    in_default_selection = operator.run("disable", rows[1].split()[0])
+    assert "default selection" in in_default_selection.stderr
