@@ -48,11 +48,9 @@ def test_bad_lines_are_listed_and_the_command_fails(operator: Operator, tmp_path
     result = operator.run("import", "--mode", "test", tmp_path)
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr.splitlines() == [
-        "defaults.csv, line 3, column bundle_slug: there is no bundle “no-such”: mend the slug, or add the bundle to "
-        "bundles.csv.",
-        "Error: Nothing was imported: there is 1 fault to mend.",
-    ]
+    bad_line, summary = result.stderr.splitlines()
+    assert bad_line.startswith("defaults.csv, line 3, column bundle_slug: there is no bundle “no-such”: mend the slug")
+    assert summary == "Error: Nothing was imported: there is 1 fault to mend."
 
 
 def test_lots_come_from_a_file_of_any_name(operator: Operator, tmp_path: Path) -> None:

@@ -24,14 +24,14 @@ def configure_logs(level: str, process: str) -> None:
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(process=process)
-    logging.basicConfig(handlers=[_LibraryHandler()], level=max(numeric, logging.WARNING), force=True)
+    logging.basicConfig(handlers=[LibraryHandler()], level=max(numeric, logging.WARNING), force=True)
 
 
 def _encode(event: Any, **_: Any) -> bytes:
     return msgspec.json.encode(event, enc_hook=str)
 
 
-class _LibraryHandler(logging.Handler):
+class LibraryHandler(logging.Handler):
     """Libraries log through the standard module; their lines take our form."""
 
     def emit(self, record: logging.LogRecord) -> None:

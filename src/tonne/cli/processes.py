@@ -84,7 +84,7 @@ def wait_until_ready(processes: Processes, settings: Settings, stopping: Sequenc
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline and processes.ended() is None and not stopping:
         try:
-            with urllib.request.urlopen(url, timeout=2):  # noqa: S310 - our own address
+            with urllib.request.urlopen(url, timeout=2):
                 return True
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)

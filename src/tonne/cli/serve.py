@@ -22,6 +22,11 @@ from tonne.db import migrate as migrations
 from tonne.db.pool import Database
 from tonne.worker.loop import run_jobs
 
+# Granian's few lines of its own, in the form that all others have.
+_GRANIAN_LOGS = {
+    "handlers": {"json": {"class": "tonne.base.logs.LibraryHandler"}},
+    "loggers": {"_granian": {"handlers": ["json"], "propagate": False}},
+}
 _WITH_PARENT = click.option("--stop-with-parent", "with_parent", is_flag=True, hidden=True)
 
 
@@ -80,6 +85,7 @@ def api(with_parent: bool) -> None:
     """Serve HTTP alone. Any number of api and worker processes may share one database."""
     with plain_failures():
         settings = settings_from_environment()
+        configure_logs(settings.log_level, "api")
         if with_parent:
             stop_with_parent()
         else:
@@ -100,6 +106,7 @@ def api(with_parent: bool) -> None:
                 respawn_failed_workers=True,
                 workers_kill_timeout=15,
                 log_level=LogLevels.warning,
+                log_dictconfig=_GRANIAN_LOGS,
             ).serve()
 
 
