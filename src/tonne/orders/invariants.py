@@ -29,9 +29,9 @@ INVARIANTS = (
         SELECT format('order %s of account %s is %s, its last event is %s', orders.id, orders.account_id, orders.status,
                       coalesce(last.event_type, 'missing')) AS "where"
         FROM orders
-        LEFT JOIN LATERAL (SELECT event_type FROM events
-                           WHERE events.account_id = orders.account_id AND events.subject_id = orders.id
-                           ORDER BY position DESC LIMIT 1) last ON true
+        LEFT JOIN (SELECT DISTINCT ON (account_id, subject_id) account_id, subject_id, event_type FROM events
+                   ORDER BY account_id, subject_id, position DESC) last
+          ON (last.account_id, last.subject_id) = (orders.account_id, orders.id)
         WHERE (orders.status, coalesce(last.event_type, '')) NOT IN (VALUES {_STATUSES})
         """,  # noqa: S608 - made of our own table
     ),

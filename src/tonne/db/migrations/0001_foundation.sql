@@ -293,4 +293,3 @@ CREATE TABLE events (
     payload          text NOT NULL,
     PRIMARY KEY (organisation_id, mode, position)
 );
-CREATE INDEX events_of_subject ON events (account_id, subject_id, position);

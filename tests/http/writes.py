@@ -1,0 +1,40 @@
+"""Every endpoint that takes a body, a body that it accepts, and a look at what a refused request left behind."""
+
+from typing import Any
+
+from tests.api_client import ApiClient
+from tonne.db.pool import Database
+
+ORDERS = ("/v1/orders/by-estimate", "/v1/orders/by-mass", "/v1/orders/by-value")
+QUOTES = tuple(f"{path}/quote" for path in ORDERS)
+CREATES = (*ORDERS, "/v1/estimates")
+WRITES = (*CREATES, *QUOTES)
+
+COUNT_ROWS = """
+SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM order_lines) + (SELECT count(*) FROM estimates)
+     + (SELECT count(*) FROM events) + (SELECT coalesce(sum(last_position), 0) FROM event_streams)
+"""
+
+
+async def count_rows(database: Database) -> int:
+    """Everything that a request can add: equal before and after means that nothing was written."""
+    async with database.connection() as connection:
+        count: int = await connection.fetchval(COUNT_ROWS)
+    return count
+
+
+async def valid_bodies(api: ApiClient) -> dict[str, dict[str, Any]]:
+    """For every writing path the smallest body that it accepts. Records one estimate on the way."""
+    what: dict[str, dict[str, Any]] = {
+        "/v1/orders/by-estimate": {"estimate_id": await api.estimate()},
+        "/v1/orders/by-mass": {"mass": {"amount": "1.5", "unit": "t"}},
+        "/v1/orders/by-value": {"value": "100.00"},
+        "/v1/estimates": {"mass": {"amount": "1.5", "unit": "t"}},
+    }
+    return {path: what[path.removesuffix("/quote")] for path in WRITES}
+
+
+async def count_orders(database: Database) -> int:
+    async with database.connection() as connection:
+        count: int = await connection.fetchval("SELECT count(*) FROM orders")
+    return count
