@@ -1,9 +1,13 @@
 """Real PostgreSQL for every test: one throwaway server per run, one cloned database per test."""
 
 import asyncio
+import base64
 import fcntl
+import hashlib
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,13 +46,17 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     if worker_id != "master":
         shared = shared.parent
     with _one_at_a_time(shared / "server.lock"):
-        handle = start_server(shared / "database")
+        # Not below pytest's own folder: as root the server runs as another user, whom a second run would lock out there.
+        folder = Path(tempfile.gettempdir()) / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
+        handle = start_server(folder)
         url = handle.get_uri("postgres")
         facts = shared / "world.json"
         if not facts.exists():
             facts.write_bytes(msgspec.json.encode(asyncio.run(_make_templates(url))))
     yield Server(str(handle.get_postmaster_info().socket_dir), msgspec.json.decode(facts.read_bytes(), type=World))
     handle.cleanup()
+    if not (folder / "postmaster.pid").exists():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -94,6 +102,7 @@ def settings() -> Settings:
         rate_limit_per_second=1e6,
         rate_limit_burst=1_000_000,
         failed_auth_burst=1_000_000,
+        secret_key=base64.b64encode(b"not so secret: for tests, 32 B.!").decode(),
     )
 
 
@@ -134,6 +143,6 @@ def house(furnished_db: Database, settings: Settings) -> House:
 @pytest.fixture
 async def api(house: House, world: World) -> AsyncIterator[ApiClient]:
     """The whole application, in this process, speaking HTTP as `ours` in test mode unless told otherwise."""
-    transport = httpx.ASGITransport(build_app(house), raise_app_exceptions=False)  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(build_app(house), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         yield ApiClient(client, world.ours_test.key)

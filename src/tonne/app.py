@@ -11,11 +11,16 @@ from litestar import Litestar
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock, utc_now
 from tonne.base.logs import configure_logs
+from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings, load_settings
 from tonne.catalog.endpoints import CatalogueEndpoints
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
 from tonne.estimates.endpoints import EstimateEndpoints
+from tonne.events.endpoints import EventEndpoints
+from tonne.events.hint import Hints
+from tonne.gateways.mail import mail_from_settings
+from tonne.gateways.outbox import SendMails
 from tonne.http.docs import DocsEndpoints
 from tonne.http.edge import AsgiApp, Edge
 from tonne.http.gate import Gate
@@ -27,6 +32,11 @@ from tonne.http.server import build_litestar
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
+from tonne.webhooks.deliver import Deliverer
+from tonne.webhooks.endpoints import WebhookEndpoints
+from tonne.webhooks.routes import webhook_routes
+from tonne.webhooks.sender import Sender
+from tonne.webhooks.store import prune_attempts_any_account
 from tonne.worker.loop import Job
 
 # Last-used times of keys are written this often: well within what a person looking at them notices.
@@ -45,13 +55,26 @@ class House:
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
         self.catalogues = Catalogues(database, settings.base_url, settings.catalogue_refresh_s)
         self.gate = Gate(self.directory, settings)
-        self.orders = OrderEndpoints(database, self.catalogues, self.directory, clock=clock, settings=settings)
+        self.hints = Hints(database)
+        self.orders = OrderEndpoints(
+            database, self.catalogues, self.directory, clock=clock, settings=settings, hints=self.hints
+        )
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
+        self.box = SecretBox.from_settings(settings)
+        self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
+        self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
+        self.mails = SendMails(database, mail_from_settings(settings), settings)
 
     def routes(self) -> list[Route]:
         catalogue = CatalogueEndpoints(self.catalogues, self.directory)
-        api = [*order_routes(self.orders), *self.estimates.routes(), *catalogue.routes()]
+        api = [
+            *order_routes(self.orders),
+            *self.estimates.routes(),
+            *catalogue.routes(),
+            *webhook_routes(self.webhooks),
+            *EventEndpoints(self.database).routes(),
+        ]
         return [
             *api,
             *catalogue.page_routes(),
@@ -60,7 +83,16 @@ class House:
         ]
 
     def jobs(self) -> list[Job]:
-        return [Job("price_waiting_orders", self.price_waiting.run_once)]
+        return [
+            Job("price_waiting_orders", self.price_waiting.run_once),
+            Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain),
+            Job("send_mails", self.mails.run_once),
+            Job("forget_old_attempts", self._forget_attempts),
+        ]
+
+    async def _forget_attempts(self) -> bool:
+        async with self.database.connection() as connection:
+            return await prune_attempts_any_account(connection, self.settings.webhook_attempts_days)
 
     async def write_uses_for_ever(self) -> None:
         while True:
@@ -86,6 +118,7 @@ def build_app(house: House) -> AsgiApp:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await house.directory.write_uses()
+        await house.webhooks.close()
         await house.database.close()
 
     app = build_litestar(house.routes(), house.gate, on_startup=[start], on_shutdown=[stop])

@@ -11,6 +11,8 @@ import msgspec
 
 CONFIG_VARIABLE = "TONNE_CONFIG"
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 
 class SettingsError(Exception):
     """A setting that cannot be used; the message says which and what to do."""
@@ -36,6 +38,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pricing_retry_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     pricing_give_up_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
     worker_poll_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 1.0
+    secret_key: str = ""
+    webhook_allow_private: str = ""
+    webhook_ports: Annotated[str, msgspec.Meta(pattern=r"^(\*|[0-9]{1,5}( *, *[0-9]{1,5})*)$")] = "443,8443"
+    webhook_ca_file: str = ""
+    webhook_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=30)] = 30.0
+    webhook_lease_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 45.0
+    webhook_concurrency: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 256
+    webhook_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    webhook_attempts_days: Annotated[int, msgspec.Meta(ge=1)] = 30
+    smtp_url: str = ""
+    mail_from: str = "Tonne <tonne@localhost>"
     log_level: Annotated[str, msgspec.Meta(pattern="^(debug|info|warning|error)$")] = "info"
 
     @property
@@ -48,8 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(self.data_dir).expanduser().resolve()
 
     @property
-    def proxy_networks(self) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-        return tuple(ipaddress.ip_network(part.strip()) for part in self.trusted_proxies.split(",") if part.strip())
+    def proxy_networks(self) -> tuple[Network, ...]:
+        return parse_networks(self.trusted_proxies)
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -67,8 +80,13 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"A setting cannot be used: {error}. See tonne.example.toml.") from error
-    _check_urls(settings)
+    _check(settings)
     return settings
+
+
+def parse_networks(text: str) -> tuple[Network, ...]:
+    """`10.0.0.0/8, 192.0.2.7`; raises ValueError when a part is not a network."""
+    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
 def _read_file(path: str) -> dict[str, Any]:
@@ -80,7 +98,7 @@ def _read_file(path: str) -> dict[str, Any]:
         raise SettingsError(f"The settings file {path} is not valid TOML: {error}.") from error
 
 
-def _check_urls(settings: Settings) -> None:
+def _check(settings: Settings) -> None:
     if settings.public_url:
         parts = urlsplit(settings.public_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
@@ -89,10 +107,18 @@ def _check_urls(settings: Settings) -> None:
             )
     if settings.database_url and urlsplit(settings.database_url).scheme not in {"postgres", "postgresql"}:
         raise SettingsError("TONNE_DATABASE_URL must start with postgresql://.")
-    try:
-        _ = settings.proxy_networks
-    except ValueError as error:
-        raise SettingsError(f"TONNE_TRUSTED_PROXIES must be a comma-separated list of networks: {error}.") from error
+    if settings.smtp_url and urlsplit(settings.smtp_url).scheme not in {"smtp", "smtps"}:
+        raise SettingsError("TONNE_SMTP_URL must start with smtp:// or smtps://.")
+    for name, text in (
+        ("TONNE_TRUSTED_PROXIES", settings.trusted_proxies),
+        ("TONNE_WEBHOOK_ALLOW_PRIVATE", settings.webhook_allow_private),
+    ):
+        try:
+            parse_networks(text)
+        except ValueError as error:
+            raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
+    if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
+        raise SettingsError(f"TONNE_WEBHOOK_CA_FILE names {settings.webhook_ca_file}, which is not a file.")
 
 
 def _in_url(host: str) -> str:

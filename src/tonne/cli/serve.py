@@ -20,6 +20,7 @@ from tonne.cli.demo import Demo, ensure_demo, print_demo
 from tonne.cli.processes import Processes, check_port_free, stop_with_parent, wait_until_ready
 from tonne.db import migrate as migrations
 from tonne.db.pool import Database
+from tonne.events.hint import listen
 from tonne.worker.loop import run_jobs
 
 # Granian's few lines of its own, in the form that all others have.
@@ -130,7 +131,15 @@ async def _work(url: str, settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     house = House(await Database(url, settings).open(), settings)
-    await run_jobs(house.jobs(), stop, settings.worker_poll_s)
+    jobs = house.jobs()
+
+    def wake_all() -> None:
+        for job in jobs:
+            job.wake.set()
+
+    listening = asyncio.create_task(listen(url, wake_all, stop))
+    await run_jobs(jobs, stop, settings.worker_poll_s)
+    await listening
     await house.database.close()
 
 

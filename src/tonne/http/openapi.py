@@ -86,7 +86,7 @@ def _operation(route: Route, schemas: dict[str, Any], settings: Settings) -> dic
         operation["security"] = []
     if route.body is not None:
         content = {"schema": schemas[repr(route.body)], **_example(route.example)}
-        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+        operation["requestBody"] = {"required": route.body_required, "content": {"application/json": content}}
     return operation
 
 

@@ -34,12 +34,13 @@ class Answer:
 class Call:
     """One request, admitted."""
 
-    __slots__ = ("_path_params", "_raw_path", "_scope", "body", "headers", "query_string")
+    __slots__ = ("_key_id", "_path_params", "_raw_path", "_scope", "body", "headers", "query_string")
 
     def __init__(
         self,
         *,
         scope: Scope | None,
+        key_id: str,
         headers: dict[bytes, bytes],
         path_params: dict[str, Any],
         raw_path: bytes,
@@ -47,6 +48,7 @@ class Call:
         body: bytes,
     ) -> None:
         self._scope = scope
+        self._key_id = key_id
         self.headers = headers
         self._path_params = path_params
         self._raw_path = raw_path
@@ -59,6 +61,11 @@ class Call:
         if self._scope is None:
             raise LookupError("this route is public: it has no scope")
         return self._scope
+
+    @property
+    def actor(self) -> str:
+        """Who is calling, for the audit log."""
+        return f"key:{self._key_id}"
 
     def path(self, name: str) -> str:
         """A segment of the address. What can be in no id or key reads as the empty string, which finds nothing."""
@@ -89,6 +96,10 @@ class Call:
             values[name] = value
         return [values.get(name) for name in names]
 
+    def json_or_empty(self) -> Document:
+        """For bodies of which every field may be left out: so may the body."""
+        return self.json() if self.body else Document(b"{}", {})
+
     def json(self) -> Document:
         media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if media_type != JSON:
@@ -118,6 +129,7 @@ class Route:
     description: str = ""
     tag: str
     body: type[msgspec.Struct] | None = None
+    body_required: bool = True
     query: Sequence[Parameter] = ()
     # Status code to the shape of the answer; None for one that is not JSON.
     answers: dict[int, Any]

@@ -59,6 +59,7 @@ def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
                 seen["key_id"], seen["account_id"] = holder.key_id, scope.account_id
             call = Call(
                 scope=scope,
+                key_id=seen.get("key_id", ""),
                 headers=headers,
                 path_params=asgi["path_params"],
                 raw_path=asgi["raw_path"],
@@ -70,7 +71,7 @@ def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
             answer = _answer_for(error, seen["request_id"])
         return _respond(answer, limits)
 
-    return HTTPRouteHandler(route.path, http_method=route.method, opt={"access": route.access})(handle)  # type: ignore[arg-type]
+    return HTTPRouteHandler(route.path, http_method=route.method, status_code=200, opt={"access": route.access})(handle)  # type: ignore[arg-type]
 
 
 def _respond(answer: Answer, limits: dict[str, str]) -> ASGIResponse:

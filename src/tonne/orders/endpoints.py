@@ -20,6 +20,7 @@ from tonne.catalog.schemas import quote_out
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
 from tonne.estimates.store import find_mass_grams
+from tonne.events.hint import Hints
 from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
 from tonne.http.json_body import Document, read
 from tonne.http.route import Answer, Call, json_answer
@@ -45,11 +46,13 @@ class OrderEndpoints:
         *,
         clock: Clock,
         settings: Settings,
+        hints: Hints,
     ) -> None:
         self._database = database
         self._catalogues = catalogues
         self._directory = directory
         self._clock = clock
+        self._hints = hints
         self._pricing_retry = timedelta(seconds=settings.pricing_retry_s)
 
     async def place_by_estimate(self, call: Call) -> Answer:
@@ -118,6 +121,7 @@ class OrderEndpoints:
         async with self._database.transaction() as tx:
             placed = await place_order(tx, order, digest, retry_after=self._pricing_retry)
         if placed is not None:
+            self._hints.give()
             return Answer(placed.encode(), 201)
         return await self._replay(call.scope, order.idempotency_key, digest) or _vanished(order.id)
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -18,16 +18,22 @@ class Job:
 
     name: str
     run_once: Callable[[], Awaitable[bool]]
+    # Waits for what `run_once` has started and left running.
+    drain: Callable[[], Awaitable[None]] | None = None
+    # Set by whoever knows that there is something to do: the job then does not wait for its next look.
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 async def run_jobs(jobs: Sequence[Job], stop: asyncio.Event, poll_s: float) -> None:
     """Run all jobs side by side until `stop`; a piece of work that is under way is finished first."""
     await asyncio.gather(*(_run(job, stop, poll_s) for job in jobs))
+    await asyncio.gather(*(job.drain() for job in jobs if job.drain is not None))
 
 
 async def _run(job: Job, stop: asyncio.Event, poll_s: float) -> None:
     failures = 0
     while not stop.is_set():
+        job.wake.clear()
         try:
             worked = await job.run_once()
             failures = 0
@@ -38,11 +44,11 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float) -> None:
         if not worked:
             # Spread a little, so that several workers do not all ask at once.
             pause = min(MAX_PAUSE_S, poll_s * 2**failures) if failures else poll_s
-            await _sleep(stop, pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreading load, not a secret
+            await _sleep(stop, job.wake, pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreading load, not a secret
 
 
-async def _sleep(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return
+async def _sleep(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in (stop, wake)]
+    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in waits:
+        task.cancel()

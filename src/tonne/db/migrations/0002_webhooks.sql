@@ -34,10 +34,15 @@ CREATE TABLE webhooks (
     next_attempt_at      timestamptz NOT NULL,
     last_attempt_at      timestamptz,
 
-    -- Who may settle: a worker holds the webhook until lease_until, and only with the newest token. Any change of the
-    -- registration raises the token, so that a request under way settles nothing and its events go out again.
+    -- Since the first day, for the metrics.
+    acknowledged_count   bigint NOT NULL DEFAULT 0,
+    refused_count        bigint NOT NULL DEFAULT 0,
+
+    -- Who may settle: a worker holds the webhook until lease_until, and settles only with the newest token. Any change
+    -- of the registration raises the version: a request under way then moves no cursor, and its events go out again.
     lease_token          bigint NOT NULL DEFAULT 0,
     lease_until          timestamptz,
+    version              bigint NOT NULL DEFAULT 1,
     PRIMARY KEY (organisation_id, mode, id),
     FOREIGN KEY (organisation_id, mode) REFERENCES organisation_modes
 ) WITH (fillfactor = 50);
@@ -61,6 +66,7 @@ CREATE TABLE webhook_parked (
     position         bigint NOT NULL,
     refusals         integer NOT NULL,
     parked_at        timestamptz NOT NULL,
+    alerts_sent      smallint NOT NULL DEFAULT 0,
     next_attempt_at  timestamptz NOT NULL,
     PRIMARY KEY (organisation_id, webhook_id, account_id)
 );
@@ -90,6 +96,8 @@ CREATE TABLE webhook_attempts (
     PRIMARY KEY (organisation_id, webhook_id, id)
 );
 CREATE INDEX webhook_attempts_newest_first ON webhook_attempts (organisation_id, webhook_id, at DESC, id DESC);
+
+CREATE INDEX webhook_attempts_by_age ON webhook_attempts USING brin (at);
 
 -- Reading events by their id, and those of an account in order.
 CREATE UNIQUE INDEX events_by_id ON events (organisation_id, mode, id);

@@ -1,0 +1,1 @@
+"""How fast the service is, as ratios taken within one run. See docs/benchmarks.md."""

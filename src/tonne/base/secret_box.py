@@ -1,0 +1,61 @@
+"""Secrets at rest: AES-256-GCM, bound to what they belong to."""
+
+import base64
+import binascii
+import os
+import secrets
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tonne.base.settings import Settings, SettingsError
+
+KEY_FILE = "secret.key"
+_NONCE_BYTES = 12
+
+
+class SecretBox:
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "SecretBox":
+        """The key in the settings, or the one in the data folder, which is made at the first start."""
+        if settings.secret_key:
+            return cls(_decode(settings.secret_key, "TONNE_SECRET_KEY"))
+        path = settings.data_path / KEY_FILE
+        return cls(_decode(_read_or_make(path), str(path)))
+
+    def seal(self, text: str, owner_id: str) -> bytes:
+        """`owner_id` must be given again to open: a box that is copied to another row does not open there."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, text.encode(), owner_id.encode())
+
+    def open(self, box: bytes, owner_id: str) -> str:
+        return self._cipher.decrypt(box[:_NONCE_BYTES], box[_NONCE_BYTES:], owner_id.encode()).decode()
+
+
+def _decode(text: str, place: str) -> bytes:
+    try:
+        key = base64.urlsafe_b64decode(text.strip() + "=" * (-len(text.strip()) % 4))
+    except (ValueError, binascii.Error):
+        key = b""
+    if len(key) != 32:
+        raise SettingsError(f"{place} must hold 32 bytes in URL-safe base64, such as `openssl rand -base64 32` prints.")
+    return key
+
+
+def _read_or_make(path: Path) -> str:
+    """Made whole under another name and then linked, so that of two processes that start at once one key wins."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{KEY_FILE}.{os.getpid()}")
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32))
+        try:
+            path.hardlink_to(fresh)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_text(encoding="ascii")

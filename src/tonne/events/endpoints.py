@@ -1,0 +1,127 @@
+"""The log over HTTP: a client that was down can reconcile by itself."""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from tonne.base.errors import Fault, Invalid
+from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
+from tonne.db.pool import Database
+from tonne.events import store
+from tonne.events.errors import EventNotFound, SequenceInvalid
+from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.http.route import Access, Answer, Call, Parameter, Route
+
+_SEQUENCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z", re.ASCII)
+# Above every position there will ever be.
+_END = 2**62
+
+
+class WebhookEventOut(msgspec.Struct):
+    api_version: str
+    event_id: str
+    account_id: str
+    event_type: Annotated[str, msgspec.Meta(examples=["order.placed"])]
+    sequence: Annotated[str, msgspec.Meta(examples=["2026-11-15T10:00:00.123Z"])]
+    data: dict[str, Any]
+
+
+class EventEndpoints:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list_events(self, call: Call) -> Answer:
+        limit_text, after, account_id, event_type, since, order = call.query(
+            "limit", "after", "account_id", "event_type", "after_sequence", "order"
+        )
+        if order not in {None, "asc", "desc"}:
+            raise Invalid([Fault("validation_error", "order must be asc or desc.", "order")])
+        limit = parse_limit(limit_text)
+        scope = call.scope
+        list_name = f"events {scope.organisation_id} {scope.mode} {account_id} {event_type} {since} {order}"
+        start = _parse_position(after, list_name)
+        async with self._database.connection() as connection:
+            floor = 0 if since is None else await self._position_of(connection, call, since)
+            rows = await store.list_events(
+                connection,
+                scope,
+                below=_END if order == "asc" or start is None else start,
+                above=max(floor, start or 0) if order == "asc" else floor,
+                account_id=account_id or "",
+                event_type=event_type or "",
+                oldest_first=order == "asc",
+                limit=limit + 1,
+            )
+        cursor = "null"
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            cursor = f'"{make_cursor(Position(last["sequence"], str(last["position"])), list_name)}"'
+        events = ",".join([row["payload"] for row in rows[:limit]])
+        more = "true" if len(rows) > limit else "false"
+        return Answer(f'{{"has_more":{more},"next_cursor":{cursor},"data":[{events}]}}'.encode())
+
+    async def read_event(self, call: Call) -> Answer:
+        async with self._database.connection() as connection:
+            row = await store.find_event(connection, call.scope, call.path("event_id"))
+        if row is None:
+            raise EventNotFound
+        return Answer(row["payload"].encode())
+
+    @staticmethod
+    async def _position_of(connection: Any, call: Call, since: str) -> int:
+        """The last position whose sequence is not above `since`."""
+        moment = parse_sequence(since, "after_sequence")
+        return await store.last_position_before(
+            connection, call.scope, moment.replace(microsecond=moment.microsecond + 1)
+        )
+
+    def routes(self) -> list[Route]:
+        text = {"type": "string"}
+        return [
+            Route(
+                method="GET",
+                path="/v1/events",
+                endpoint=self.list_events,
+                access=Access.API_KEY,
+                summary="List the events of the organisation in this mode",
+                description="Newest first, or oldest first with `order=asc`: to catch up, ask for the events after the "
+                "last `sequence` you handled, oldest first.",
+                tag="Events",
+                query=(
+                    *LIST_PARAMETERS,
+                    Parameter("account_id", "Only events of this account.", text),
+                    Parameter("event_type", "Only events of this type, such as order.placed.", text),
+                    Parameter("after_sequence", "Only events with a higher sequence.", text),
+                    Parameter("order", "desc (the default) or asc.", {"type": "string", "enum": ["asc", "desc"]}),
+                ),
+                answers={200: ListOut[WebhookEventOut]},
+                errors=(*LIST_ERRORS, SequenceInvalid),
+            ),
+            Route(
+                method="GET",
+                path="/v1/events/{event_id:str}",
+                endpoint=self.read_event,
+                access=Access.API_KEY,
+                summary="Read an event",
+                description="The very bytes that every delivery carries.",
+                tag="Events",
+                answers={200: WebhookEventOut},
+                errors=(EventNotFound,),
+            ),
+        ]
+
+
+def parse_sequence(text: str, field: str) -> datetime:
+    try:
+        if not _SEQUENCE.fullmatch(text):
+            raise SequenceInvalid(field=field)
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise SequenceInvalid(field=field) from error
+
+
+def _parse_position(after: str | None, list_name: str) -> int | None:
+    """The cursors of this list carry the position in the place of an id."""
+    return None if after is None else int(parse_cursor(after, list_name).id)

@@ -1,0 +1,85 @@
+"""Mail: through SMTP when it is set, else as `.eml` files in the data folder."""
+
+from email.message import EmailMessage
+from email.policy import SMTP
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+import aiosmtplib
+
+from tonne.base.ids import new_id
+from tonne.base.settings import Settings
+
+
+class MailRefused(Exception):
+    """This mail did not get away; the message says why, and whether it makes sense to try again."""
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
+
+
+class MailGateway(Protocol):
+    async def send(self, sender: str, recipients: list[str], message: bytes) -> None:
+        """Hand the message over, or raise MailRefused."""
+
+
+class SmtpMail:
+    """`smtp://` with STARTTLS where the server offers it, `smtps://` with TLS from the start."""
+
+    def __init__(self, url: str, timeout_s: float = 30.0) -> None:
+        parts = urlsplit(url)
+        self._host = parts.hostname or "localhost"
+        self._tls = parts.scheme == "smtps"
+        self._port = parts.port or (465 if self._tls else 25)
+        self._username = unquote(parts.username) if parts.username else None
+        self._password = unquote(parts.password) if parts.password else None
+        self._timeout_s = timeout_s
+
+    async def send(self, sender: str, recipients: list[str], message: bytes) -> None:
+        try:
+            await aiosmtplib.send(
+                message,
+                sender=sender,
+                recipients=recipients,
+                hostname=self._host,
+                port=self._port,
+                use_tls=self._tls,
+                username=self._username,
+                password=self._password,
+                timeout=self._timeout_s,
+            )
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            codes = [refusal.code for refusal in error.recipients]
+            raise MailRefused(str(error), final=all(code >= 500 for code in codes)) from error
+        except aiosmtplib.SMTPResponseException as error:
+            raise MailRefused(f"{error.code} {error.message}", final=error.code >= 500) from error
+        except (aiosmtplib.SMTPException, OSError) as error:
+            raise MailRefused(str(error) or type(error).__name__) from error
+
+
+class FolderMail:
+    """For a newcomer without a mail server: every mail is a file that mail programs open."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def send(self, sender: str, recipients: list[str], message: bytes) -> None:  # noqa: ARG002 - both stand in the message
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / f"{new_id('mail')}.eml").write_bytes(message)
+
+
+def mail_from_settings(settings: Settings) -> MailGateway:
+    return SmtpMail(settings.smtp_url) if settings.smtp_url else FolderMail(settings.data_path / "mail")
+
+
+def compose_mail(settings: Settings, recipients: list[str], subject: str, text: str) -> EmailMessage:
+    """Names come from strangers: line breaks in a header would start a new one, so they become spaces."""
+    message = EmailMessage(policy=SMTP)
+    message["From"] = settings.mail_from
+    message["To"] = ", ".join(recipients)
+    message["Subject"] = " ".join(subject.split())
+    message["Message-ID"] = f"<{new_id('mail')}@{urlsplit(settings.base_url).hostname or 'localhost'}>"
+    message.set_content(text)
+    return message

@@ -1,0 +1,71 @@
+"""Mail that waits to be sent: written in the transaction that causes it, sent by a worker, tried again until it is."""
+
+from datetime import timedelta
+from email.message import EmailMessage
+from email.utils import formatdate
+
+import structlog
+
+from tonne.base.ids import new_id
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection, Database
+from tonne.gateways.mail import MailGateway, MailRefused
+
+# Minutes between tries: greylisting passes after the second, a mail server that is down for a day after the last ones.
+PAUSES_MIN = (1, 5, 15, 60, 180, 360, 720, 1440)
+LEASE = timedelta(minutes=2)
+
+_log = structlog.get_logger()
+
+ENQUEUE = """
+INSERT INTO mails (id, organisation_id, recipients, message, created_at, next_attempt_at)
+VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())
+"""
+
+
+async def enqueue(tx: Connection, organisation_id: str, recipients: list[str], message: EmailMessage) -> None:
+    message["Date"] = formatdate(usegmt=True)
+    await tx.execute(ENQUEUE, new_id("mail"), organisation_id, recipients, message.as_bytes())
+
+
+CLAIM = """
+UPDATE mails SET attempts = attempts + 1, lease_token = lease_token + 1,
+                 next_attempt_at = clock_timestamp() + $1::interval
+WHERE id = (SELECT id FROM mails WHERE sent_at IS NULL AND next_attempt_at <= clock_timestamp()
+            ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING id, recipients, message, attempts, lease_token
+"""
+SETTLE_SENT = "UPDATE mails SET sent_at = clock_timestamp(), last_error = NULL WHERE id = $1 AND lease_token = $2"
+SETTLE_REFUSED = """
+UPDATE mails SET last_error = $3, next_attempt_at = clock_timestamp() + $4::interval WHERE id = $1 AND lease_token = $2
+"""
+
+
+class SendMails:
+    def __init__(self, database: Database, gateway: MailGateway, settings: Settings) -> None:
+        self._database = database
+        self._gateway = gateway
+        self._settings = settings
+
+    async def run_once(self) -> bool:
+        """Send one mail that is due. A crash between sending and settling sends it twice, never not at all."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(CLAIM, LEASE)
+        if row is None:
+            return False
+        refused: MailRefused | None = None
+        try:
+            await self._gateway.send(self._settings.mail_from, list(row["recipients"]), row["message"])
+        except MailRefused as error:
+            refused = error
+        async with self._database.connection() as connection:
+            if refused is None:
+                await connection.execute(SETTLE_SENT, row["id"], row["lease_token"])
+                return True
+            given_up = refused.final or row["attempts"] >= len(PAUSES_MIN)
+            pause = None if given_up else timedelta(minutes=PAUSES_MIN[row["attempts"] - 1])
+            await connection.execute(SETTLE_REFUSED, row["id"], row["lease_token"], str(refused)[:500], pause)
+        _log.warning(
+            "mail_refused", mail_id=row["id"], attempts=row["attempts"], given_up=given_up, reason=str(refused)
+        )
+        return True

@@ -1,0 +1,157 @@
+"""Where we are willing to send: judged when a receiver is registered, and again on the address that is really dialled.
+
+Receivers are addresses that strangers give us. Without this guard they could make the service talk to itself, to its
+database or to the cloud's metadata server.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import idna
+import yarl
+
+from tonne.base.settings import Network
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+MAX_URL_LENGTH = 2048
+
+# `ipaddress.is_global` is not enough: it lets an IPv4 address through that is wrapped into a NAT64 one.
+REFUSED: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "::/96",
+        "64:ff9b::/96",
+        "64:ff9b:1::/48",
+        "100::/64",
+        "2001::/23",
+        "2001:db8::/32",
+        "2002::/16",
+        "3fff::/20",
+        "5f00::/16",
+        "fc00::/7",
+        "fe80::/10",
+        "fec0::/10",
+        "ff00::/8",
+    )
+)
+# Where clouds keep their credentials: shut even when a developer opens everything private.
+NEVER: tuple[Network, ...] = (ipaddress.ip_network("169.254.0.0/16"),)
+
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+_PLAIN = re.compile(r"[\x21-\x7e]+", re.ASCII)
+
+
+class AddressRefused(OSError):
+    """An OSError, so that the client library treats it as a connection that cannot be made."""
+
+
+class UrlInvalid(ValueError):
+    """The sentence says what is wrong with the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPolicy:
+    """`opened` networks are allowed although they are private: for development. An empty `ports` allows all."""
+
+    opened: tuple[Network, ...] = ()
+    ports: frozenset[int] = frozenset({443, 8443})
+
+    def permits(self, text: str) -> bool:
+        address = unwrap(ipaddress.ip_address(text.partition("%")[0]))
+        if _within(address, NEVER):
+            return False
+        return _within(address, self.opened) or not _within(address, REFUSED)
+
+    def check_addresses(self, addresses: Iterable[str]) -> None:
+        """All of them: a name with one public and one private address is a trap."""
+        for address in addresses:
+            if not self.permits(address):
+                raise AddressRefused(f"the address {address} is not a public one")
+
+    def parse_url(self, text: str) -> yarl.URL:
+        """The receiver's address in the form that is dialled, judged by the parser that dials it."""
+        if len(text) > MAX_URL_LENGTH:
+            raise UrlInvalid(f"it is longer than {MAX_URL_LENGTH} characters")
+        try:
+            url = yarl.URL(_ascii(text))
+        except (ValueError, TypeError) as error:
+            raise UrlInvalid("it cannot be read as an address") from error
+        if url.scheme != "https":
+            raise UrlInvalid("it must start with https://")
+        if url.user is not None or url.password is not None or "@" in url.raw_authority:
+            raise UrlInvalid("it must not carry a user name or password")
+        if "#" in text:
+            raise UrlInvalid("it must not have a fragment")
+        if self.ports and url.port not in self.ports:
+            raise UrlInvalid(f"its port must be one of {', '.join(map(str, sorted(self.ports)))}")
+        _check_host(url.raw_host or "")
+        return url
+
+
+def unwrap(address: Address) -> Address:
+    """The IPv4 address inside an IPv6 one that stands for it: mapped (::ffff:0:0/96), or embedded by NAT64 or 6to4."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in ipaddress.ip_network("64:ff9b::/96"):
+            return _never_or(address, ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        if address.sixtofour is not None:
+            return _never_or(address, address.sixtofour)
+    return address
+
+
+def _never_or(outer: Address, inner: ipaddress.IPv4Address) -> Address:
+    """Translated addresses are refused as such; the inner one matters only where even the operator may not open it."""
+    return inner if _within(inner, NEVER) else outer
+
+
+def _within(address: Address, networks: Sequence[Network]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)
+
+
+def _ascii(text: str) -> str:
+    """International names become their ASCII form, strictly: digits of other scripts do not turn into ours."""
+    if _PLAIN.fullmatch(text) and "\\" not in text:
+        return text
+    match = re.fullmatch(r"(https?://)([^/?#@:\\\s]+)(.*)", text, re.DOTALL)
+    if match is None or not _PLAIN.fullmatch(match[1] + match[3] or "-") or "\\" in text:
+        raise UrlInvalid("it has characters that do not belong into an address")
+    try:
+        return match[1] + idna.encode(match[2]).decode() + match[3]
+    except idna.IDNAError as error:
+        raise UrlInvalid("its host is not a valid name") from error
+
+
+def _check_host(host: str) -> None:
+    """A canonical IP address or a proper name. `0x7f.1` and `2130706433` are neither, though resolvers take them."""
+    host = host.rstrip(".")
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        labels = host.lower().split(".")
+        if (
+            len(host) > 253
+            or not all(_LABEL.fullmatch(label) for label in labels)
+            or not re.search("[a-z]", labels[-1])
+        ):
+            raise UrlInvalid("its host is not a valid name") from None
+        if re.fullmatch(r"0x[0-9a-f]*", labels[-1]):
+            raise UrlInvalid("its host is not a valid name") from None

@@ -1,0 +1,61 @@
+"""Mail to an organisation's admins when a receiver has been failing for long."""
+
+from tonne.base.clock import to_wire
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection
+from tonne.gateways.mail import compose_mail
+from tonne.gateways.outbox import enqueue
+from tonne.webhooks.model import Lease, Outcome, Parked
+from tonne.webhooks.schedule import ALERT_AFTER
+
+# Counts an alert, so that each is sent once: after the first time span, and after the second.
+COUNT_ALERT = """
+UPDATE webhooks SET alerts_sent = alerts_sent + 1
+WHERE organisation_id = $1 AND id = $2 AND alerts_sent < cardinality($3::interval[])
+  AND failing_since + ($3::interval[])[alerts_sent + 1] <= clock_timestamp()
+RETURNING failing_since
+"""
+
+
+async def alert_if_due(tx: Connection, lease: Lease, outcome: Outcome, settings: Settings) -> None:
+    spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
+    since = await tx.fetchval(COUNT_ALERT, lease.organisation_id, lease.id, spans)
+    if since is not None:
+        await _mail_admins(tx, lease, f"has not taken events since {to_wire(since)}", outcome, settings)
+
+
+COUNT_PARKED_ALERT = """
+UPDATE webhook_parked SET alerts_sent = alerts_sent + 1
+WHERE organisation_id = $1 AND webhook_id = $2 AND account_id = $3 AND alerts_sent < cardinality($4::interval[])
+  AND parked_at + ($4::interval[])[alerts_sent + 1] <= clock_timestamp()
+RETURNING parked_at
+"""
+
+
+async def alert_parked_if_due(
+    tx: Connection, lease: Lease, parked: Parked, outcome: Outcome, settings: Settings
+) -> None:
+    spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
+    since = await tx.fetchval(COUNT_PARKED_ALERT, lease.organisation_id, lease.id, parked.account_id, spans)
+    if since is not None:
+        what = f"has refused event {parked.event_id} of account {parked.account_id} since {to_wire(since)}"
+        await _mail_admins(tx, lease, what, outcome, settings)
+
+
+FIND_ADMINS = "SELECT email FROM organisation_admins WHERE organisation_id = $1 ORDER BY email"
+
+
+async def _mail_admins(tx: Connection, lease: Lease, what: str, outcome: Outcome, settings: Settings) -> None:
+    admins = [row["email"] for row in await tx.fetch(FIND_ADMINS, lease.organisation_id)]
+    if not admins:
+        return
+    text = (
+        f"Your webhook {lease.id} ({lease.mode} mode) {what}.\n\n"
+        f"Receiver: {lease.url}\n"
+        f"Last answer: {outcome.status or outcome.error}\n\n"
+        "No event is lost: they wait, in order, and go out as soon as the receiver answers with a 2xx status.\n"
+        "Tonne keeps trying, at least once an hour.\n\n"
+        f"What the receiver answered: {settings.base_url}/v1/webhooks/{lease.id}/attempts\n"
+    )
+    message = compose_mail(settings, admins, f"Webhook {lease.id} is failing", text)
+    await enqueue(tx, lease.organisation_id, admins, message)

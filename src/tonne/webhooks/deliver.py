@@ -1,0 +1,182 @@
+"""Delivery: claim a webhook, send its next events, settle. A log and a cursor, one request in flight per webhook."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import structlog
+
+from tonne.base.secret_box import SecretBox
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.webhooks import alerts, lane_store, store
+from tonne.webhooks.model import Batch, Lease, Outcome, Outgoing, Parked
+from tonne.webhooks.schedule import MAX_BATCH, REFUSALS_BEFORE_PARKING, pause_after
+from tonne.webhooks.sender import Sender
+from tonne.webhooks.signing import signature_header
+
+# So many deliveries in a row before a webhook gives way to others that wait.
+TURN = 10
+
+_log = structlog.get_logger()
+
+
+class Deliverer:
+    """Runs in a worker. Any number may run at once: leases keep them out of each other's way."""
+
+    def __init__(
+        self,
+        database: Database,
+        sender: Callable[[], Sender],
+        box: SecretBox,
+        settings: Settings,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._make_sender = sender
+        self._sender: Sender | None = None
+        self._box = box
+        self._settings = settings
+        self._wall_clock = wall_clock
+        self._busy: set[asyncio.Task[None]] = set()
+
+    async def run_once(self) -> bool:
+        """Claim as many due webhooks as there are free places, and start on them; false when there was none."""
+        free = self._settings.webhook_concurrency - len(self._busy)
+        if free <= 0:
+            await asyncio.wait(self._busy, return_when=asyncio.FIRST_COMPLETED)
+            return True
+        async with self._database.connection() as connection:
+            leases = await lane_store.claim_any_account(connection, free, self._settings.webhook_lease_s)
+        for lease in leases:
+            task = asyncio.create_task(self._serve(lease))
+            self._busy.add(task)
+            task.add_done_callback(self._busy.discard)
+        return bool(leases)
+
+    async def drain(self) -> None:
+        """Let what is under way come to its end; nothing new is claimed meanwhile."""
+        if self._busy:
+            await asyncio.wait(self._busy)
+        if self._sender is not None:
+            await self._sender.close()
+
+    async def _serve(self, lease: Lease) -> None:
+        """One webhook's turn. A crash anywhere leaves the lease to run out, and the events to go out again."""
+        held: Lease | None = lease
+        try:
+            for parked in await self._due_parked(lease):
+                held = held and await self._deliver_parked(held, parked)
+            for _ in range(TURN):
+                if held is None or not await self._deliver_main(held):
+                    break
+                held = await self._renew(held)
+        except Exception:  # noqa: BLE001 - one webhook's trouble must not end the others' deliveries
+            _log.exception("delivery_crashed", webhook_id=lease.id)
+        async with self._database.connection() as connection:
+            await lane_store.release(connection, lease)
+
+    async def _renew(self, lease: Lease) -> Lease | None:
+        async with self._database.connection() as connection:
+            renewed = await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
+        return renewed[0] if renewed is not None and renewed[1] else None
+
+    async def _due_parked(self, lease: Lease) -> list[Parked]:
+        async with self._database.connection() as connection:
+            return await lane_store.due_parked(connection, lease)
+
+    async def _deliver_main(self, lease: Lease) -> bool:
+        """One delivery in the main lane; true when another may follow at once."""
+        async with self._database.connection() as connection:
+            batch = await lane_store.read_main(connection, lease, lease.batch_limit)
+            if not batch.events:
+                if batch.reaches > lease.cursor_position:
+                    await lane_store.pass_over(connection, lease, batch.reaches)
+                    return True
+                return False
+            probe = None
+            # Every other time, once the first event has been refused often enough alone: is it that one, or all?
+            if lease.head_refusals >= REFUSALS_BEFORE_PARKING and lease.failures % 2 == 1:
+                probe = await lane_store.read_main(connection, lease, 1, without_account=batch.events[0].account_id)
+        if probe is not None and probe.events:
+            return await self._probe(lease, batch.events[0], probe)
+        outcome = await self._send(lease, batch)
+        if outcome.acknowledged:
+            async with self._database.connection() as connection:
+                return await lane_store.settle_acknowledged(connection, lease, batch, outcome)
+        await self._settle_refused(lease, batch, outcome, head_alone=len(batch.events) == 1)
+        return False
+
+    async def _probe(self, lease: Lease, head: Outgoing, probe: Batch) -> bool:
+        """Send another account's next event. If it is taken, the head's account alone is the trouble: park it."""
+        # All between the head and this one is the head's account, parked or out of scope: nothing is passed over.
+        probe = Batch(probe.events, probe.events[0].position)
+        outcome = await self._send(lease, probe)
+        if not outcome.acknowledged:
+            await self._settle_refused(lease, probe, outcome, head_alone=False)
+            return False
+        async with self._database.transaction() as tx:
+            if not await lane_store.hold(tx, lease):
+                return False
+            await lane_store.park(tx, lease, head, self._pause(lease.head_refusals))
+            await lane_store.settle_acknowledged(tx, lease, probe, outcome)
+        _log.warning("account_parked", webhook_id=lease.id, account_id=head.account_id, position=head.position)
+        return True
+
+    async def _settle_refused(self, lease: Lease, batch: Batch, outcome: Outcome, *, head_alone: bool) -> None:
+        pause = self._pause(lease.failures + 1)
+        async with self._database.transaction() as tx:
+            if await lane_store.settle_refused(tx, lease, batch, outcome, head_alone=head_alone, pause=pause):
+                await alerts.alert_if_due(tx, lease, outcome, self._settings)
+
+    async def _deliver_parked(self, lease: Lease, parked: Parked) -> Lease | None:
+        """The waiting events of one account, as long as they are taken: one at first, then twice as many each time."""
+        position, limit = parked.position, 1
+        for _ in range(TURN):
+            async with self._database.connection() as connection:
+                batch = await lane_store.read_parked(connection, lease, parked.account_id, position, limit)
+            if not batch.events:
+                break
+            outcome = await self._send(lease, batch)
+            async with self._database.transaction() as tx:
+                if not await lane_store.hold(tx, lease):
+                    return None
+                await lane_store.record_parked_attempt(tx, lease, batch, outcome)
+                if not outcome.acknowledged:
+                    await lane_store.refuse_parked(tx, lease, parked.account_id, self._pause(parked.refusals + 1))
+                    await alerts.alert_parked_if_due(tx, lease, parked, outcome, self._settings)
+                    break
+                await store.advance_parked(tx, lease, parked.account_id, batch.positions[-1])
+            position, limit = batch.positions[-1] + 1, min(limit * 2, MAX_BATCH)
+        return await self._renew_any(lease)
+
+    async def _renew_any(self, lease: Lease) -> Lease | None:
+        """After parked events: the main lane may be waiting for its own time, and then this turn is over."""
+        async with self._database.connection() as connection:
+            renewed = await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
+        return None if renewed is None else renewed[0]
+
+    async def _send(self, lease: Lease, batch: Batch) -> Outcome:
+        body = batch.body
+        boxes = [box for box in (lease.secret_box, lease.old_secret_box) if box is not None]
+        signing_secrets = [self._box.open(box, lease.id) for box in boxes]
+        header = signature_header(signing_secrets, lease.organisation_id, int(self._wall_clock()), body)
+        if self._sender is None:
+            self._sender = self._make_sender()
+        headers = {"Content-Type": "application/json", f"{self._settings.brand}-HMAC": header}
+        outcome = await self._sender.post(lease.url, body, headers)
+        _log.info(
+            "delivery",
+            webhook_id=lease.id,
+            organisation_id=lease.organisation_id,
+            first_position=batch.positions[0],
+            events=len(batch.events),
+            status=outcome.status,
+            error=outcome.error,
+            ms=outcome.duration_ms,
+        )
+        return outcome
+
+    def _pause(self, failures: int) -> timedelta:
+        return pause_after(failures, self._settings.webhook_time_scale)

@@ -1,0 +1,305 @@
+"""SQL of delivery: claim a webhook, read what is next, settle. Only workers call it."""
+
+from datetime import timedelta
+
+import asyncpg
+
+from tonne.base.ids import new_id
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.webhooks.model import Batch, Lease, Outcome, Outgoing, Parked
+from tonne.webhooks.schedule import MAX_BATCH_BYTES
+
+# So many positions are looked through at once for events in scope: an account that is filtered out costs little, and
+# a single statement never reads the whole log.
+WINDOW = 1000
+
+# Whoever waits longest since its last turn comes first, so that no organisation starves another. Times are the
+# database's, since several machines share them.
+CLAIM = """
+WITH due AS (
+    SELECT webhook.organisation_id, webhook.mode, webhook.id
+    FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
+    WHERE webhook.enabled AND webhook.deleted_at IS NULL
+      AND (webhook.lease_until IS NULL OR webhook.lease_until < clock_timestamp())
+      AND (webhook.cursor_position < stream.last_position AND webhook.next_attempt_at <= clock_timestamp()
+           OR EXISTS (SELECT FROM webhook_parked parked
+                      WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id
+                        AND parked.next_attempt_at <= clock_timestamp()))
+    ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $1 FOR UPDATE OF webhook SKIP LOCKED
+)
+UPDATE webhooks webhook SET lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $2::interval,
+                            last_attempt_at = clock_timestamp()
+FROM due WHERE (webhook.organisation_id, webhook.mode, webhook.id) = (due.organisation_id, due.mode, due.id)
+RETURNING webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhook.account_ids, webhook.secret_box,
+          CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END AS old_secret_box,
+          webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals,
+          webhook.lease_token AS token, webhook.version
+"""
+
+
+async def claim_any_account(connection: Connection, limit: int, lease_s: float) -> list[Lease]:
+    rows = await connection.fetch(CLAIM, limit, timedelta(seconds=lease_s))
+    return [_lease(row) for row in rows]
+
+
+# Holds on to a webhook for another delivery, and sees what changed meanwhile.
+RENEW = """
+UPDATE webhooks SET lease_until = clock_timestamp() + $4::interval, last_attempt_at = clock_timestamp()
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND enabled AND deleted_at IS NULL
+RETURNING organisation_id, mode, id, url, account_ids, secret_box,
+          CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old_secret_box, cursor_position,
+          batch_limit, failures, head_refusals, lease_token AS token, version,
+          next_attempt_at <= clock_timestamp() AS due
+"""
+
+
+async def renew(connection: Connection, lease: Lease, lease_s: float) -> tuple[Lease, bool] | None:
+    """The lease anew and whether the main lane is due; None when it is lost or the webhook is out of use."""
+    row = await connection.fetchrow(RENEW, lease.organisation_id, lease.id, lease.token, timedelta(seconds=lease_s))
+    return None if row is None else (_lease(row), row["due"])
+
+
+RELEASE = """
+UPDATE webhooks SET lease_until = NULL WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+"""
+
+
+async def release(connection: Connection, lease: Lease) -> None:
+    await connection.execute(RELEASE, lease.organisation_id, lease.id, lease.token)
+
+
+READ_MAIN = """
+SELECT bounds.reaches, event.position, event.account_id, event.payload
+FROM (SELECT least($3 + $6, last_position) AS reaches FROM event_streams
+      WHERE organisation_id = $1 AND mode = $2) bounds
+LEFT JOIN LATERAL (
+    SELECT position, account_id, payload FROM events
+    WHERE organisation_id = $1 AND mode = $2 AND position > $3 AND position <= bounds.reaches
+      AND (cardinality($4::text[]) = 0 OR account_id = ANY ($4)) AND account_id <> $8
+      AND NOT EXISTS (SELECT FROM webhook_parked parked
+                      WHERE parked.organisation_id = $1 AND parked.webhook_id = $5
+                        AND parked.account_id = events.account_id AND parked.position <= events.position)
+    ORDER BY position LIMIT $7
+) event ON true
+"""
+
+
+async def read_main(connection: Connection, lease: Lease, limit: int, without_account: str = "") -> Batch:
+    """The next events in the main lane. Without any in the window, `reaches` says how far there is nothing."""
+    rows = await connection.fetch(
+        READ_MAIN,
+        lease.organisation_id,
+        lease.mode,
+        lease.cursor_position,
+        list(lease.account_ids),
+        lease.id,
+        WINDOW,
+        limit,
+        without_account,
+    )
+    events = [Outgoing(row["position"], row["account_id"], row["payload"]) for row in rows if row["position"]]
+    return _batch(events, limit, rows[0]["reaches"])
+
+
+READ_PARKED = """
+SELECT position, account_id, payload FROM events
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND position >= $4 AND position <= $5
+ORDER BY position LIMIT $6
+"""
+
+
+async def read_parked(connection: Connection, lease: Lease, account_id: str, position: int, limit: int) -> Batch:
+    """The waiting events of one account, up to where the main lane stands. `reaches` is the last of them."""
+    rows = await connection.fetch(
+        READ_PARKED, lease.organisation_id, lease.mode, account_id, position, lease.cursor_position, limit
+    )
+    events = [Outgoing(row["position"], row["account_id"], row["payload"]) for row in rows]
+    return _batch(events, limit, lease.cursor_position)
+
+
+DUE_PARKED = """
+SELECT parked.account_id, parked.position, event.id AS event_id, event.event_type, parked.refusals, parked.parked_at,
+       parked.next_attempt_at
+FROM webhook_parked parked JOIN events event
+  ON event.organisation_id = $1 AND event.mode = $3 AND event.position = parked.position
+WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.next_attempt_at <= clock_timestamp()
+ORDER BY parked.next_attempt_at
+"""
+
+
+async def due_parked(connection: Connection, lease: Lease) -> list[Parked]:
+    rows = await connection.fetch(DUE_PARKED, lease.organisation_id, lease.id, lease.mode)
+    return [Parked(**row) for row in rows]
+
+
+# Cursor and attempt together, or neither. A worker whose lease another one has taken settles nothing; one whose
+# webhook was changed meanwhile records the attempt, and leaves the cursor where the change has put it.
+SETTLE_ACKNOWLEDGED = """
+WITH settled AS (
+    UPDATE webhooks
+    SET cursor_position = CASE WHEN version = $4 THEN greatest(cursor_position, $5) ELSE cursor_position END,
+        batch_limit = least(100, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
+        alerts_sent = 0, next_attempt_at = clock_timestamp(), acknowledged_count = acknowledged_count + 1
+    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+    RETURNING organisation_id, id
+)
+INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
+                              answer)
+SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()), $7, $8, NULL, true, $9, $10 FROM settled
+"""
+
+
+async def settle_acknowledged(connection: Connection, lease: Lease, batch: Batch, outcome: Outcome) -> bool:
+    """False when the lease was lost: the events go out again, from whoever holds it now."""
+    status = await connection.execute(
+        SETTLE_ACKNOWLEDGED,
+        lease.organisation_id,
+        lease.id,
+        lease.token,
+        lease.version,
+        batch.reaches,
+        new_id("att"),
+        batch.positions,
+        outcome.status,
+        outcome.duration_ms,
+        outcome.answer,
+    )
+    return status == "INSERT 0 1"
+
+
+# Nothing in scope up to here: no request, no attempt.
+MOVE_CURSOR = """
+UPDATE webhooks SET cursor_position = greatest(cursor_position, $5)
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4
+"""
+
+
+async def pass_over(connection: Connection, lease: Lease, reaches: int) -> None:
+    await connection.execute(MOVE_CURSOR, lease.organisation_id, lease.id, lease.token, lease.version, reaches)
+
+
+SETTLE_REFUSED = """
+WITH settled AS (
+    UPDATE webhooks
+    SET batch_limit = 1, failures = failures + 1, head_refusals = head_refusals + $4,
+        failing_since = coalesce(failing_since, clock_timestamp()),
+        next_attempt_at = CASE WHEN version = $5 THEN clock_timestamp() + $6::interval ELSE next_attempt_at END,
+        refused_count = refused_count + 1
+    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+    RETURNING organisation_id, id
+)
+INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
+                              answer)
+SELECT organisation_id, id, $7, date_trunc('milliseconds', clock_timestamp()), $8, $9, $10, false, $11, $12 FROM settled
+"""
+
+
+async def settle_refused(
+    tx: Connection, lease: Lease, batch: Batch, outcome: Outcome, *, head_alone: bool, pause: timedelta
+) -> bool:
+    status = await tx.execute(
+        SETTLE_REFUSED,
+        lease.organisation_id,
+        lease.id,
+        lease.token,
+        1 if head_alone else 0,
+        lease.version,
+        pause,
+        new_id("att"),
+        batch.positions,
+        outcome.status,
+        outcome.error,
+        outcome.duration_ms,
+        outcome.answer,
+    )
+    return status == "INSERT 0 1"
+
+
+PARK = """
+INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, parked_at, next_attempt_at)
+VALUES ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp() + $6::interval)
+ON CONFLICT (organisation_id, webhook_id, account_id) DO UPDATE SET position = least(webhook_parked.position, $4)
+"""
+
+
+async def park(tx: Connection, lease: Lease, head: Outgoing, pause: timedelta) -> None:
+    await tx.execute(PARK, lease.organisation_id, lease.id, head.account_id, head.position, lease.head_refusals, pause)
+
+
+REFUSE_PARKED = """
+UPDATE webhook_parked SET refusals = refusals + 1, next_attempt_at = clock_timestamp() + $4::interval
+WHERE organisation_id = $1 AND webhook_id = $2 AND account_id = $3
+"""
+
+
+async def refuse_parked(tx: Connection, lease: Lease, account_id: str, pause: timedelta) -> None:
+    await tx.execute(REFUSE_PARKED, lease.organisation_id, lease.id, account_id, pause)
+
+
+# Locks the row, so that what follows in the transaction happens under the lease and the registration as it was read.
+HOLD = """
+SELECT true FROM webhooks WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4 FOR UPDATE
+"""
+
+
+async def hold(tx: Connection, lease: Lease) -> bool:
+    held = await tx.fetchval(HOLD, lease.organisation_id, lease.id, lease.token, lease.version)
+    return held is True
+
+
+RECORD_PARKED_ATTEMPT = """
+WITH counted AS (
+    UPDATE webhooks SET acknowledged_count = acknowledged_count + $9::integer,
+                        refused_count = refused_count + 1 - $9::integer
+    WHERE organisation_id = $1 AND id = $2
+)
+INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
+                              answer)
+VALUES ($1, $2, $3, date_trunc('milliseconds', clock_timestamp()), $4, $5, $6, $9 = 1, $7, $8)
+"""
+
+
+async def record_parked_attempt(tx: Connection, lease: Lease, batch: Batch, outcome: Outcome) -> None:
+    await tx.execute(
+        RECORD_PARKED_ATTEMPT,
+        lease.organisation_id,
+        lease.id,
+        new_id("att"),
+        batch.positions,
+        outcome.status,
+        outcome.error,
+        outcome.duration_ms,
+        outcome.answer,
+        int(outcome.acknowledged),
+    )
+
+
+def _batch(events: list[Outgoing], limit: int, end: int) -> Batch:
+    """As many as fit. When some are left out, the cursor reaches only the last one that is in."""
+    size, count = 0, 0
+    for event in events:
+        size += len(event.payload.encode())
+        if count and size > MAX_BATCH_BYTES:
+            break
+        count += 1
+    cut = count < len(events) or len(events) == limit
+    return Batch(tuple(events[:count]), events[count - 1].position if cut and events else end)
+
+
+def _lease(row: asyncpg.Record) -> Lease:
+    return Lease(
+        organisation_id=row["organisation_id"],
+        mode=Mode(row["mode"]),
+        id=row["id"],
+        url=row["url"],
+        account_ids=tuple(row["account_ids"]),
+        secret_box=row["secret_box"],
+        old_secret_box=row["old_secret_box"],
+        cursor_position=row["cursor_position"],
+        batch_limit=row["batch_limit"],
+        failures=row["failures"],
+        head_refusals=row["head_refusals"],
+        token=row["token"],
+        version=row["version"],
+    )

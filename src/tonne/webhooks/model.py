@@ -1,0 +1,105 @@
+"""A webhook as a value, and what can come of an attempt to deliver."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.base.scope import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A registration. An empty `account_ids` means all accounts of the organisation in that mode."""
+
+    organisation_id: str
+    mode: Mode
+    id: str
+    url: str
+    enabled: bool
+    account_ids: tuple[str, ...]
+    created_at: datetime
+    secret_last_four: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a webhook's deliveries stand: enough to see why an event has not arrived."""
+
+    cursor_position: int
+    last_position: int
+    failures: int
+    failing_since: datetime | None
+    next_attempt_at: datetime
+    oldest_waiting: datetime | None
+    parked: tuple["Parked", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """An account whose next event the receiver keeps refusing while it takes others."""
+
+    account_id: str
+    position: int
+    event_id: str
+    event_type: str
+    refusals: int
+    parked_at: datetime
+    next_attempt_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A webhook that a worker holds, with all that one delivery needs."""
+
+    organisation_id: str
+    mode: Mode
+    id: str
+    url: str
+    account_ids: tuple[str, ...]
+    secret_box: bytes
+    old_secret_box: bytes | None
+    cursor_position: int
+    batch_limit: int
+    failures: int
+    head_refusals: int
+    token: int
+    # Raised by every change of the registration: what was read before such a change settles nothing.
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An event on its way: `payload` goes out as it is."""
+
+    position: int
+    account_id: str
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events in order, and where the cursor stands once they are acknowledged: past what was out of scope, too."""
+
+    events: tuple[Outgoing, ...]
+    reaches: int
+
+    @property
+    def body(self) -> bytes:
+        return ('{"events":[' + ",".join([event.payload for event in self.events]) + "]}").encode()
+
+    @property
+    def positions(self) -> list[int]:
+        return [event.position for event in self.events]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a receiver answered. A refusal is an outcome, not an error."""
+
+    status: int | None
+    error: str | None
+    duration_ms: int
+    answer: str
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300

@@ -1,0 +1,125 @@
+"""Registering, changing and removing webhooks."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from tonne.accounts import audit
+from tonne.base.ids import new_id
+from tonne.base.scope import Scope
+from tonne.base.secret_box import SecretBox
+from tonne.db.pool import Connection
+from tonne.webhooks import store
+from tonne.webhooks.errors import (
+    EventNotParked,
+    WebhookAccountInvalid,
+    WebhookLimitReached,
+    WebhookNotFound,
+    WebhookUrlInvalid,
+)
+from tonne.webhooks.model import Webhook
+from tonne.webhooks.sender import Sender
+from tonne.webhooks.signing import new_secret
+
+MAX_WEBHOOKS = 16
+
+
+async def check_url(sender: Sender, url: str) -> None:
+    """Before the transaction: resolving a name is a network call."""
+    try:
+        await sender.check_receiver(url)
+    except ValueError as error:
+        raise WebhookUrlInvalid(f"The url cannot be used: {error}.", field="url") from error
+    except (OSError, TimeoutError) as error:
+        reason = str(error) or "its host cannot be found"
+        raise WebhookUrlInvalid(f"The url cannot be used: {reason}.", field="url") from error
+
+
+async def register_webhook(
+    tx: Connection, scope: Scope, url: str, account_ids: Sequence[str], *, box: SecretBox, actor: str, now: datetime
+) -> tuple[Webhook, str]:
+    """The secret is returned only here and by a rotation."""
+    await _check_accounts(tx, scope, account_ids)
+    if await store.count_locked(tx, scope) >= MAX_WEBHOOKS:
+        raise WebhookLimitReached
+    secret = new_secret()
+    webhook = Webhook(
+        organisation_id=scope.organisation_id,
+        mode=scope.mode,
+        id=new_id("wh"),
+        url=url,
+        enabled=True,
+        account_ids=tuple(account_ids),
+        created_at=now,
+        secret_last_four=secret[-4:],
+    )
+    await store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
+    await _record(tx, webhook, "webhook.registered", actor, now)
+    return webhook, secret
+
+
+async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, actor: str, now: datetime) -> Webhook:
+    """`changed` as it shall be. A request that is under way settles nothing: its events go out again."""
+    await require(tx, scope, changed.id)
+    await _check_accounts(tx, scope, changed.account_ids)
+    await store.update_webhook(tx, changed)
+    await _record(tx, changed, "webhook.changed", actor, now)
+    return changed
+
+
+async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: str, now: datetime) -> None:
+    webhook = await require(tx, scope, webhook_id)
+    await store.delete_webhook(tx, webhook)
+    await _record(tx, webhook, "webhook.deleted", actor, now)
+
+
+async def rotate_secret(
+    tx: Connection, webhook: Webhook, overlap_seconds: int, *, box: SecretBox, actor: str, now: datetime
+) -> tuple[Webhook, str]:
+    """For `overlap_seconds` both secrets sign, so that a receiver can change over without losing a request."""
+    secret = new_secret()
+    rotated = replace(webhook, secret_last_four=secret[-4:])
+    await store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_seconds)
+    await _record(tx, rotated, "webhook.secret_rotated", actor, now)
+    return rotated, secret
+
+
+async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: str, now: datetime) -> None:
+    """A person's decision, on record: this receiver never gets this event."""
+    parked = next((lane for lane in await store.list_parked(tx, webhook) if lane.event_id == event_id), None)
+    if parked is None:
+        raise EventNotParked(field="event_id")
+    await store.skip_parked(tx, webhook, parked, by=actor, at=now)
+    await audit.record(
+        tx,
+        webhook.organisation_id,
+        actor=actor,
+        action="webhook.event_skipped",
+        subject_id=webhook.id,
+        at=now,
+        event_id=event_id,
+    )
+
+
+async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: str, now: datetime) -> None:
+    await store.rewind(tx, webhook, before_position)
+    await _record(tx, webhook, "webhook.rewound", actor, now)
+
+
+async def require(tx: Connection, scope: Scope, webhook_id: str) -> Webhook:
+    """Found and locked: nobody else changes it until the transaction ends."""
+    webhook = await store.lock_webhook(tx, scope, webhook_id)
+    if webhook is None:
+        raise WebhookNotFound
+    return webhook
+
+
+async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[str]) -> None:
+    for account_id in await store.find_foreign_accounts(tx, scope, account_ids):
+        raise WebhookAccountInvalid(field=f"account_ids[{list(account_ids).index(account_id)}]")
+
+
+async def _record(tx: Connection, webhook: Webhook, action: str, actor: str, now: datetime) -> None:
+    await audit.record(
+        tx, webhook.organisation_id, actor=actor, action=action, subject_id=webhook.id, at=now, url=webhook.url
+    )

@@ -1,0 +1,158 @@
+"""The webhooks' rows in the table of routes."""
+
+from typing import Any
+
+from tonne.events.errors import SequenceInvalid
+from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.http.route import Access, Route
+from tonne.webhooks.endpoints import WebhookEndpoints
+from tonne.webhooks.errors import (
+    EventNotParked,
+    RewindInvalid,
+    WebhookAccountInvalid,
+    WebhookLimitReached,
+    WebhookNotFound,
+    WebhookUrlInvalid,
+)
+from tonne.webhooks.schemas import (
+    AttemptOut,
+    RewindIn,
+    RotateIn,
+    SkipIn,
+    TestOut,
+    WebhookChangeIn,
+    WebhookIn,
+    WebhookOut,
+)
+
+_ALL: dict[str, Any] = {"access": Access.API_KEY, "tag": "Webhooks"}
+_ONE = "/v1/webhooks/{webhook_id:str}"
+
+
+def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
+    return [*_registration_routes(endpoints), *_delivery_routes(endpoints)]
+
+
+def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
+    return [
+        Route(
+            method="POST",
+            path="/v1/webhooks",
+            endpoint=endpoints.register_webhook,
+            summary="Register a receiver",
+            description="It gets the events from now on, of the mode of the API key. The secret is shown only here.",
+            body=WebhookIn,
+            example={"url": "https://hooks.example.com/tonne"},
+            answers={201: WebhookOut},
+            errors=(WebhookUrlInvalid, WebhookAccountInvalid, WebhookLimitReached),
+            **_ALL,
+        ),
+        Route(
+            method="GET",
+            path="/v1/webhooks",
+            endpoint=endpoints.list_webhooks,
+            summary="List the receivers, newest first",
+            query=LIST_PARAMETERS,
+            answers={200: ListOut[WebhookOut]},
+            errors=LIST_ERRORS,
+            **_ALL,
+        ),
+        Route(
+            method="GET",
+            path=_ONE,
+            endpoint=endpoints.read_webhook,
+            summary="Read a receiver and how its deliveries stand",
+            answers={200: WebhookOut},
+            errors=(WebhookNotFound,),
+            **_ALL,
+        ),
+        Route(
+            method="PUT",
+            path=_ONE,
+            endpoint=endpoints.change_webhook,
+            summary="Change a receiver",
+            description="What is left out stays. A request under way does not count: its events go out again.",
+            body=WebhookChangeIn,
+            example={"enabled": False},
+            answers={200: WebhookOut},
+            errors=(WebhookNotFound, WebhookUrlInvalid, WebhookAccountInvalid),
+            **_ALL,
+        ),
+        Route(
+            method="DELETE",
+            path=_ONE,
+            endpoint=endpoints.delete_webhook,
+            summary="Remove a receiver",
+            answers={204: None},
+            errors=(WebhookNotFound,),
+            **_ALL,
+        ),
+        Route(
+            method="POST",
+            path=f"{_ONE}/rotate-secret",
+            endpoint=endpoints.rotate_secret,
+            summary="Make a new signing secret",
+            description="With `overlap_seconds`, requests carry two signatures for that long.",
+            body=RotateIn,
+            body_required=False,
+            example={"overlap_seconds": 86400},
+            answers={200: WebhookOut},
+            errors=(WebhookNotFound,),
+            **_ALL,
+        ),
+    ]
+
+
+def _delivery_routes(endpoints: WebhookEndpoints) -> list[Route]:
+    return [
+        Route(
+            method="POST",
+            path=f"{_ONE}/test",
+            endpoint=endpoints.test_webhook,
+            summary="Send a test event now and see what the receiver answers",
+            answers={200: TestOut},
+            errors=(WebhookNotFound,),
+            **_ALL,
+        ),
+        Route(
+            method="GET",
+            path=f"{_ONE}/attempts",
+            endpoint=endpoints.list_attempts,
+            summary="List the deliveries, newest first",
+            query=LIST_PARAMETERS,
+            answers={200: ListOut[AttemptOut]},
+            errors=(*LIST_ERRORS, WebhookNotFound),
+            **_ALL,
+        ),
+        Route(
+            method="POST",
+            path=f"{_ONE}/rewind",
+            endpoint=endpoints.rewind_webhook,
+            summary="Deliver again from a sequence or an event on",
+            body=RewindIn,
+            example={"sequence": "2026-11-15T10:00:00.000Z"},
+            answers={200: WebhookOut},
+            errors=(WebhookNotFound, RewindInvalid, SequenceInvalid),
+            **_ALL,
+        ),
+        Route(
+            method="POST",
+            path=f"{_ONE}/retry-now",
+            endpoint=endpoints.retry_webhook_now,
+            summary="Do not wait for the next attempt",
+            answers={200: WebhookOut},
+            errors=(WebhookNotFound,),
+            **_ALL,
+        ),
+        Route(
+            method="POST",
+            path=f"{_ONE}/skip",
+            endpoint=endpoints.skip_event,
+            summary="Give up a parked event, on record",
+            body=SkipIn,
+            example={"event_id": "evt_06gtv1alff3htg9thvlvj59t20"},
+            answers={200: WebhookOut},
+            errors=(WebhookNotFound, EventNotParked),
+            **_ALL,
+        ),
+    ]

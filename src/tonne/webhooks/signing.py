@@ -1,0 +1,23 @@
+"""Signatures that a receiver can check: HMAC-SHA256 over timestamp, dot and raw body."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+
+
+def new_secret() -> str:
+    """`whsec_` and 43 URL-safe characters: 256 random bits."""
+    return f"whsec_{secrets.token_urlsafe(32)}"
+
+
+def sign(secret: str, timestamp: int, body: bytes) -> str:
+    """Lower-case hex. The key is the secret as it was shown, prefix and all."""
+    return hmac.new(secret.encode(), b"%d.%b" % (timestamp, body), hashlib.sha256).hexdigest()
+
+
+def signature_header(signing_secrets: Sequence[str], organisation_id: str, timestamp: int, body: bytes) -> str:
+    """One `v1` pair for each secret that is valid now: two while a rotation overlaps."""
+    pairs = [f"timestamp={timestamp}", f"organisation={organisation_id}"]
+    pairs += [f"v1={sign(secret, timestamp, body)}" for secret in signing_secrets]
+    return ",".join(pairs)

@@ -1,0 +1,193 @@
+"""Settings: where they come from, which one wins, and how a bad one is refused."""
+
+import ipaddress
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tonne.base.settings import Settings, SettingsError, load_settings
+
+
+def _file(folder: Path, text: str) -> str:
+    path = folder / "tonne.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def _refusal(environ: dict[str, str]) -> str:
+    """The sentence with which these are refused: one line that a person can act on."""
+    with pytest.raises(SettingsError) as refusal:
+        load_settings(environ)
+    sentence = str(refusal.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
+
+
+def test_without_file_and_environment_the_defaults_apply() -> None:
+    assert load_settings({"PATH": "/usr/bin", "HOME": "/root"}) == Settings()
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
+    path = _file(tmp_path, 'port = 9000\nbrand = "Acme"\nkey_refresh_s = 0.5\n')
+    settings = load_settings({"TONNE_CONFIG": path, "TONNE_PORT": "9001"})
+    assert settings.port == 9001
+    assert settings.brand == "Acme"
+    assert settings.key_refresh_s == 0.5
+    assert settings.host == "127.0.0.1"
+
+
+def test_every_setting_can_be_set_by_its_variable() -> None:
+    for field in msgspec.structs.fields(Settings):
+        default = field.default
+        # A value that is valid whatever the setting: its own default, spelled as the environment spells things.
+        assert getattr(load_settings({f"TONNE_{field.name.upper()}": str(default)}), field.name) == default
+
+
+def test_numbers_in_the_environment_are_read_as_numbers() -> None:
+    settings = load_settings(
+        {"TONNE_STATEMENT_TIMEOUT_S": "2.5", "TONNE_API_PROCESSES": "4", "TONNE_WORKER_POLL_S": "1"}
+    )
+    assert (settings.statement_timeout_s, settings.api_processes, settings.worker_poll_s) == (2.5, 4, 1.0)
+
+
+@pytest.mark.parametrize("name", ["TONNE_PROT", "TONNE_", "TONNE_DATABASE", "TONNE_PORT_", "TONNE_port"])
+def test_a_variable_that_is_no_setting_is_refused_by_name(name: str) -> None:
+    """A misspelt variable that is silently ignored leaves the operator with a default and no hint."""
+    sentence = _refusal({name: "1"})
+    assert name in sentence
+    assert "tonne.example.toml" in sentence
+
+
+def test_other_programs_variables_are_left_alone() -> None:
+    assert load_settings({"TONNEAU": "1", "tonne_port": "1", "MY_TONNE_PORT": "1"}) == Settings()
+
+
+def test_an_unknown_name_in_the_file_is_refused(tmp_path: Path) -> None:
+    assert "prot" in _refusal({"TONNE_CONFIG": _file(tmp_path, "prot = 8080\n")})
+    assert "server" in _refusal({"TONNE_CONFIG": _file(tmp_path, "[server]\nport = 8080\n")})
+
+
+@pytest.mark.parametrize("content", [b"port = ", b"port 8080", b"\xff\xfe", b"port = 1\nport = 2\n"])
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "tonne.toml"
+    path.write_bytes(content)
+    assert str(path) in _refusal({"TONNE_CONFIG": str(path)})
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere.toml"
+    assert str(missing) in _refusal({"TONNE_CONFIG": str(missing)})
+    assert str(tmp_path) in _refusal({"TONNE_CONFIG": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        *(("TONNE_PORT", value) for value in ("", "0", "-1", "65536", "http", "80.5", "8_080", " 80", "nan")),
+        *(("TONNE_BRAND", value) for value in ("", "-x", "1st", "Acme Ltd", "Acme:", "ü", "a" * 41, "a\r\nX-Evil: 1")),
+        *(("TONNE_LOG_LEVEL", value) for value in ("", "INFO", "verbose", "info\n")),
+        *(("TONNE_STATEMENT_TIMEOUT_S", value) for value in ("0", "-1", "nan", "inf", "601", "ten")),
+        *(("TONNE_KEY_REFRESH_S", value) for value in ("-0.1", "5.1", "nan")),
+        *(("TONNE_CATALOGUE_REFRESH_S", value) for value in ("-1", "61")),
+        *(("TONNE_WORKER_POLL_S", value) for value in ("0", "61")),
+        ("TONNE_API_PROCESSES", "0"),
+        ("TONNE_API_PROCESSES", "65"),
+        ("TONNE_DATABASE_CONNECTIONS", "1"),
+        ("TONNE_DATABASE_CONNECTIONS", "501"),
+        ("TONNE_RATE_LIMIT_PER_SECOND", "0"),
+        ("TONNE_RATE_LIMIT_BURST", "0"),
+        ("TONNE_FAILED_AUTH_PER_MINUTE", "0"),
+        ("TONNE_FAILED_AUTH_BURST", "0"),
+        *(("TONNE_PRICING_RETRY_S", value) for value in ("0", "inf", "1e300")),
+        *(("TONNE_PRICING_GIVE_UP_S", value) for value in ("0", "inf", "1e300")),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_with_the_setting_named(variable: str, value: str) -> None:
+    assert variable.removeprefix("TONNE_").lower() in _refusal({variable: value}).lower()
+
+
+def test_a_wrong_type_in_the_file_is_refused(tmp_path: Path) -> None:
+    assert "port" in _refusal({"TONNE_CONFIG": _file(tmp_path, 'port = "many"\n')})
+    assert "host" in _refusal({"TONNE_CONFIG": _file(tmp_path, "host = [1]\n")})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("offsets.example.com", "ftp://offsets.example.com", "https://", "https:///path", "//offsets.example.com"),
+        *("https://offsets.example.com?a=1", "https://offsets.example.com#a", "javascript:alert(1)", "http://[::1"),
+        *("https://offsets example.com", "https://offsets.example.com/\n", "https://offsets.example.com:99999"),
+    ],
+)
+def test_a_public_url_that_clients_could_not_follow_is_refused(url: str) -> None:
+    assert "TONNE_PUBLIC_URL" in _refusal({"TONNE_PUBLIC_URL": url})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["mysql://user:hunter2@db/tonne", "user:hunter2@db/tonne", "sqlite:///hunter2", "postgresql://u:hunter2@[::1/x"],
+)
+def test_a_wrong_database_url_is_refused_without_repeating_its_password(url: str) -> None:
+    sentence = _refusal({"TONNE_DATABASE_URL": url})
+    assert "TONNE_DATABASE_URL" in sentence
+    assert "hunter2" not in sentence
+
+
+def test_both_spellings_of_a_postgresql_address_are_taken() -> None:
+    for url in ("postgresql://tonne@db:5432/tonne", "postgres://tonne@db/tonne", "postgresql://postgres@/x?host=/run"):
+        assert load_settings({"TONNE_DATABASE_URL": url}).database_url == url
+
+
+def test_trusted_proxies_are_a_list_of_networks_and_single_addresses() -> None:
+    settings = load_settings({"TONNE_TRUSTED_PROXIES": " 10.0.0.0/8, 192.0.2.7 ,,fd00::/8"})
+    assert settings.proxy_networks == (
+        ipaddress.ip_network("10.0.0.0/8"),
+        ipaddress.ip_network("192.0.2.7/32"),
+        ipaddress.ip_network("fd00::/8"),
+    )
+    assert load_settings({}).proxy_networks == ()
+
+
+@pytest.mark.parametrize("proxies", ["10.0.0.0/33", "10.0.0.1/8", "localhost", "10.0.0.0/8;10.1.0.0/16", "*"])
+def test_trusted_proxies_that_are_no_networks_are_refused(proxies: str) -> None:
+    assert "TONNE_TRUSTED_PROXIES" in _refusal({"TONNE_TRUSTED_PROXIES": proxies})
+
+
+@pytest.mark.parametrize(
+    ("settings", "base_url"),
+    [
+        (Settings(), "http://127.0.0.1:8080"),
+        (Settings(host="192.0.2.1", port=80), "http://192.0.2.1:80"),
+        (Settings(host="0.0.0.0"), "http://127.0.0.1:8080"),  # noqa: S104 - what a client of such a server calls
+        (Settings(host="::"), "http://127.0.0.1:8080"),
+        (Settings(host="::1"), "http://[::1]:8080"),
+        (Settings(public_url="https://offsets.example.com/"), "https://offsets.example.com"),
+        (Settings(public_url="https://example.com/offsets//"), "https://example.com/offsets"),
+    ],
+)
+def test_the_base_url_is_where_a_client_reaches_the_service(settings: Settings, base_url: str) -> None:
+    assert settings.base_url == base_url
+
+
+def test_the_data_folder_is_absolute_and_knows_the_home_folder() -> None:
+    assert Settings().data_path == Path.cwd() / "var"
+    assert Settings(data_dir="~/tonne").data_path == Path.home() / "tonne"
+
+
+def test_a_data_folder_in_an_unknown_home_is_refused_in_a_sentence() -> None:
+    assert "TONNE_DATA_DIR" in _refusal({"TONNE_DATA_DIR": "~nobody-has-this-name/tonne"})
+
+
+def test_settings_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(AttributeError):
+        Settings().port = 1  # type: ignore[misc]
+
+
+def test_reading_settings_loads_neither_server_nor_database() -> None:
+    """They are read first, so that a bad one is refused at once."""
+    code = "import sys, tonne.base.settings; print([m for m in ('litestar', 'asyncpg', 'granian') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "[]\n"

@@ -1,0 +1,219 @@
+"""An order that cannot be priced now is received, waits, and is placed or failed later: one event for every move."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.api_client import ApiClient, codes
+from tests.http.writes import count_rows
+from tests.orders.wire import assert_wire_form
+from tests.world import START, World, open_tenant
+from tonne.app import House
+from tonne.base.clock import to_wire
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.catalog.csv_files import CsvFile, FileKind
+from tonne.catalog.import_catalogue import import_catalogue
+from tonne.catalog.switch_bundle import switch_bundle
+from tonne.db.pool import Database
+
+UNIT_OF_WAITING = timedelta(seconds=31)
+
+
+class SettableClock:
+    def __init__(self) -> None:
+        self.now = START + timedelta(days=1)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock()
+
+
+@pytest.fixture
+def house(furnished_db: Database, settings: Settings, clock: SettableClock) -> House:
+    return House(furnished_db, settings, clock)
+
+
+@pytest.fixture
+async def norwegian(api: ApiClient, world: World, furnished_db: Database) -> AsyncIterator[ApiClient]:
+    """A client of an account in NOK, for which the catalogue has no exchange rate."""
+    async with furnished_db.transaction() as tx:
+        tenant = await open_tenant(tx, world.ours_test.scope.organisation_id, Mode.TEST, "NOK")
+    yield api.as_key(tenant.key)
+
+
+async def import_rate(database: Database) -> None:
+    content = b"base,quote,rate,source,as_of\nEUR,NOK,11.80,bank,2026-11-01T08:00:00Z\n"
+    async with database.transaction() as tx:
+        await import_catalogue(
+            tx, Mode.TEST, [CsvFile(FileKind.EXCHANGE_RATES, "rates.csv", content)], START + timedelta(days=1)
+        )
+
+
+async def events_of(database: Database, order_id: str) -> list[tuple[str, str]]:
+    """Type and order document of each, in order."""
+    async with database.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT event_type, payload::json -> 'data' ->> 'order' AS document FROM events WHERE subject_id = $1"
+            " ORDER BY position",
+            order_id,
+        )
+    return [(row["event_type"], row["document"]) for row in rows]
+
+
+async def run_all(house: House) -> int:
+    count = 0
+    while await house.price_waiting.run_once():
+        count += 1
+    return count
+
+
+async def test_without_an_exchange_rate_an_order_is_received_and_waits(
+    norwegian: ApiClient, furnished_db: Database
+) -> None:
+    estimate_id = await norwegian.estimate()
+    for path, body in {
+        "/v1/orders/by-estimate": {"estimate_id": estimate_id},
+        "/v1/orders/by-mass": {"mass": {"amount": "1", "unit": "t"}},
+        "/v1/orders/by-value": {"value": "100.00"},
+    }.items():
+        answer = await norwegian.post(path, body)
+        assert answer.status_code == 201
+        order = answer.json()
+        assert_wire_form(order)
+        assert (order["status"], order["currency"]) == ("received", "NOK")
+        assert await events_of(furnished_db, order["id"]) == [("order.received", answer.text)]
+        assert (await norwegian.get(f"/v1/orders/{order['id']}")).content == answer.content
+
+
+async def test_without_an_exchange_rate_a_quote_is_refused_and_an_estimate_has_none(
+    norwegian: ApiClient, furnished_db: Database
+) -> None:
+    estimate = await norwegian.post("/v1/estimates", {"mass": {"amount": "1", "unit": "t"}})
+    assert (estimate.status_code, estimate.json()["quote"]) == (201, None)
+    before = await count_rows(furnished_db)
+    for path, body in {
+        "/v1/orders/by-estimate/quote": {"estimate_id": estimate.json()["id"]},
+        "/v1/orders/by-mass/quote": {"mass": {"amount": "1", "unit": "t"}},
+        "/v1/orders/by-value/quote": {"value": "100.00"},
+    }.items():
+        answer = await norwegian.post(path, body)
+        assert (answer.status_code, codes(answer)) == (409, ["price_unavailable"])
+    assert await count_rows(furnished_db) == before
+    bundles = (await norwegian.get("/v1/bundles")).json()["data"]
+    assert {(bundle["unit_price"], bundle["gross_unit_price"]) for bundle in bundles} == {(None, None)}
+
+
+async def test_the_faults_of_a_request_do_not_wait_for_a_price(norwegian: ApiClient, furnished_db: Database) -> None:
+    before = await count_rows(furnished_db)
+    for body, code in (
+        ({"bundle_selection": [{"bundle_id": "bun_unknown"}]}, "bundle_selection_bundle_invalid"),
+        ({"bundle_selection": []}, "bundle_selection_ratios_invalid"),
+        ({"value": "0.001"}, "order_value_invalid"),
+    ):
+        answer = await norwegian.post("/v1/orders/by-value", {"value": "5", **body})
+        assert (answer.status_code, codes(answer)) == (400, [code])
+    assert await count_rows(furnished_db) == before
+
+
+async def test_a_waiting_order_is_placed_once_there_is_a_rate(
+    norwegian: ApiClient, house: House, clock: SettableClock, world: World
+) -> None:
+    bundle = world.bundles_test["forest-mix"]
+    selection = [{"bundle_id": bundle, "percentage": "100.00"}]
+    received = await norwegian.order(idempotency_key="k", bundle_selection=selection, metadata={"a": [1.10]})
+    by_value = (await norwegian.post("/v1/orders/by-value", {"value": "100.00"})).json()
+    await import_rate(house.database)
+    assert await run_all(house) == 0, "not due yet"
+    clock.now += UNIT_OF_WAITING
+    assert await run_all(house) == 2
+    answer = await norwegian.get(f"/v1/orders/{received['id']}")
+    placed = answer.json()
+    assert_wire_form(placed)
+    assert (placed["status"], placed["created_at"]) == ("placed", received["created_at"])
+    assert (placed["quantity"], placed["requested_quantity"], placed["metadata"]) == ("1", "1", {"a": [1.1]})
+    # 12.65 EUR at 11.80 is 149.27 NOK; over 0.9 that is 165.86.
+    assert [line["bundle_id"] for line in placed["bundles"]] == [bundle]
+    assert (placed["offset_cost"], placed["total_cost"], placed["commission"]) == ("149.27", "165.86", "16.59")
+    events = await events_of(house.database, received["id"])
+    assert [name for name, _ in events] == ["order.received", "order.placed"]
+    assert events[1][1] == answer.text
+    assert (await norwegian.by_key("k")).content == answer.content
+    later = (await norwegian.get(f"/v1/orders/{by_value['id']}")).json()
+    assert_wire_form(later)
+    assert float(later["total_cost"]) <= float(later["requested_value"]) == 100
+    assert await run_all(house) == 0, "nothing waits any more"
+
+
+async def test_a_waiting_order_is_tried_again_and_again_and_then_fails(
+    norwegian: ApiClient, house: House, clock: SettableClock
+) -> None:
+    received = await norwegian.order()
+    for _ in range(3):
+        clock.now += UNIT_OF_WAITING
+        assert await run_all(house) == 1
+    assert [name for name, _ in await events_of(house.database, received["id"])] == ["order.received"]
+    clock.now += timedelta(seconds=house.settings.pricing_give_up_s)
+    assert await run_all(house) == 1
+    answer = await norwegian.get(f"/v1/orders/{received['id']}")
+    assert_wire_form(answer.json())
+    assert answer.json() == received | {"status": "failed"}
+    events = await events_of(house.database, received["id"])
+    assert [name for name, _ in events] == ["order.received", "order.failed"]
+    assert events[1][1] == answer.text
+    await import_rate(house.database)
+    clock.now += UNIT_OF_WAITING
+    assert await run_all(house) == 0, "a failed order stays failed"
+
+
+async def test_a_repeat_of_a_waiting_order_returns_it_in_its_state(norwegian: ApiClient, house: House) -> None:
+    received = await norwegian.order(idempotency_key="k")
+    again = await norwegian.post(
+        "/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}, "idempotency_key": "k"}
+    )
+    assert (again.status_code, again.json()) == (200, received)
+    assert len(await events_of(house.database, received["id"])) == 1
+
+
+async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is_again(
+    api: ApiClient, house: House, clock: SettableClock, world: World
+) -> None:
+    bundle = world.bundles_test["forest-mix"]
+    async with house.database.transaction() as tx:
+        await switch_bundle(tx, bundle, enabled=False)
+    received = await api.order()
+    assert received["status"] == "received"
+    assert codes(await api.post("/v1/orders/by-value/quote", {"value": "5"})) == ["price_unavailable"]
+    selection = [{"bundle_id": world.bundles_test["wind-power"]}]
+    assert (await api.order(bundle_selection=selection))["status"] == "placed"
+    clock.now += UNIT_OF_WAITING
+    assert await run_all(house) == 1
+    async with house.database.transaction() as tx:
+        await switch_bundle(tx, bundle, enabled=True)
+    clock.now += UNIT_OF_WAITING
+    assert await run_all(house) == 1
+    placed = (await api.get(f"/v1/orders/{received['id']}")).json()
+    assert placed["status"] == "placed"
+    assert bundle in {line["bundle_id"] for line in placed["bundles"]}
+
+
+async def test_a_waiting_order_whose_chosen_bundle_is_gone_fails_at_once(
+    norwegian: ApiClient, house: House, clock: SettableClock, world: World
+) -> None:
+    bundle = world.bundles_test["wind-power"]
+    received = await norwegian.order(bundle_selection=[{"bundle_id": bundle}])
+    async with house.database.transaction() as tx:
+        await switch_bundle(tx, bundle, enabled=False)
+    await import_rate(house.database)
+    clock.now += UNIT_OF_WAITING
+    assert await run_all(house) == 1
+    assert (await norwegian.get(f"/v1/orders/{received['id']}")).json()["status"] == "failed"
+
+
+async def test_the_clock_of_orders_is_the_one_given(api: ApiClient, clock: SettableClock) -> None:
+    assert (await api.order())["created_at"] == to_wire(clock.now)

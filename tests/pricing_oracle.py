@@ -1,0 +1,109 @@
+"""What an order must cost, worked out from the rules in exact fractions of tonnes and currency units.
+
+Nothing here is shared with the code under test but the rules themselves: see docs/pricing.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from tonne.base.currency import DECIMALS
+from tonne.base.mass import MAX_GRAMS
+from tonne.base.scope import Mode
+from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
+from tonne.catalog.pricing import Priced, PriceList, Share, price_quantity, price_value
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+GRAMS = 1_000_000
+TEN_PER_CENT = Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Net prices in minor units of EUR with their weights, bought in `currency` at `rate`."""
+
+    net_minor: tuple[int, ...]
+    weights: tuple[int, ...]
+    fee_rate: Fraction = TEN_PER_CENT
+    currency: str = "EUR"
+    rate: Decimal = Decimal(1)
+
+    def shares(self) -> list[Share]:
+        return [Share(_bundle(i, net), w) for i, (net, w) in enumerate(zip(self.net_minor, self.weights, strict=True))]
+
+    def prices(self) -> PriceList:
+        rates = {}
+        if self.currency != "EUR":
+            rates[self.currency] = ExchangeRate("EUR", self.currency, self.rate, "test", NOW)
+        return PriceList(Catalogue(Mode.TEST, "EUR", 1, None, {}, {}, rates), self.currency, self.fee_rate)
+
+    def by_quantity(self, mass_grams: int) -> Priced:
+        return price_quantity(self.prices(), self.shares(), mass_grams)
+
+    def by_value(self, value_minor: int) -> Priced:
+        return price_value(self.prices(), self.shares(), value_minor)
+
+
+def _bundle(i: int, net_minor: int) -> Bundle:
+    return Bundle(f"bun_{i}", f"b{i}", f"Bundle {i}", "", None, net_minor, True, NOW, (), MAX_GRAMS)
+
+
+def _half_up(number: Fraction) -> int:
+    return math.floor(number + Fraction(1, 2))
+
+
+def largest_remainder(total: int, shares: Sequence[Fraction]) -> list[int]:
+    """Hand out the whole parts, then one unit at a time to whoever is furthest below their due."""
+    whole = sum(shares)
+    due = [total * share / whole for share in shares]
+    got = [math.floor(part) for part in due]
+    for _ in range(total - sum(got)):
+        behind = [part - have for part, have in zip(due, got, strict=True)]
+        got[behind.index(max(behind))] += 1
+    return got
+
+
+def unit_prices(case: Case) -> tuple[list[Fraction], list[Fraction]]:
+    """Net and gross price of a tonne of each bundle, rounded to the currency's smallest unit."""
+    smallest = Fraction(1, 10 ** DECIMALS[case.currency])
+    net = [_half_up(Fraction(price, 100) * Fraction(case.rate) / smallest) * smallest for price in case.net_minor]
+    gross = [_half_up(price / (1 - case.fee_rate) / smallest) * smallest for price in net]
+    return net, gross
+
+
+def grams_by_quantity(case: Case, mass_grams: int) -> list[int]:
+    return largest_remainder(mass_grams, [Fraction(weight) for weight in case.weights])
+
+
+def grams_by_value(case: Case, value_minor: int) -> list[int]:
+    """One quantity from the blended gross price, each line cut to the gram; nothing when everything is free."""
+    _, gross = unit_prices(case)
+    parts = [Fraction(weight, sum(case.weights)) for weight in case.weights]
+    blended = sum(part * price for part, price in zip(parts, gross, strict=True))
+    if blended == 0:
+        return [0 for _ in parts]
+    tonnes = Fraction(value_minor, 10 ** DECIMALS[case.currency]) / blended
+    return [math.floor(tonnes * part * GRAMS) for part in parts]
+
+
+def judge(case: Case, priced: Priced, grams: Sequence[int]) -> None:
+    """Compare every number of `priced` with what the rules give for these grams of each bundle."""
+    units = 10 ** DECIMALS[case.currency]
+    net, gross = unit_prices(case)
+    bought = [i for i, mass in enumerate(grams) if mass > 0]
+    costs = [Fraction(grams[i], GRAMS) * net[i] for i in bought]
+    offset = _half_up(sum(costs) * units)
+    total = math.ceil(sum(Fraction(grams[i], GRAMS) * gross[i] for i in bought) * units)
+    line_costs = largest_remainder(offset, costs) if sum(costs) else [0] * len(bought)
+
+    assert priced.quantity_grams == sum(grams)
+    assert (priced.offset_cost_minor, priced.total_cost_minor) == (offset, total)
+    assert priced.commission_minor == total - offset
+    assert [line.bundle_id for line in priced.lines] == [f"bun_{i}" for i in bought]
+    assert [line.quantity_grams for line in priced.lines] == [grams[i] for i in bought]
+    assert [line.unit_price_minor for line in priced.lines] == [net[i] * units for i in bought]
+    assert [line.gross_unit_price_minor for line in priced.lines] == [gross[i] * units for i in bought]
+    assert [line.offset_cost_minor for line in priced.lines] == line_costs
