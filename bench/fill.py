@@ -39,6 +39,9 @@ async def fill(stage: Stage, tenants: Sequence[Tenant], *, first: int, count: in
         for connection in (one, two):
             # Foreign keys are triggers, and these rows are right by construction; the doctor looks at them afterwards.
             await connection.execute("SET session_replication_role = replica; SET synchronous_commit = off")
+        for setting in ("fsync = off","full_page_writes = off","max_wal_size = '64GB'","autovacuum = off"):
+            await one.execute("ALTER SYSTEM SET " + setting)
+        await one.execute("SELECT pg_reload_conf()")
         template = await _read_template(one)
         await one.execute(CREATE_COPIES)
         await _plan_copies(one, tenants, first=first, count=count, events_each=len(template.events))
@@ -48,7 +51,8 @@ async def fill(stage: Stage, tenants: Sequence[Tenant], *, first: int, count: in
         await one.execute("DROP TABLE bench_copies")
         await asyncio.gather(one.execute("VACUUM ANALYZE orders, order_lines"), two.execute("VACUUM ANALYZE events"))
         await one.execute("VACUUM event_streams")
-        await one.execute("CHECKPOINT")
+        await one.execute("ALTER SYSTEM RESET ALL"); await one.execute("SELECT pg_reload_conf()"); await one.execute("CHECKPOINT")
+        import os,time; t=time.time(); os.sync(); print("sync",time.time()-t)
 
 
 NEWEST_ORDER = """

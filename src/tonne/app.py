@@ -34,6 +34,7 @@ from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
+from tonne.webhooks.metrics import WebhookMetrics
 from tonne.webhooks.routes import webhook_routes
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.store import prune_attempts_any_account
@@ -64,6 +65,7 @@ class House:
         self.box = SecretBox.from_settings(settings)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
+        self.metrics.sources.append(WebhookMetrics(database).collect)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
 
     def routes(self) -> list[Route]:

@@ -23,7 +23,8 @@ ALLOCATED = "a lot never gives more than it has"
 _DROP_ALLOCATED_CHECK = """
 DO $$ BEGIN
     EXECUTE (SELECT format('ALTER TABLE lots DROP CONSTRAINT %I', conname) FROM pg_constraint
-             WHERE conrelid = 'lots'::regclass AND contype = 'c' AND pg_get_constraintdef(oid) LIKE '%allocated_grams%');
+             WHERE conrelid = 'lots'::regclass AND contype = 'c'
+               AND pg_get_constraintdef(oid) LIKE '%allocated_grams%');
 END $$
 """
 _COPY_SERIALS = """

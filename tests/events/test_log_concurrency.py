@@ -41,7 +41,7 @@ class Reader:
 
     async def read(self, connection: Connection) -> None:
         rows = await connection.fetch(
-            "SELECT position, payload::json -> 'data' ->> 'order' AS document FROM events "
+            "SELECT position, payload::json -> 'data' ->> 'thing' AS document FROM events "
             "WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position LIMIT 7",
             self.scope.organisation_id,
             self.scope.mode,
@@ -54,6 +54,11 @@ def _seed() -> int:
     seed = int(os.environ.get("EVENTS_SEED") or random.SystemRandom().getrandbits(32))
     print(f"EVENTS_SEED={seed}")  # noqa: T201 - shown when the test fails
     return seed
+
+
+def _change_mind(rng: random.Random) -> None:
+    if rng.random() < 0.2:
+        raise _Aborted
 
 
 async def _nap(tx: Connection, rng: random.Random) -> None:
@@ -73,10 +78,9 @@ async def _write(db: Database, rng: random.Random, scopes: list[Scope], name: st
         async with db.transaction() as tx:
             await _nap(tx, rng)
             for scope, texts in documents.items():
-                await append(tx, scope, [NewEvent("order.placed", "order", name, text) for text in texts], now)
+                await append(tx, scope, [NewEvent("thing.happened", "thing", name, text) for text in texts], now)
             await _nap(tx, rng)
-            if rng.random() < 0.2:
-                raise _Aborted
+            _change_mind(rng)
     except _Aborted:
         return None
     return Committed(began_s, time.monotonic(), documents)
@@ -177,7 +181,7 @@ async def test_a_slow_transaction_holds_up_only_its_own_stream(db: Database) -> 
     """While one waits before its commit, another stream's writer goes through, and its own stream's waits for it."""
     slow, other = Scope("org_a", "acc_a", Mode.TEST), Scope("org_b", "acc_b", Mode.TEST)
     await _open(db, [slow, other])
-    event = NewEvent("order.placed", "order", "ord_1", "{}")
+    event = NewEvent("thing.happened", "thing", "ord_1", "{}")
     async with db.transaction() as tx:
         await append(tx, slow, [event], START)
         async with db.transaction() as second:
@@ -201,11 +205,11 @@ async def test_nothing_before_the_append_is_locked_for_other_writers(db: Databas
     """The counter is taken last: a transaction that is slow before its append holds nobody up."""
     scope = Scope("org_a", "acc_a", Mode.TEST)
     await _open(db, [scope])
-    event = NewEvent("order.placed", "order", "ord_1", '"late"')
+    event = NewEvent("thing.happened", "thing", "ord_1", '"late"')
     async with db.transaction() as slow:
         await slow.execute("SELECT count(*) FROM events")
         async with db.transaction() as quick:
-            await append(quick, scope, [NewEvent("order.placed", "order", "ord_2", '"early"')], START)
+            await append(quick, scope, [NewEvent("thing.happened", "thing", "ord_2", '"early"')], START)
         await append(slow, scope, [event], START)
     reader = Reader(scope)
     async with db.connection() as connection:

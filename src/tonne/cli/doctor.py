@@ -8,8 +8,9 @@ from tonne.db.invariant import Invariant
 from tonne.db.pool import Connection
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.orders.invariants import INVARIANTS as ORDERS
+from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 
-ALL_INVARIANTS = (*EVENTS, *ORDERS, *CATALOGUE)
+ALL_INVARIANTS = (*EVENTS, *ORDERS, *CATALOGUE, *WEBHOOKS)
 # More breaches of one kind than this tell nothing new.
 SHOWN = 10
 

@@ -72,10 +72,11 @@ class Deliverer:
                 if held is None or not await self._deliver_main(held):
                     break
                 held = await self._renew(held)
+            async with self._database.connection() as connection:
+                await lane_store.release(connection, lease)
         except Exception:  # noqa: BLE001 - one webhook's trouble must not end the others' deliveries
+            # The lease is left to run out: the next try comes after a pause, here or in another worker.
             _log.exception("delivery_crashed", webhook_id=lease.id)
-        async with self._database.connection() as connection:
-            await lane_store.release(connection, lease)
 
     async def _renew(self, lease: Lease) -> Lease | None:
         async with self._database.connection() as connection:

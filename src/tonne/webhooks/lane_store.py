@@ -71,7 +71,7 @@ async def release(connection: Connection, lease: Lease) -> None:
 
 READ_MAIN = """
 SELECT bounds.reaches, event.position, event.account_id, event.payload
-FROM (SELECT least($3 + $6, last_position) AS reaches FROM event_streams
+FROM (SELECT least($3::bigint + $6::bigint, last_position) AS reaches FROM event_streams
       WHERE organisation_id = $1 AND mode = $2) bounds
 LEFT JOIN LATERAL (
     SELECT position, account_id, payload FROM events

@@ -1,0 +1,43 @@
+"""How far receivers are behind, for Prometheus: read from the database when it asks, so that any api process can tell."""
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from tonne.db.pool import Database
+
+READ_LAGS_ANY_ACCOUNT = """
+SELECT webhook.id, webhook.mode, stream.last_position - webhook.cursor_position AS waiting_events,
+       coalesce(extract(epoch FROM clock_timestamp() - (
+           SELECT sequence FROM events event
+           WHERE (event.organisation_id, event.mode) = (webhook.organisation_id, webhook.mode)
+             AND event.position > webhook.cursor_position
+           ORDER BY position LIMIT 1)), 0)::float8 AS waiting_seconds,
+       (SELECT count(*) FROM webhook_parked parked
+        WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id) AS parked_accounts,
+       webhook.acknowledged_count, webhook.refused_count
+FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
+WHERE webhook.deleted_at IS NULL ORDER BY webhook.id
+"""
+
+
+class WebhookMetrics:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def collect(self) -> Iterable[Metric]:
+        labels = ("webhook_id", "mode")
+        events = GaugeMetricFamily("tonne_webhook_waiting_events", "Events not delivered yet.", labels=labels)
+        seconds = GaugeMetricFamily("tonne_webhook_waiting_seconds", "Age of the oldest of them.", labels=labels)
+        parked = GaugeMetricFamily("tonne_webhook_parked_accounts", "Accounts that wait alone.", labels=labels)
+        attempts = CounterMetricFamily("tonne_webhook_attempts", "Deliveries tried.", labels=(*labels, "outcome"))
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(READ_LAGS_ANY_ACCOUNT)
+        for row in rows:
+            place = [row["id"], row["mode"]]
+            events.add_metric(place, row["waiting_events"])
+            seconds.add_metric(place, row["waiting_seconds"])
+            parked.add_metric(place, row["parked_accounts"])
+            attempts.add_metric([*place, "acknowledged"], row["acknowledged_count"])
+            attempts.add_metric([*place, "refused"], row["refused_count"])
+        return events, seconds, parked, attempts

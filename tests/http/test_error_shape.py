@@ -1,0 +1,215 @@
+"""Whatever goes wrong, the answer has one shape, says as little as it must, and carries a request id."""
+
+import asyncio
+import re
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.api_client import ApiClient, codes
+from tests.http.writes import count_rows
+from tests.world import World
+from tonne.app import House
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+
+REQUEST_ID = re.compile(r"req_[a-z0-9]{26}")
+ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
+
+
+async def test_every_answer_has_its_own_request_id(api: ApiClient) -> None:
+    answers = [
+        await api.get("/v1/orders"),
+        await api.get("/v1/orders/unknown"),
+        await api.get("/nowhere"),
+        await api.post("/v1/orders/by-mass", {}),
+        await api.as_key("wrong").get("/v1/orders"),
+        await api.http.get("/health/live"),
+        await api.http.get("/docs"),
+        await api.http.put("/v1/orders"),
+        await api.get("/v1/orders", X_Request_Id="mine"),
+    ]
+    ids = [answer.headers["x-request-id"] for answer in answers]
+    assert all(REQUEST_ID.fullmatch(one) for one in ids)
+    assert len(set(ids)) == len(ids)
+    assert all(answer.headers["x-content-type-options"] == "nosniff" for answer in answers)
+
+
+async def test_an_address_that_does_not_exist_is_404_with_or_without_a_key(api: ApiClient) -> None:
+    for path in ("/", "/v1", "/v2/orders", "/v1/order", "/v1/orders/a/b", "/v1/%00", "/%FF", "/..%2f..%2fetc/passwd"):
+        for client in (api, api.as_key("wrong")):
+            answer = await client.get(path)
+            assert (answer.status_code, codes(answer)) == (404, ["route_not_found"]), path
+
+
+async def test_a_method_that_an_address_does_not_take_is_405_and_says_which_it_takes(api: ApiClient) -> None:
+    for method, path, allowed in (
+        ("DELETE", "/v1/orders", "GET"),
+        ("PUT", "/v1/orders", "GET"),
+        ("POST", "/v1/orders/by-idempotency-key/k", "GET"),
+        ("GET", "/v1/orders/by-mass", "POST"),
+        ("PATCH", "/v1/estimates", "POST"),
+        ("BREW", "/v1/bundles", "GET"),
+        ("POST", "/health/live", "GET"),
+    ):
+        answer = await api.http.request(method, path)
+        assert (answer.status_code, codes(answer)) == (405, ["method_not_allowed"]), (method, path)
+        assert allowed in answer.headers["allow"].split(", ")
+
+
+async def test_every_404_of_an_order_is_the_same_to_the_byte(api: ApiClient, world: World) -> None:
+    order = await api.order(idempotency_key="k")
+    theirs, live = api.as_key(world.theirs_test.key), api.as_key(world.ours_live.key)
+    client = world.ours_test.client_account_id
+    answers = [
+        await api.get("/v1/orders/ord_" + "0" * 26),
+        await api.get("/v1/orders/x"),
+        await api.get("/v1/orders/%00"),
+        await api.get(f"/v1/orders/{order['id'].upper()}"),
+        await api.get("/v1/orders/by-idempotency-key/unknown"),
+        await api.get(f"/v1/orders/{order['id']}", Service_Account=client),
+        await api.get("/v1/orders/by-idempotency-key/k", Service_Account=client),
+    ]
+    for other in (theirs, live):
+        answers += [await other.get(f"/v1/orders/{order['id']}"), await other.by_key("k")]
+    assert {(answer.status_code, *codes(answer)) for answer in answers} == {(404, "order_not_found")}
+    assert len({sameness(answer) for answer in answers}) == 1
+
+
+async def test_every_401_is_the_same_to_the_byte(api: ApiClient, world: World, furnished_db: Database) -> None:
+    key = world.ours_test.key
+    async with furnished_db.connection() as connection:
+        await connection.execute("UPDATE api_keys SET revoked_at = now() WHERE id = $1", world.ours_live.key_id)
+    headers: list[dict[str, str]] = [
+        {},
+        {"Authorization": ""},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {key}"},
+        {"Authorization": key},
+        {"Authorization": f"Bearer {key}x"},
+        {"Authorization": f"Bearer {key[:-1]}"},
+        {"Authorization": f"Bearer {key} "},
+        {"Authorization": f"Bearer  {key}"},
+        {"Authorization": f"Bearer {key.upper()}"},
+        {"Authorization": f"Bearer {key},{key}"},
+        {"Authorization": "Bearer tonne_test_" + "A" * 43},
+        {"Authorization": f"Bearer {world.ours_live.key}"},
+        {"X-Api-Key": key},
+    ]
+    answers = [
+        await api.http.request(method, path, headers=header)
+        for header in headers
+        for method, path in (("GET", "/v1/orders"), ("GET", "/v1/orders/x"), ("POST", "/v1/orders/by-mass"))
+    ]
+    assert {(answer.status_code, *codes(answer)) for answer in answers} == {(401, "unauthorised")}
+    assert {answer.headers["www-authenticate"] for answer in answers} == {"Bearer"}
+    assert len({sameness(answer) for answer in answers}) == 1
+
+
+def sameness(answer: httpx.Response) -> tuple[str, str]:
+    """Body and headers, apart from the request id and what counts the requests of a key."""
+    headers = {
+        name: value for name, value in answer.headers.items() if name != "x-request-id" and "ratelimit" not in name
+    }
+    return answer.text.replace(answer.headers["x-request-id"], ""), repr(sorted(headers.items()))
+
+
+async def test_without_a_key_a_body_is_not_even_looked_at(api: ApiClient) -> None:
+    for raw in (b"", b"{", b"[" * 10_000, b" " * 300_000):
+        answer = await api.as_key("wrong").post_raw("/v1/orders/by-mass", raw)
+        assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
+
+
+async def test_a_fault_of_ours_is_500_and_says_nothing_about_the_inside(api: ApiClient, house: House) -> None:
+    async with house.database.connection() as connection:
+        await connection.execute("ALTER TABLE orders RENAME TO hidden")
+    for answer in (await api.get("/v1/orders"), await api.post("/v1/orders/by-mass", ONE_TONNE)):
+        assert (answer.status_code, codes(answer)) == (500, ["internal_error"])
+        for inside in ("orders", "relation", "Traceback", "asyncpg", "SELECT"):
+            assert inside not in answer.text
+    async with house.database.connection() as connection:
+        await connection.execute("ALTER TABLE hidden RENAME TO orders")
+    assert (await api.get("/v1/orders")).status_code == 200
+
+
+async def test_an_order_that_fails_halfway_leaves_nothing(api: ApiClient, house: House) -> None:
+    async with house.database.connection() as connection:
+        await connection.execute("ALTER TABLE events RENAME TO hidden")
+    answer = await api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": "k"})
+    assert (answer.status_code, codes(answer)) == (500, ["internal_error"])
+    async with house.database.connection() as connection:
+        await connection.execute("ALTER TABLE hidden RENAME TO events")
+    assert await count_rows(house.database) == 0
+    assert (await api.by_key("k")).status_code == 404
+    assert (await api.order(idempotency_key="k"))["status"] == "placed"
+
+
+async def test_a_database_that_is_away_is_503(api: ApiClient, house: House) -> None:
+    await house.database.close()
+    for answer in (
+        await api.get("/v1/orders"),
+        await api.post("/v1/orders/by-mass", ONE_TONNE),
+        await api.http.get("/health/ready"),
+    ):
+        assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
+        assert answer.headers["retry-after"] == "1"
+    assert (await api.http.get("/health/live")).status_code == 200
+    await house.database.open()
+    assert (await api.get("/v1/orders")).status_code == 200
+
+
+class TestSlowDatabase:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return Settings(
+            statement_timeout_s=0.2, catalogue_refresh_s=0, key_refresh_s=0, public_url=settings.public_url
+        )
+
+    async def test_a_statement_that_takes_too_long_is_503(self, api: ApiClient, house: House) -> None:
+        blocker = await asyncpg.connect(await address(house.database))
+        async with blocker.transaction():
+            await blocker.execute("LOCK TABLE orders")
+            answer = await api.get("/v1/orders")
+        await blocker.close()
+        assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
+        assert (await api.get("/v1/orders")).status_code == 200
+
+
+async def test_a_connection_that_is_cut_amid_a_statement_is_503(api: ApiClient, house: House) -> None:
+    async with house.database.transaction() as tx:
+        await tx.execute("LOCK TABLE orders")
+        waiting = asyncio.create_task(api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": "k"}))
+        while not await tx.fetchval(CUT_WHOEVER_WAITS):
+            await asyncio.sleep(0.01)
+        answer = await waiting
+    assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
+    assert (await api.by_key("k")).status_code == 404
+    assert (await api.order(idempotency_key="k"))["status"] == "placed"
+
+
+CUT_WHOEVER_WAITS = """
+SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+
+
+async def test_idle_connections_that_were_cut_are_replaced_without_a_word(api: ApiClient, house: House) -> None:
+    await api.order()
+    connection = await asyncpg.connect(await address(house.database))
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    await connection.close()
+    await asyncio.sleep(0.05)
+    assert (await api.order())["status"] == "placed"
+
+
+async def address(database: Database) -> str:
+    async with database.connection() as connection:
+        row = await connection.fetchrow("SELECT current_database(), current_setting('unix_socket_directories')")
+    assert row is not None
+    return f"postgresql://postgres@/{row[0]}?host={row[1]}"

@@ -1,0 +1,121 @@
+"""Too fast for one key, or too many wrong keys from one address: 429, and when to come back."""
+
+import httpx
+import pytest
+
+from tests.api_client import ApiClient, codes
+from tests.http.writes import count_rows
+from tests.world import World
+from tonne.app import House, build_app
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+
+WRONG = {"Authorization": "Bearer wrong"}
+
+
+def assert_too_many(answer: httpx.Response, at_most_s: int) -> None:
+    assert (answer.status_code, codes(answer)) == (429, ["rate_limited"])
+    assert 1 <= int(answer.headers["retry-after"]) <= at_most_s
+    assert answer.headers["ratelimit-remaining"] == "0"
+
+
+class TestPerKey:
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(rate_limit_per_second=0.01, rate_limit_burst=3, catalogue_refresh_s=0)
+
+    async def test_a_key_has_a_burst_and_is_then_told_to_wait(
+        self, api: ApiClient, world: World, furnished_db: Database
+    ) -> None:
+        for remaining in ("2", "1", "0"):
+            answer = await api.get("/v1/orders/unknown")
+            assert answer.status_code == 404
+            assert answer.headers["ratelimit-limit"] == "3"
+            assert answer.headers["ratelimit-remaining"] == remaining
+            assert 0 < int(answer.headers["ratelimit-reset"]) <= 300
+        before = await count_rows(furnished_db)
+        refused = await api.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}})
+        assert_too_many(refused, 100)
+        assert await count_rows(furnished_db) == before
+        # The limit is the key's: whatever account it acts for, and whatever other keys do.
+        assert_too_many(await api.get("/v1/orders", Service_Account=world.ours_test.client_account_id), 100)
+        assert (await api.as_key(world.theirs_test.key).get("/v1/orders")).status_code == 200
+        assert (await api.http.get("/health/live")).status_code == 200
+
+    async def test_wrong_keys_take_nothing_from_a_right_one(self, api: ApiClient) -> None:
+        for _ in range(5):
+            assert (await api.as_key("wrong").get("/v1/orders")).status_code == 401
+        assert (await api.get("/v1/orders")).headers["ratelimit-remaining"] == "2"
+
+
+class TestPerKeyRefill:
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(rate_limit_per_second=1000, rate_limit_burst=1, catalogue_refresh_s=0)
+
+    async def test_a_key_may_go_on_after_a_while(self, api: ApiClient) -> None:
+        for _ in range(20):
+            answer = await api.get("/v1/orders")
+            if answer.status_code == 429:
+                assert_too_many(answer, 1)
+        await _until_allowed(api)
+
+
+async def _until_allowed(api: ApiClient) -> None:
+    for _ in range(1000):
+        if (await api.get("/v1/orders")).status_code == 200:
+            return
+    pytest.fail("the bucket never filled again")
+
+
+def _from_address(house: House, address: str) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(build_app(house), client=(address, 1234))  # type: ignore[arg-type]
+    return httpx.AsyncClient(transport=transport, base_url="http://tonne.test")
+
+
+class TestFailedAuthentication:
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(failed_auth_per_minute=0.6, failed_auth_burst=3, trusted_proxies="10.0.0.0/8, fd00::/8")
+
+    async def test_an_address_has_few_wrong_keys(self, house: House) -> None:
+        async with _from_address(house, "192.0.2.1") as client:
+            for _ in range(3):
+                assert (await client.get("/v1/orders", headers=WRONG)).status_code == 401
+            assert_too_many(await client.get("/v1/orders", headers=WRONG), 100)
+            assert_too_many(await client.get("/v1/orders"), 100)
+        async with _from_address(house, "192.0.2.2") as client:
+            assert (await client.get("/v1/orders", headers=WRONG)).status_code == 401
+
+    async def test_a_forwarded_address_counts_only_from_a_proxy_we_trust(self, house: House) -> None:
+        async with _from_address(house, "192.0.2.1") as stranger:
+            for i in range(3):
+                headers = WRONG | {"X-Forwarded-For": f"203.0.113.{i}"}
+                assert (await stranger.get("/v1/orders", headers=headers)).status_code == 401
+            answer = await stranger.get("/v1/orders", headers=WRONG | {"X-Forwarded-For": "203.0.113.9"})
+            assert_too_many(answer, 100)
+        async with _from_address(house, "10.1.2.3") as proxy:
+            # The last address that is no proxy of ours counts: what stands before it is the client's own invention.
+            for invented in ("", "198.51.100.1, ", "10.9.9.9, ", "garbage, "):
+                headers = WRONG | {"X-Forwarded-For": f"{invented}203.0.113.7, 10.1.1.1, fd00::1"}
+                answer = await proxy.get("/v1/orders", headers=headers)
+                assert answer.status_code == (429 if invented == "garbage, " else 401)
+            fresh = WRONG | {"X-Forwarded-For": "203.0.113.8"}
+            assert (await proxy.get("/v1/orders", headers=fresh)).status_code == 401
+
+    async def test_a_proxy_that_says_nothing_useful_is_itself_the_address(self, house: House) -> None:
+        async with _from_address(house, "10.1.2.3") as proxy:
+            statuses = [(await proxy.get("/v1/orders", headers=WRONG)).status_code for _ in range(4)]
+        assert statuses == [401, 401, 401, 429]
+
+    async def test_a_key_at_work_is_not_stopped_by_wrong_ones_from_its_address(
+        self, house: House, world: World
+    ) -> None:
+        """Customers share addresses: one who guesses keys must not lock out the others."""
+        right = {"Authorization": f"Bearer {world.ours_test.key}"}
+        async with _from_address(house, "192.0.2.1") as client:
+            assert (await client.get("/v1/orders", headers=right)).status_code == 200
+            for _ in range(4):
+                await client.get("/v1/orders", headers=WRONG)
+            assert (await client.get("/v1/orders", headers=WRONG)).status_code == 429
+            assert (await client.get("/v1/orders", headers=right)).status_code == 200

@@ -1,0 +1,160 @@
+"""Deny by default, generated from the table of routes: a route added tomorrow is judged here without a change."""
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api_client import ApiClient, codes
+from tests.world import World
+from tonne.app import House
+from tonne.base.ids import new_id
+from tonne.http.route import Access, Route
+
+PARAMETER = re.compile(r"\{(\w+):\w+\}")
+ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
+
+
+def test_every_route_declares_its_access_and_nothing_under_v1_is_public(house: House) -> None:
+    routes = house.routes()
+    assert {"/v1/orders", "/v1/orders/by-estimate", "/health/ready", "/docs"} <= {route.path for route in routes}
+    for route in routes:
+        assert isinstance(route.access, Access), route.path
+        if route.path.startswith("/v1"):
+            assert route.access is Access.API_KEY, route.path
+    # What is public has no account behind it: documentation, health, pictures.
+    assert {route.path.split("/")[1] for route in routes if route.access is Access.PUBLIC} == {
+        "docs",
+        "health",
+        "images",
+        "metrics",
+        "openapi.json",
+    }
+
+
+def test_no_address_is_served_twice(house: House) -> None:
+    places = [(route.method, route.path) for route in house.routes()]
+    assert len(places) == len(set(places))
+
+
+async def test_every_route_gives_the_same_401_without_a_key(house: House, api: ApiClient) -> None:
+    bodies = set()
+    for route in house.routes():
+        if route.access is Access.PUBLIC:
+            continue
+        path = PARAMETER.sub("x", route.path)
+        for headers in ({}, {"Authorization": "Bearer tonne_test_" + "A" * 43}):
+            answer = await api.http.request(route.method, path, headers=headers)
+            assert (answer.status_code, codes(answer)) == (401, ["unauthorised"]), route.path
+            assert answer.headers["www-authenticate"] == "Bearer"
+            bodies.add(without_request_id(answer))
+    assert len(bodies) == 1
+
+
+@pytest.fixture
+async def existing(api: ApiClient, world: World) -> dict[str, str]:
+    """By the name that routes use: an id of `ours` in test mode that exists."""
+    order = await api.order(idempotency_key="shared key")
+    project = (await api.get("/v1/projects?limit=1")).json()["data"][0]["id"]
+    return {
+        "order_id": order["id"],
+        "idempotency_key": "shared%20key",
+        "estimate_id": await api.estimate(),
+        "bundle_id": next(iter(world.bundles_test.values())),
+        "project_id": project,
+    }
+
+
+UNKNOWN = {
+    "order_id": new_id("ord"),
+    "idempotency_key": "other%20key",
+    "estimate_id": new_id("est"),
+    "bundle_id": new_id("bun"),
+    "project_id": new_id("prj"),
+}
+# One catalogue for every tenant of a mode: only the other mode must not see these.
+SHARED_BY_A_MODE = {"bundle_id", "project_id"}
+
+
+async def test_every_id_in_an_address_is_as_good_as_unknown_to_everyone_else(
+    house: House, api: ApiClient, world: World, existing: dict[str, str]
+) -> None:
+    walked = 0
+    for route, name in _routes_with_an_id(house):
+        known, unknown = (PARAMETER.sub(ids[name], route.path) for ids in (existing, UNKNOWN))
+        if route.method == "GET":
+            assert (await api.get(known)).status_code == 200, f"{route.path}: the id of this test must exist"
+        strangers: list[tuple[ApiClient, dict[str, str]]] = [(api.as_key(world.ours_live.key), {})]
+        if name not in SHARED_BY_A_MODE:
+            strangers.append((api.as_key(world.theirs_test.key), {}))
+            strangers.append((api, {"Service_Account": world.ours_test.client_account_id}))
+        for stranger, headers in strangers:
+            seen = [await _ask(stranger, route, path, headers) for path in (known, unknown)]
+            assert seen[0].status_code == 404, route.path
+            assert without_request_id(seen[0]) == without_request_id(seen[1]), route.path
+            assert set(seen[0].headers) == set(seen[1].headers)
+            walked += 1
+    assert walked >= 11
+
+
+def _routes_with_an_id(house: House) -> list[tuple[Route, str]]:
+    found = []
+    for route in house.routes():
+        names = PARAMETER.findall(route.path)
+        if route.access is Access.API_KEY and names:
+            assert len(names) == 1, f"{route.path}: teach this test about two ids"
+            assert names[0] in UNKNOWN, f"{route.path}: teach this test how to make a {names[0]}"
+            found.append((route, names[0]))
+    return found
+
+
+async def _ask(client: ApiClient, route: Route, path: str, headers: dict[str, str]) -> httpx.Response:
+    return await client.http.request(
+        route.method,
+        path,
+        headers=client._headers(headers),
+        content=b"{}" if route.body else None,
+    )
+
+
+async def test_every_id_in_a_body_is_as_good_as_unknown_to_everyone_else(
+    api: ApiClient, world: World, existing: dict[str, str]
+) -> None:
+    bodies: list[tuple[str, Any]] = [
+        ("estimate_id", lambda ids: ("/v1/orders/by-estimate", {"estimate_id": ids["estimate_id"]})),
+        ("estimate_id", lambda ids: ("/v1/orders/by-estimate/quote", {"estimate_id": ids["estimate_id"]})),
+        ("bundle_id", lambda ids: ("/v1/orders/by-mass", _selecting(ids))),
+        ("bundle_id", lambda ids: ("/v1/orders/by-mass/quote", _selecting(ids))),
+    ]
+    for name, make in bodies:
+        strangers: list[tuple[ApiClient, dict[str, str]]] = [(api.as_key(world.ours_live.key), {})]
+        if name not in SHARED_BY_A_MODE:
+            strangers.append((api.as_key(world.theirs_test.key), {}))
+            strangers.append((api, {"Service_Account": world.ours_test.client_account_id}))
+        for stranger, headers in strangers:
+            seen = [await stranger.post(*make(ids), **headers) for ids in (existing, UNKNOWN)]
+            assert seen[0].status_code == 400
+            assert without_request_id(seen[0]) == without_request_id(seen[1])
+
+
+def _selecting(ids: dict[str, str]) -> dict[str, Any]:
+    return {**ONE_TONNE, "bundle_selection": [{"bundle_id": ids["bundle_id"]}]}
+
+
+async def test_lists_show_nothing_of_anyone_else(api: ApiClient, world: World, existing: dict[str, str]) -> None:
+    strangers = [
+        await api.as_key(world.theirs_test.key).get("/v1/orders?limit=100"),
+        await api.as_key(world.ours_live.key).get("/v1/orders?limit=100"),
+        await api.get("/v1/orders?limit=100", Service_Account=world.ours_test.client_account_id),
+    ]
+    assert {answer.text for answer in strangers} == {'{"has_more":false,"next_cursor":null,"data":[]}'}
+    live = api.as_key(world.ours_live.key)
+    for path in ("/v1/bundles?limit=100", "/v1/projects?limit=100"):
+        ids = {item["id"] for item in (await live.get(path)).json()["data"]}
+        assert ids
+        assert not ids & set(existing.values())
+
+
+def without_request_id(answer: httpx.Response) -> str:
+    return answer.text.replace(answer.headers["x-request-id"], "")
