@@ -3,7 +3,7 @@ from tonne.db.invariant import Invariant
 INVARIANTS = (
     Invariant(
         "a webhook's cursor passes no event unseen",
-        "A receiver did not get an event, and nothing says why: it was neither acknowledged nor skipped on record, it was "
+        "A receiver did not get an event, and nothing says why: it was neither acknowledged nor skipped on record, was "
         "in the webhook's scope, and its account is not parked.",
         # Attempts are forgotten after some days, so only events that are younger than those kept can be judged.
         """

@@ -1,4 +1,4 @@
-"""How far receivers are behind, for Prometheus: read from the database when it asks, so that any api process can tell."""
+"""How far receivers are behind, for Prometheus: read from the database when it asks, so any api process can tell."""
 
 from collections.abc import Iterable
 
