@@ -9,6 +9,7 @@ import structlog
 from litestar import Litestar
 
 from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.endpoints import AccountEndpoints
 from tonne.base.clock import Clock, utc_now
 from tonne.base.logs import configure_logs
 from tonne.base.secret_box import SecretBox
@@ -76,6 +77,7 @@ class House:
             *catalogue.routes(),
             *webhook_routes(self.webhooks),
             *EventEndpoints(self.database).routes(),
+            *AccountEndpoints(self.database).routes(),
         ]
         return [
             *api,

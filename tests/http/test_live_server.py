@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 import asyncpg
@@ -60,8 +61,17 @@ async def test_a_body_of_ten_megabytes_is_refused_and_the_server_goes_on(live_ap
     assert (await live_api.get("/v1/orders?limit=1")).status_code == 200
 
 
+async def test_a_large_body_does_not_hide_any_other_refusal(live_api: ApiClient) -> None:
+    """The answer must reach a client that is still sending when it is given."""
+    raw = b" " * 2_000_000
+    answer = await live_api.as_key("wrong").post_raw("/v1/orders/by-mass", raw)
+    assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
+    answer = await live_api.post_raw("/v1/nowhere", raw)
+    assert (answer.status_code, codes(answer)) == (404, ["route_not_found"])
+
+
 async def test_ten_megabytes_without_a_declared_length_are_refused(live_api: ApiClient, world: World) -> None:
-    async def chunks() -> "asyncio.AsyncIterator[bytes]":  # type: ignore[name-defined]
+    async def chunks() -> AsyncIterator[bytes]:
         for _ in range(160):
             yield b" " * (TEN_MB // 160)
 
@@ -129,7 +139,7 @@ async def test_what_is_not_http_does_not_hurt(live_server: LiveServer, live_api:
 
 
 async def test_keys_with_anything_in_them_are_read_back_over_a_real_socket(live_api: ApiClient) -> None:
-    for key in ("a/b", "trailing/", "//x", "a//b", "50%", "%2F", "a?b#c", " a b ", "ключ 鍵 🌍", "👩‍👩‍👧", "a/../b", "é" * 255):
+    for key in ("a/b", "trailing/", "//x", "a//b", "50%", "%2F", "a?b#c", " a b ", "ключ 鍵 🌍", "👩‍👩‍👧", "a/../b", "é" * 250):
         answer = await live_api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": f"live {key}"})
         assert answer.status_code == 201, answer.text
         found = await live_api.by_key(f"live {key}")

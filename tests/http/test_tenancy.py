@@ -1,6 +1,7 @@
 """Deny by default, generated from the table of routes: a route added tomorrow is judged here without a change."""
 
 import re
+from enum import Enum, auto
 from typing import Any
 
 import httpx
@@ -9,8 +10,11 @@ import pytest
 from tests.api_client import ApiClient, codes
 from tests.world import World
 from tonne.app import House
+from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.http.route import Access, Route
+from tonne.webhooks.register import register_webhook
+from tonne.webhooks.schemas import RewindIn, SkipIn
 
 PARAMETER = re.compile(r"\{(\w+):\w+\}")
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
@@ -52,69 +56,99 @@ async def test_every_route_gives_the_same_401_without_a_key(house: House, api: A
     assert len(bodies) == 1
 
 
-@pytest.fixture
-async def existing(api: ApiClient, world: World) -> dict[str, str]:
-    """By the name that routes use: an id of `ours` in test mode that exists."""
-    order = await api.order(idempotency_key="shared key")
-    project = (await api.get("/v1/projects?limit=1")).json()["data"][0]["id"]
-    return {
-        "order_id": order["id"],
-        "idempotency_key": "shared%20key",
-        "estimate_id": await api.estimate(),
-        "bundle_id": next(iter(world.bundles_test.values())),
-        "project_id": project,
-    }
+class Ours(Enum):
+    """To whom an id belongs: everyone else must not be able to tell it from one that does not exist."""
+
+    ACCOUNT = auto()
+    ORGANISATION = auto()
+    MODE = auto()
 
 
+# By the name that routes use. Whoever adds a route with another name says here whose it is, and makes one below.
+OWNERS = {
+    "order_id": Ours.ACCOUNT,
+    "idempotency_key": Ours.ACCOUNT,
+    "estimate_id": Ours.ACCOUNT,
+    "webhook_id": Ours.ORGANISATION,
+    "event_id": Ours.ORGANISATION,
+    # One catalogue for every tenant of a mode.
+    "bundle_id": Ours.MODE,
+    "project_id": Ours.MODE,
+}
 UNKNOWN = {
     "order_id": new_id("ord"),
     "idempotency_key": "other%20key",
     "estimate_id": new_id("est"),
+    "webhook_id": new_id("wh"),
+    "event_id": new_id("evt"),
     "bundle_id": new_id("bun"),
     "project_id": new_id("prj"),
 }
-# One catalogue for every tenant of a mode: only the other mode must not see these.
-SHARED_BY_A_MODE = {"bundle_id", "project_id"}
+
+
+@pytest.fixture
+async def existing(api: ApiClient, house: House, world: World) -> dict[str, str]:
+    """An id of every kind that exists, of `ours` in test mode."""
+    order = await api.order(idempotency_key="shared key")
+    async with house.database.transaction() as tx:
+        webhook, _ = await register_webhook(
+            tx, world.ours_test.scope, "https://hooks.example.com", [], box=house.box, actor="test", now=utc_now()
+        )
+    return {
+        "order_id": order["id"],
+        "idempotency_key": "shared%20key",
+        "estimate_id": await api.estimate(),
+        "webhook_id": webhook.id,
+        "event_id": (await api.get("/v1/events?limit=1")).json()["data"][0]["event_id"],
+        "bundle_id": next(iter(world.bundles_test.values())),
+        "project_id": (await api.get("/v1/projects?limit=1")).json()["data"][0]["id"],
+    }
+
+
+def strangers_to(name: str, api: ApiClient, world: World) -> list[tuple[ApiClient, dict[str, str]]]:
+    """Clients, with the headers they send, who have no business with ids of that name."""
+    found: list[tuple[ApiClient, dict[str, str]]] = [(api.as_key(world.ours_live.key), {})]
+    if OWNERS[name] is not Ours.MODE:
+        found.append((api.as_key(world.theirs_test.key), {}))
+    if OWNERS[name] is Ours.ACCOUNT:
+        found.append((api, {"Service_Account": world.ours_test.client_account_id}))
+    return found
 
 
 async def test_every_id_in_an_address_is_as_good_as_unknown_to_everyone_else(
     house: House, api: ApiClient, world: World, existing: dict[str, str]
 ) -> None:
     walked = 0
-    for route, name in _routes_with_an_id(house):
+    for route, name in routes_with_an_id(house):
         known, unknown = (PARAMETER.sub(ids[name], route.path) for ids in (existing, UNKNOWN))
-        if route.method == "GET":
-            assert (await api.get(known)).status_code == 200, f"{route.path}: the id of this test must exist"
-        strangers: list[tuple[ApiClient, dict[str, str]]] = [(api.as_key(world.ours_live.key), {})]
-        if name not in SHARED_BY_A_MODE:
-            strangers.append((api.as_key(world.theirs_test.key), {}))
-            strangers.append((api, {"Service_Account": world.ours_test.client_account_id}))
-        for stranger, headers in strangers:
-            seen = [await _ask(stranger, route, path, headers) for path in (known, unknown)]
+        owners = await api.get(known) if route.method == "GET" else None
+        assert owners is None or owners.status_code == 200, f"{route.path}: the id of this test must exist"
+        body = {"event_id": existing["event_id"]} if route.body in {RewindIn, SkipIn} else {}
+        for stranger, headers in strangers_to(name, api, world):
+            seen = [await ask(stranger, route, path, body=body, **headers) for path in (known, unknown)]
             assert seen[0].status_code == 404, route.path
             assert without_request_id(seen[0]) == without_request_id(seen[1]), route.path
             assert set(seen[0].headers) == set(seen[1].headers)
             walked += 1
+        if owners is not None:
+            assert (await api.get(known)).content == owners.content
     assert walked >= 11
 
 
-def _routes_with_an_id(house: House) -> list[tuple[Route, str]]:
+def routes_with_an_id(house: House) -> list[tuple[Route, str]]:
     found = []
     for route in house.routes():
         names = PARAMETER.findall(route.path)
         if route.access is Access.API_KEY and names:
             assert len(names) == 1, f"{route.path}: teach this test about two ids"
-            assert names[0] in UNKNOWN, f"{route.path}: teach this test how to make a {names[0]}"
+            assert names[0] in OWNERS, f"{route.path}: teach this test to whom a {names[0]} belongs"
             found.append((route, names[0]))
     return found
 
 
-async def _ask(client: ApiClient, route: Route, path: str, headers: dict[str, str]) -> httpx.Response:
+async def ask(client: ApiClient, route: Route, path: str, *, body: Any, **headers: str) -> httpx.Response:
     return await client.http.request(
-        route.method,
-        path,
-        headers=client._headers(headers),
-        content=b"{}" if route.body else None,
+        route.method, path, headers=client._headers(headers), json=body if route.body else None
     )
 
 
@@ -128,11 +162,7 @@ async def test_every_id_in_a_body_is_as_good_as_unknown_to_everyone_else(
         ("bundle_id", lambda ids: ("/v1/orders/by-mass/quote", _selecting(ids))),
     ]
     for name, make in bodies:
-        strangers: list[tuple[ApiClient, dict[str, str]]] = [(api.as_key(world.ours_live.key), {})]
-        if name not in SHARED_BY_A_MODE:
-            strangers.append((api.as_key(world.theirs_test.key), {}))
-            strangers.append((api, {"Service_Account": world.ours_test.client_account_id}))
-        for stranger, headers in strangers:
+        for stranger, headers in strangers_to(name, api, world):
             seen = [await stranger.post(*make(ids), **headers) for ids in (existing, UNKNOWN)]
             assert seen[0].status_code == 400
             assert without_request_id(seen[0]) == without_request_id(seen[1])
@@ -142,7 +172,15 @@ def _selecting(ids: dict[str, str]) -> dict[str, Any]:
     return {**ONE_TONNE, "bundle_selection": [{"bundle_id": ids["bundle_id"]}]}
 
 
-async def test_lists_show_nothing_of_anyone_else(api: ApiClient, world: World, existing: dict[str, str]) -> None:
+async def test_lists_show_nothing_of_anyone_else(
+    house: House, api: ApiClient, world: World, existing: dict[str, str]
+) -> None:
+    lists = [route.path for route in house.routes() if route.method == "GET" and route.path.count("/") == 2]
+    for path in lists:
+        if path.startswith("/v1/"):
+            for tenant in (world.theirs_test, world.ours_live):
+                text = (await api.as_key(tenant.key).get(f"{path}?limit=100")).text
+                assert not any(existing[name] in text for name in existing if OWNERS[name] is not Ours.MODE), path
     strangers = [
         await api.as_key(world.theirs_test.key).get("/v1/orders?limit=100"),
         await api.as_key(world.ours_live.key).get("/v1/orders?limit=100"),

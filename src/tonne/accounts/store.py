@@ -57,6 +57,23 @@ async def set_organisation_selection(
     return await tx.fetchval(SET_ORGANISATION_SELECTION, organisation_id, mode, text) is True
 
 
+ADD_ADMIN = """
+INSERT INTO organisation_admins (organisation_id, email, created_at) VALUES ($1, $2, $3)
+ON CONFLICT (organisation_id, email) DO NOTHING
+"""
+
+
+async def add_admin(tx: Connection, organisation_id: str, email: str, now: datetime) -> None:
+    await tx.execute(ADD_ADMIN, organisation_id, email, now)
+
+
+REMOVE_ADMIN = "DELETE FROM organisation_admins WHERE organisation_id = $1 AND email = $2 RETURNING true"
+
+
+async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool:
+    return await tx.fetchval(REMOVE_ADMIN, organisation_id, email) is True
+
+
 INSERT_ACCOUNT = """
 INSERT INTO accounts (organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -91,13 +108,24 @@ async def list_accounts(connection: Connection, organisation_id: str) -> list[Ac
 
 FIND_ACCOUNT = """
 SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at
+FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3
+"""
+
+
+async def find_account(connection: Connection, scope: Scope) -> Account | None:
+    row = await connection.fetchrow(FIND_ACCOUNT, scope.organisation_id, scope.mode, scope.account_id)
+    return None if row is None else _account(row)
+
+
+FIND_ACCOUNT_BY_ID = """
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at
 FROM accounts WHERE id = $1
 """
 
 
 async def find_account_any_account(connection: Connection, account_id: str) -> Account | None:
     """For the command line, where the operator names an account by its id alone."""
-    row = await connection.fetchrow(FIND_ACCOUNT, account_id)
+    row = await connection.fetchrow(FIND_ACCOUNT_BY_ID, account_id)
     return None if row is None else _account(row)
 
 

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 CONFIG_VARIABLE = "TONNE_CONFIG"
+# Read by commands that talk to a service as its clients do.
+API_KEY_VARIABLE, API_URL_VARIABLE = "TONNE_API_KEY", "TONNE_API_URL"
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -72,9 +74,10 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         text = environ.get(f"TONNE_{field.name.upper()}")
         if text is not None:
             values[field.name] = text
-    known = {field.name for field in msgspec.structs.fields(Settings)}
+    known = {f"TONNE_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
+    known |= {CONFIG_VARIABLE, API_KEY_VARIABLE, API_URL_VARIABLE}
     for name in environ:
-        if name.startswith("TONNE_") and name != CONFIG_VARIABLE and name.removeprefix("TONNE_").lower() not in known:
+        if name.startswith("TONNE_") and name not in known:
             raise SettingsError(f"{name} is not a setting of Tonne: see tonne.example.toml for all of them.")
     try:
         settings = msgspec.convert(values, Settings, strict=False)

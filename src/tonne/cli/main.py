@@ -8,6 +8,7 @@ from tonne.cli.catalog import catalog
 from tonne.cli.doctor import doctor
 from tonne.cli.estimates import estimate
 from tonne.cli.keys import key
+from tonne.cli.listen import listen
 from tonne.cli.organisations import org
 from tonne.cli.serve import api, migrate, serve, worker
 
@@ -25,5 +26,5 @@ def main() -> None:
     """
 
 
-for command in (serve, api, worker, migrate, doctor, org, account, key, estimate, catalog):
+for command in (serve, api, worker, migrate, doctor, org, account, key, estimate, catalog, listen):
     main.add_command(command)

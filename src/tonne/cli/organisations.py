@@ -1,7 +1,9 @@
 """tonne org"""
 
+import re
 from decimal import Decimal, InvalidOperation
 
+import asyncpg
 import click
 
 from tonne.accounts import audit, store
@@ -14,6 +16,9 @@ from tonne.catalog.store import load_catalogue
 from tonne.cli.database import run_in_transaction
 from tonne.cli.show import ACTOR, SELECTION, print_table, read_selection
 from tonne.db.pool import Connection
+
+# Enough to catch a slip; whether mail arrives only sending it tells.
+_EMAIL = re.compile(r"[^@\s<>,;\"]+@[^@\s<>,;\"]+\.[^@\s<>,;\".]+")
 
 
 class _FeeRate(click.ParamType[Decimal]):
@@ -84,6 +89,44 @@ def set_fee(organisation_id: str, fee_rate: Decimal) -> None:
         )
 
     run_in_transaction(work)
+
+
+@org.command("add-admin")
+@click.argument("organisation_id")
+@click.argument("email")
+def add_admin(organisation_id: str, email: str) -> None:
+    """Mail EMAIL when something of the organisation's needs a person, such as a receiver that fails for an hour."""
+    if not _EMAIL.fullmatch(email) or len(email) > 254:
+        raise click.BadParameter("expected an address such as ops@example.com", param_hint="EMAIL")
+
+    async def work(tx: Connection) -> None:
+        try:
+            await store.add_admin(tx, organisation_id, email, utc_now())
+        except asyncpg.ForeignKeyViolationError as error:
+            raise OrganisationNotFound from error
+        await _record_admin(tx, organisation_id, "organisation.admin_added", email)
+
+    run_in_transaction(work)
+
+
+@org.command("remove-admin")
+@click.argument("organisation_id")
+@click.argument("email")
+def remove_admin(organisation_id: str, email: str) -> None:
+    """Mail EMAIL no more."""
+
+    async def work(tx: Connection) -> None:
+        if not await store.remove_admin(tx, organisation_id, email):
+            raise click.ClickException(f"{email} is not an admin of {organisation_id}.")
+        await _record_admin(tx, organisation_id, "organisation.admin_removed", email)
+
+    run_in_transaction(work)
+
+
+async def _record_admin(tx: Connection, organisation_id: str, action: str, email: str) -> None:
+    await audit.record(
+        tx, organisation_id, actor=ACTOR, action=action, subject_id=organisation_id, at=utc_now(), email=email
+    )
 
 
 @org.command("set-bundles")

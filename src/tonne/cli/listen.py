@@ -1,0 +1,133 @@
+"""tonne listen"""
+
+import asyncio
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import click
+import msgspec
+
+from tonne.base.clock import to_wire, utc_now
+from tonne.base.settings import API_KEY_VARIABLE, API_URL_VARIABLE
+from tonne.webhooks.signing import new_secret, signature_header
+
+POLL_S = 0.5
+PAUSES_S = (1, 2, 5, 10)
+_TROUBLE = (aiohttp.ClientError, TimeoutError, OSError)
+
+
+class _Event(msgspec.Struct):
+    event_id: str
+    event_type: str
+    account_id: str
+    sequence: str
+
+
+class _Page(msgspec.Struct):
+    data: list[msgspec.Raw]
+
+
+@click.command()
+@click.option("--forward-to", "target", required=True, metavar="URL", help="Where to send the events.")
+@click.option("--api-key", envvar=API_KEY_VARIABLE, required=True, show_envvar=True, help="A test API key.")
+@click.option(
+    "--api-url",
+    envvar=API_URL_VARIABLE,
+    default="http://127.0.0.1:8080/v1",
+    show_default=True,
+    show_envvar=True,
+    help="The service's base address.",
+)
+@click.option("--secret", help="The secret to sign with. [default: a new one, printed]")
+@click.option("--brand", default="Service", show_default=True, help="The name in the signature header.")
+def listen(target: str, api_key: str, api_url: str, *, secret: str | None, brand: str) -> None:
+    """Forward the events of a test key to a receiver on your own machine, as they happen.
+
+    Nothing needs to be reachable from outside: this command asks for new events, signs them like the real thing, sends
+    them to URL and prints one line each. An event that is not taken is sent again until it is, in order.
+    """
+    if not api_key.startswith("tonne_test_"):
+        raise click.ClickException("tonne listen takes a test key (tonne_test_...): live events go to real receivers.")
+    if urlsplit(target).scheme not in {"http", "https"}:
+        raise click.BadParameter("expected an http or https address", param_hint="--forward-to")
+    forwarder = _Forwarder(target, api_key, api_url.rstrip("/"), secret or new_secret(), f"{brand}-HMAC")
+    try:
+        asyncio.run(forwarder.run())
+    except KeyboardInterrupt:
+        click.echo("Stopped.")
+
+
+class _Forwarder:
+    def __init__(self, target: str, api_key: str, api_url: str, secret: str, header: str) -> None:
+        self._target = target
+        self._api_url = api_url
+        self._authorization = {"Authorization": f"Bearer {api_key}"}
+        self._secret = secret
+        self._header = header
+
+    async def run(self) -> None:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session:
+            account = await self._first(session)
+            newest = msgspec.json.decode(await self._get(session, "/events?limit=1"), type=_Page)
+            since = msgspec.json.decode(newest.data[0], type=_Event).sequence if newest.data else ""
+            click.echo(f"Forwarding the test events of {account['organisation_id']} to {self._target}")
+            click.echo(f"Signing secret: {self._secret}")
+            while True:
+                page = await self._next_page(session, since)
+                if page:
+                    since = await self._forward(session, account["organisation_id"], page)
+                else:
+                    await asyncio.sleep(POLL_S)
+
+    async def _first(self, session: aiohttp.ClientSession) -> dict[str, Any]:
+        """Whose key it is; a wrong key or address ends the command with a sentence."""
+        try:
+            account: dict[str, Any] = msgspec.json.decode(await self._get(session, "/account"))
+        except aiohttp.ClientResponseError as error:
+            raise click.ClickException(
+                f"The service refuses the key ({error.status}): check {API_KEY_VARIABLE}."
+            ) from error
+        except _TROUBLE as error:
+            raise click.ClickException(f"{self._api_url} cannot be reached: is the service running?") from error
+        return account
+
+    async def _get(self, session: aiohttp.ClientSession, path: str) -> bytes:
+        async with session.get(self._api_url + path, headers=self._authorization) as answer:
+            answer.raise_for_status()
+            return await answer.read()
+
+    async def _next_page(self, session: aiohttp.ClientSession, since: str) -> list[msgspec.Raw]:
+        after = f"&after_sequence={since}" if since else ""
+        try:
+            page = msgspec.json.decode(await self._get(session, f"/events?order=asc&limit=100{after}"), type=_Page)
+        except _TROUBLE as error:
+            click.echo(f"{_now()}  the service does not answer: {error}", err=True)
+            await asyncio.sleep(PAUSES_S[0])
+            return []
+        return page.data
+
+    async def _forward(self, session: aiohttp.ClientSession, organisation_id: str, page: list[msgspec.Raw]) -> str:
+        """Send until taken; returns the last sequence."""
+        body = b'{"events":[' + b",".join([bytes(event) for event in page]) + b"]}"
+        events = [msgspec.json.decode(event, type=_Event) for event in page]
+        for attempt in range(1_000_000):
+            header = signature_header([self._secret], organisation_id, int(time.time()), body)
+            headers = {"Content-Type": "application/json", self._header: header}
+            try:
+                async with session.post(self._target, data=body, headers=headers, allow_redirects=False) as answer:
+                    result = str(answer.status)
+                    taken = 200 <= answer.status < 300
+            except _TROUBLE as error:
+                result, taken = str(error) or type(error).__name__, False
+            for event in events:
+                click.echo(f"{_now()}  {event.event_type:<16}  {event.event_id}  {event.account_id}  -> {result}")
+            if taken:
+                break
+            await asyncio.sleep(PAUSES_S[min(attempt, len(PAUSES_S) - 1)])
+        return events[-1].sequence
+
+
+def _now() -> str:
+    return to_wire(utc_now())[11:23]

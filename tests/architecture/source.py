@@ -1,0 +1,67 @@
+"""The source files of the project, read as syntax trees."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "tonne"
+FOLDERS = ("src/tonne", "tests", "bench", "chaos")
+
+
+@dataclass(frozen=True)
+class Module:
+    path: Path
+    tree: ast.Module
+    line_count: int
+
+    @property
+    def name(self) -> str:
+        """As it is shown to a person: `src/tonne/orders/store.py`."""
+        return self.path.relative_to(ROOT).as_posix()
+
+    @property
+    def dotted(self) -> str:
+        """As it is imported: `tonne.orders.store`."""
+        parts = self.path.relative_to(ROOT / "src").with_suffix("").parts
+        return ".".join(parts).removesuffix(".__init__")
+
+    @property
+    def room(self) -> str:
+        """The folder directly below the package; for a file there, its own name."""
+        return self.path.relative_to(PACKAGE).parts[0]
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every Python file that we write: the package, its tests, the benchmarks."""
+    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    return tuple(_read(path) for path in paths)
+
+
+@cache
+def package() -> tuple[Module, ...]:
+    return tuple(module for module in modules() if module.path.is_relative_to(PACKAGE))
+
+
+def _read(path: Path) -> Module:
+    text = path.read_text(encoding="utf-8")
+    return Module(path, ast.parse(text, str(path)), len(text.splitlines()))
+
+
+def imports(module: Module) -> Iterator[tuple[str, int]]:
+    """What a module imports, wherever in it, as dotted names with their lines. `from a import b` counts as `a.b`."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module.name}:{node.lineno} imports relatively; name the whole path"
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node

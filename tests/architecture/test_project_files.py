@@ -1,0 +1,55 @@
+"""Files beside the code: locks, make targets, licence."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import ROOT
+
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def test_there_are_locks_for_build_runtime_and_development() -> None:
+    assert [lock.stem for lock in LOCKS] == ["build", "dev", "runtime"]
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_names_no_place_to_fetch_from(lock: Path) -> None:
+    text = lock.read_text(encoding="utf-8")
+    assert "://" not in text
+    assert "http" not in re.sub(r"^(http\w*|[\w-]*http[\w-]*)==", "", text, flags=re.MULTILINE)
+    options = [line.split()[0] for line in text.splitlines() if line.startswith("-")]
+    assert options == []
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_every_package_of_a_lock_is_pinned_with_hashes(lock: Path) -> None:
+    entries = re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8").strip())
+    pins = [entry for entry in entries if not entry.startswith("#")]
+    assert pins
+    for pin in pins:
+        assert re.match(r"[\w.\[\],-]+==\S+", pin), pin
+        assert "--hash=sha256:" in pin, pin
+
+
+def test_development_pins_agree_with_the_runtime() -> None:
+    def versions(name: str) -> dict[str, str]:
+        text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
+        return dict(re.findall(r"^([\w.-]+)==([^\s;\\]+)", text, re.MULTILINE))
+
+    runtime, dev = versions("runtime.txt"), versions("dev.txt")
+    assert {name: dev.get(name) for name in runtime if name in dev} == {n: v for n, v in runtime.items() if n in dev}
+
+
+@pytest.mark.parametrize("target", ["run", "test", "setup", "lint", "format", "bench", "clean"])
+def test_every_make_target_can_be_read(target: str) -> None:
+    done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not re.search(r"warning|error", done.stderr, re.IGNORECASE)
+
+
+def test_ci_runs_what_people_run() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert [line for line in script.splitlines() if line.startswith("make")] == ["make lint", "make test"]

@@ -1,0 +1,84 @@
+"""Nothing grows too large to read, and nothing is named after nothing."""
+
+import ast
+
+from tests.architecture.source import functions, modules, package
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 70
+MAX_POSITIONAL = 5
+EMPTY_NAMES = {"service", "services", "util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
+# Whoever wants an exception splits the file instead.
+EXCEPTIONS: frozenset[str] = frozenset()
+
+
+def test_there_are_no_exceptions() -> None:
+    assert not EXCEPTIONS
+
+
+def test_no_file_is_longer_than_400_lines() -> None:
+    long = {module.name: module.line_count for module in modules() if module.line_count > MAX_FILE_LINES}
+    assert set(long) <= EXCEPTIONS, long
+
+
+def test_no_function_is_longer_than_70_lines() -> None:
+    long = {}
+    for module in modules():
+        for function in functions(module):
+            assert function.end_lineno is not None
+            count = function.end_lineno - function.lineno + 1
+            if count > MAX_FUNCTION_LINES:
+                long[f"{module.name}:{function.lineno} {function.name}"] = count
+    assert set(long) <= EXCEPTIONS, long
+
+
+def _positional(function: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool) -> int:
+    """How many arguments a caller may pass by place: `self` and `cls` are not among them."""
+    count = len(function.args.posonlyargs) + len(function.args.args)
+    bound = is_method and not any(ast.unparse(d) == "staticmethod" for d in function.decorator_list)
+    return count - 1 if bound else count
+
+
+def test_no_function_takes_more_than_five_positional_parameters() -> None:
+    """Beyond that nobody remembers their order: the rest are named by the caller. Tests take fixtures, by name anyway."""
+    many = {}
+    for module in modules():
+        methods = {
+            id(item) for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef) for item in ast.walk(node)
+        }
+        for function in functions(module):
+            count = _positional(function, is_method=id(function) in methods and _has_self(function))
+            if count > MAX_POSITIONAL and not function.name.startswith("test_"):
+                many[f"{module.name}:{function.lineno} {function.name}"] = count
+    assert set(many) <= EXCEPTIONS, many
+
+
+def _has_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    first = (*function.args.posonlyargs, *function.args.args)[:1]
+    return bool(first) and first[0].arg in {"self", "cls"}
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    found = [module.name for module in modules() if EMPTY_NAMES & set(module.path.stem.split("_"))]
+    folders = [module.name for module in modules() if EMPTY_NAMES & {part.lower() for part in module.path.parts}]
+    assert found + folders == []
+
+
+def test_no_folder_holds_a_single_file() -> None:
+    """A room with one file is a file: the folder would only hide it. The worker's loop has its own process, so it stays."""
+    counts: dict[str, int] = {}
+    for module in package():
+        if module.path.stem != "__init__" and module.room.endswith(".py") is False:
+            counts[module.room] = counts.get(module.room, 0) + 1
+    assert {room for room, count in counts.items() if count == 1} <= {"worker"}
+
+
+def test_money_and_mass_are_never_floats() -> None:
+    """No call of float() in the rooms that count grams and minor units."""
+    found = [
+        f"{module.name}:{node.lineno}"
+        for module in package()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "float"
+    ]
+    assert found == []
