@@ -5,6 +5,7 @@ import pytest
 from tests.db.ordering import place, receive
 from tests.world import START, World
 from tonne.app import House
+from tonne.base.clock import utc_now
 from tonne.base.scope import Scope
 from tonne.cli.doctor import ALL_INVARIANTS, examine
 from tonne.db.pool import Database
@@ -19,6 +20,8 @@ SUMS = "lines sum to their order, in grams and in money"
 SHOWN = "an order is shown as it is stored"
 OVERLAPS = "no serial number is in two lots"
 ALLOCATED = "a lot never gives more than it has"
+UNSEEN = "a webhook's cursor passes no event unseen"
+AHEAD = "no webhook is ahead of its stream"
 
 _DROP_ALLOCATED_CHECK = """
 DO $$ BEGIN
@@ -34,6 +37,16 @@ UPDATE lots SET (serial_block, first_number, last_number) =
 _FOREIGN_EVENT = """
 INSERT INTO events (organisation_id, mode, position, id, account_id, subject_id, event_type, sequence, payload)
 VALUES ('org_gone', 'test', 1, 'evt_1', 'acc_gone', 'x', 'other.thing', now(), '{}')
+"""
+_WEBHOOK_AT_THE_END = """
+INSERT INTO webhooks (organisation_id, mode, id, url, created_at, secret_box, secret_last_four, cursor_position,
+                      next_attempt_at)
+SELECT organisation_id, mode, 'wh_1', 'https://receiver.example', now(), '', 'abcd', last_position, now()
+FROM event_streams WHERE last_position > 0
+"""
+_FOR_ALL_ACCOUNTS = """
+INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids)
+SELECT organisation_id, id, 0, '{}' FROM webhooks
 """
 
 BREACHES: list[tuple[str, list[str], set[str]]] = [
@@ -57,6 +70,8 @@ BREACHES: list[tuple[str, list[str], set[str]]] = [
     (OVERLAPS, ["ALTER TABLE lots DROP CONSTRAINT lots_never_overlap", _COPY_SERIALS], set()),
     (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = quantity_grams + 1"], set()),
     (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = -1"], set()),
+    (UNSEEN, [_WEBHOOK_AT_THE_END, _FOR_ALL_ACCOUNTS], set()),
+    (AHEAD, [_WEBHOOK_AT_THE_END, "UPDATE webhooks SET cursor_position = cursor_position + 1"], set()),
 ]
 
 
@@ -80,7 +95,7 @@ def test_every_invariant_is_broken_here_at_least_once() -> None:
 async def test_a_breach_is_seen_and_its_place_named(
     house: House, world: World, name: str, statements: list[str], also: set[str]
 ) -> None:
-    order = await place(house, world.ours_test.scope, START, metadata='{"n":1}')
+    order = await place(house, world.ours_test.scope, utc_now(), metadata='{"n":1}')
     assert await _examine(house.database) == {}
     await _break(house.database, *statements)
     breaches = await _examine(house.database)

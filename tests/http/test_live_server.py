@@ -63,7 +63,7 @@ async def test_a_body_of_ten_megabytes_is_refused_and_the_server_goes_on(live_ap
 
 async def test_a_large_body_does_not_hide_any_other_refusal(live_api: ApiClient) -> None:
     """The answer must reach a client that is still sending when it is given."""
-    raw = b" " * 2_000_000
+    raw = b" " * TEN_MB
     answer = await live_api.as_key("wrong").post_raw("/v1/orders/by-mass", raw)
     assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
     answer = await live_api.post_raw("/v1/nowhere", raw)
