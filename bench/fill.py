@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.indexes import without_indexes
+from bench.bulk import without_flushing, without_indexes
 from bench.stage import Stage
 from bench.tenants import MODE, Tenant
 from tonne.base.clock import to_wire
 from tonne.db.pool import Connection
-
 
 TABLES = ("orders", "order_lines", "events")
 
@@ -35,13 +34,10 @@ async def fill(stage: Stage, tenants: Sequence[Tenant], *, first: int, count: in
 
     The tables are left as a database at rest leaves them: vacuumed, analysed, on disk.
     """
-    async with stage.connection() as one, stage.connection() as two:
+    async with stage.connection() as one, stage.connection() as two, without_flushing(one):
         for connection in (one, two):
             # Foreign keys are triggers, and these rows are right by construction; the doctor looks at them afterwards.
-            await connection.execute("SET session_replication_role = replica; SET synchronous_commit = off")
-        for setting in ("fsync = off","full_page_writes = off","max_wal_size = '64GB'","autovacuum = off"):
-            await one.execute("ALTER SYSTEM SET " + setting)
-        await one.execute("SELECT pg_reload_conf()")
+            await connection.execute("SET session_replication_role = replica")
         template = await _read_template(one)
         await one.execute(CREATE_COPIES)
         await _plan_copies(one, tenants, first=first, count=count, events_each=len(template.events))
@@ -50,9 +46,7 @@ async def fill(stage: Stage, tenants: Sequence[Tenant], *, first: int, count: in
         await one.execute(ADVANCE_STREAMS, len(template.events), MODE)
         await one.execute("DROP TABLE bench_copies")
         await asyncio.gather(one.execute("VACUUM ANALYZE orders, order_lines"), two.execute("VACUUM ANALYZE events"))
-        await one.execute("VACUUM event_streams")
-        await one.execute("ALTER SYSTEM RESET ALL"); await one.execute("SELECT pg_reload_conf()"); await one.execute("CHECKPOINT")
-        import os,time; t=time.time(); os.sync(); print("sync",time.time()-t)
+        await one.execute("VACUUM ANALYZE event_streams")
 
 
 NEWEST_ORDER = """
@@ -104,7 +98,7 @@ SELECT number, slot.organisation_id, slot.account_id, slot.estimate_id, 'ord_' |
        left(md5(number::text), 24), created_at,
        to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
        stream.last_position + before, stream.last_sequence + before * interval '1 ms'
-FROM (SELECT number, timestamptz '2026-01-01 UTC' + number * interval '1 s' AS created_at,
+FROM (SELECT number, date_trunc('second', now()) - interval '30 days' + number * interval '1 s' AS created_at,
              $6::bigint * ((number - $4::bigint) / cardinality($1::text[])) AS before
       FROM generate_series($4::bigint, $5::bigint) AS number) copy
 JOIN unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
@@ -178,7 +172,8 @@ async def _copy_events(connection: Connection, template: Template) -> None:
 
 ADVANCE_STREAMS = """
 UPDATE event_streams stream
-SET last_position = last_position + $1::bigint * added, last_sequence = last_sequence + $1::bigint * added * interval '1 ms'
+SET last_position = last_position + $1::bigint * added,
+    last_sequence = last_sequence + $1::bigint * added * interval '1 ms'
 FROM (SELECT organisation_id, count(*) AS added FROM bench_copies GROUP BY organisation_id) copies
 WHERE stream.organisation_id = copies.organisation_id AND stream.mode = $2
 """

@@ -61,13 +61,13 @@ def _bare_endpoint(file: Path) -> Endpoint:
     return answer
 
 
-def _start_ours(_target: str, **options: Any) -> Server:
+def _start_ours(_target: str, **options: Any) -> Any:
     return Server("bench.server:create_app", **options)
 
 
 def main() -> None:
     # The command itself runs, so that the options of the server are those of `tonne api`, today and later.
-    serve.Server = _start_ours  # type: ignore[assignment,misc]
+    serve.Server = _start_ours  # type: ignore[assignment,attr-defined]
     serve.api(["--stop-with-parent"])
 
 

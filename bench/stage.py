@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -11,14 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncpg
 import psutil
 
+from bench.load import Load, Outcome, Shot, WrongAnswer, fire
 from bench.server import BODIES_VARIABLE
 from bench.tenants import Tenant, open_tenants
 from tonne.db.embedded import DATABASE, ensure_database, start_server
@@ -38,17 +40,33 @@ class Stage:
     bodies: Path
     server: subprocess.Popen[bytes]
     # One process of its own for the load, so that it never waits for the one that coordinates.
-    load: ProcessPoolExecutor
+    load_process: ProcessPoolExecutor
+    _loads: Iterator[int] = field(default_factory=itertools.count)
 
-    def get(self, path: str, key: str) -> bytes:
-        """One answer, outside of every measurement."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        connection.request("GET", path, headers={"Authorization": f"Bearer {key}"})
-        answer = connection.getresponse()
-        body = answer.read()
-        connection.close()
-        if answer.status != 200:
-            raise RuntimeError(f"GET {path} answered {answer.status}: {body!r}")
+    def key_prefix(self) -> str:
+        """A new one for each load, always of the same length: all idempotency keys are as long as each other."""
+        return f"load-{next(self._loads):06d}-"
+
+    def fire(self, shots: Sequence[Shot], *, connections: int, warm_up_s: float, seconds: float) -> Outcome:
+        load = Load(
+            port=self.port,
+            connections=connections,
+            warm_up_s=warm_up_s,
+            seconds=seconds,
+            shots=shots,
+            key_prefix=self.key_prefix(),
+        )
+        return self.load_process.submit(fire, load).result()
+
+    def fetch(self, shot: Shot) -> bytes:
+        """The body of one answer, outside of every measurement."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            connection.sendall(shot.head)
+            answer = http.client.HTTPResponse(connection)
+            answer.begin()
+            body = answer.read()
+        if answer.status != shot.status:
+            raise WrongAnswer(f"Expected status {shot.status}, got {answer.status}: {body.decode()}")
         return body
 
     @contextlib.asynccontextmanager
@@ -68,9 +86,7 @@ class Stage:
 @contextlib.asynccontextmanager
 async def set_stage() -> AsyncIterator[Stage]:
     """Everything in a new folder beside the data of `make run`, on the same disk; gone afterwards."""
-    (_ROOT / "var").mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=_ROOT / "var"))
-    folder.chmod(0o755)
+    folder = _make_folder()
     postgres = start_server(folder / "postgres")
     try:
         url = postgres.get_uri(DATABASE)
@@ -79,12 +95,20 @@ async def set_stage() -> AsyncIterator[Stage]:
         port = _free_port()
         with (
             _serving(url, port, bodies, folder / "api.log") as server,
-            ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as load,
+            ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as load_process,
         ):
-            yield Stage(url, port, tenants, bodies, server, load)
+            yield Stage(url, port, tenants, bodies, server, load_process)
     finally:
         postgres.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_folder() -> Path:
+    """Open to others, since PostgreSQL runs as another user when we are root."""
+    (_ROOT / "var").mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=_ROOT / "var"))
+    folder.chmod(0o755)
+    return folder
 
 
 async def _furnish(url: str) -> list[Tenant]:

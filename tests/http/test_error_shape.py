@@ -179,13 +179,15 @@ class TestSlowDatabase:
 
 
 async def test_a_connection_that_is_cut_amid_a_statement_is_503(api: ApiClient, house: House) -> None:
-    async with house.database.transaction() as tx:
-        await tx.execute("LOCK TABLE orders")
-        waiting = asyncio.create_task(api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": "k"}))
-        while not await tx.fetchval(CUT_WHOEVER_WAITS):
-            await asyncio.sleep(0.01)
-        answer = await waiting
-    assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
+    body = ONE_TONNE | {"idempotency_key": "k"}
+    for ask in (lambda: api.get("/v1/orders"), lambda: api.post("/v1/orders/by-mass", body)):
+        async with house.database.transaction() as tx:
+            await tx.execute("LOCK TABLE orders")
+            waiting = asyncio.create_task(ask())
+            while not await tx.fetchval(CUT_WHOEVER_WAITS):
+                await asyncio.sleep(0.01)
+            answer = await waiting
+        assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
     assert (await api.by_key("k")).status_code == 404
     assert (await api.order(idempotency_key="k"))["status"] == "placed"
 

@@ -1,5 +1,6 @@
 """JSON lines on standard error. Keys, signing secrets and bodies are never passed to a log call."""
 
+import json
 import logging
 import sys
 from typing import Any
@@ -28,7 +29,11 @@ def configure_logs(level: str, process: str) -> None:
 
 
 def _encode(event: Any, **_: Any) -> bytes:
-    return msgspec.json.encode(event, enc_hook=str)
+    try:
+        return msgspec.json.encode(event, enc_hook=str)
+    except UnicodeEncodeError:
+        # Broken text, such as half of a surrogate pair: the slower encoder escapes it.
+        return json.dumps(event, default=str).encode()
 
 
 class LibraryHandler(logging.Handler):

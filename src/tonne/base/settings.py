@@ -4,7 +4,7 @@ import ipaddress
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -13,6 +13,7 @@ CONFIG_VARIABLE = "TONNE_CONFIG"
 # Read by commands that talk to a service as its clients do.
 API_KEY_VARIABLE, API_URL_VARIABLE = "TONNE_API_KEY", "TONNE_API_URL"
 
+YEAR_S = 31_536_000
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -26,32 +27,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data_dir: str = "./var"
     database_url: str = ""
     public_url: str = ""
-    brand: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}$")] = "Service"
+    brand: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}\Z")] = "Service"
     api_processes: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     database_connections: Annotated[int, msgspec.Meta(ge=2, le=500)] = 16
     statement_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 10.0
-    rate_limit_per_second: Annotated[float, msgspec.Meta(gt=0)] = 100.0
-    rate_limit_burst: Annotated[int, msgspec.Meta(ge=1)] = 200
-    failed_auth_per_minute: Annotated[float, msgspec.Meta(gt=0)] = 30.0
-    failed_auth_burst: Annotated[int, msgspec.Meta(ge=1)] = 30
+    rate_limit_per_second: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 100.0
+    rate_limit_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 200
+    failed_auth_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
+    failed_auth_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
     trusted_proxies: str = ""
     catalogue_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
     key_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=5)] = 2.0
-    pricing_retry_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
-    pricing_give_up_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
+    pricing_retry_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 30.0
+    pricing_give_up_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 86_400.0
     worker_poll_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 1.0
     secret_key: str = ""
     webhook_allow_private: str = ""
-    webhook_ports: Annotated[str, msgspec.Meta(pattern=r"^(\*|[0-9]{1,5}( *, *[0-9]{1,5})*)$")] = "443,8443"
+    webhook_ports: Annotated[str, msgspec.Meta(pattern=r"^(\*|[0-9]{1,5}( *, *[0-9]{1,5})*)\Z")] = "443,8443"
     webhook_ca_file: str = ""
     webhook_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=30)] = 30.0
     webhook_lease_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 45.0
     webhook_concurrency: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 256
     webhook_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
-    webhook_attempts_days: Annotated[int, msgspec.Meta(ge=1)] = 30
+    webhook_attempts_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
     smtp_url: str = ""
     mail_from: str = "Tonne <tonne@localhost>"
-    log_level: Annotated[str, msgspec.Meta(pattern="^(debug|info|warning|error)$")] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @property
     def base_url(self) -> str:
@@ -102,16 +103,17 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _check(settings: Settings) -> None:
-    if settings.public_url:
-        parts = urlsplit(settings.public_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-            raise SettingsError(
-                "TONNE_PUBLIC_URL must be an http or https address such as https://offsets.example.com."
-            )
-    if settings.database_url and urlsplit(settings.database_url).scheme not in {"postgres", "postgresql"}:
-        raise SettingsError("TONNE_DATABASE_URL must start with postgresql://.")
-    if settings.smtp_url and urlsplit(settings.smtp_url).scheme not in {"smtp", "smtps"}:
-        raise SettingsError("TONNE_SMTP_URL must start with smtp:// or smtps://.")
+    if settings.public_url and not _is_address(settings.public_url, {"http", "https"}):
+        raise SettingsError("TONNE_PUBLIC_URL must be an http or https address such as https://offsets.example.com.")
+    # Neither of these is repeated in the message: they carry passwords.
+    if settings.database_url and not _is_address(settings.database_url, {"postgres", "postgresql"}, host=False):
+        raise SettingsError("TONNE_DATABASE_URL must be an address that starts with postgresql://.")
+    if settings.smtp_url and not _is_address(settings.smtp_url, {"smtp", "smtps"}):
+        raise SettingsError("TONNE_SMTP_URL must be an address that starts with smtp:// or smtps://.")
+    try:
+        _ = settings.data_path
+    except RuntimeError as error:
+        raise SettingsError(f"TONNE_DATA_DIR cannot be used: {error}") from error
     for name, text in (
         ("TONNE_TRUSTED_PROXIES", settings.trusted_proxies),
         ("TONNE_WEBHOOK_ALLOW_PRIVATE", settings.webhook_allow_private),
@@ -122,6 +124,18 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
     if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
         raise SettingsError(f"TONNE_WEBHOOK_CA_FILE names {settings.webhook_ca_file}, which is not a file.")
+
+
+def _is_address(text: str, schemes: set[str], *, host: bool = True) -> bool:
+    """A database may be reached through a socket, and then its address has no host but options."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    if not text.isprintable() or " " in text or parts.scheme not in schemes:
+        return False
+    return not host or (bool(parts.hostname) and not parts.query and not parts.fragment)
 
 
 def _in_url(host: str) -> str:

@@ -65,6 +65,14 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Sha
     return shares
 
 
+def storable(choices: Sequence[BundleChoiceIn]) -> list[dict[str, str]]:
+    """A selection as it is stored; percentages keep the client's spelling."""
+    return [
+        {"bundle_id": choice.bundle_id} | ({} if choice.percentage is None else {"percentage": str(choice.percentage)})
+        for choice in choices
+    ]
+
+
 def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Catalogue) -> list[Share]:
     """The account's or organisation's default, else the catalogue's.
 

@@ -12,7 +12,7 @@ from tonne.db.pool import Database
 
 
 class Catalogues:
-    """Reads the database again once a copy is older than `refresh_s`: only the supply, unless the version has risen."""
+    """Reads the database again once a copy is older than `refresh_s`: all of it only when the version has risen."""
 
     def __init__(
         self, database: Database, base_url: str, refresh_s: float, monotonic: Callable[[], float] = time.monotonic
@@ -40,7 +40,11 @@ class Catalogues:
         held = self._copies.get(mode)
         async with self._database.snapshot() as connection:
             if held is not None and await store.find_version(connection, mode) == held[1].version:
-                catalogue = _with_free(held[1], await store.load_free_grams(connection, mode))
+                # Supply shrinks with orders, and a rate that was imported ahead of its time begins to count.
+                catalogue = replace(
+                    _with_free(held[1], await store.load_free_grams(connection, mode)),
+                    rates=await store.load_rates(connection, mode, held[1].currency),
+                )
             else:
                 catalogue = await store.load_catalogue(connection, mode, self._base_url) or _empty(mode)
         self._copies[mode] = (self._monotonic() + self._refresh_s, catalogue)

@@ -30,10 +30,6 @@ ORDER BY position, slug
 LOAD_SHARES = """
 SELECT bundle_id, project_id, weight FROM bundle_projects WHERE mode = $1 ORDER BY bundle_id, position
 """
-LOAD_RATES = """
-SELECT DISTINCT ON (quote) base, quote, rate, source, as_of FROM exchange_rates
-WHERE mode = $1 AND base = $2 AND as_of <= now() ORDER BY quote, as_of DESC
-"""
 
 
 async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue | None:
@@ -51,9 +47,20 @@ async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue
         row["id"]: _bundle(row, tuple(shares.get(row["id"], ())), free, base_url)
         for row in await tx.fetch(LOAD_BUNDLES, mode)
     }
-    rates = {row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, head["currency"])}
+    rates = await load_rates(tx, mode, head["currency"])
     selection: list[dict[str, Any]] | None = json.loads(head["default_bundle_selection"] or "null")
     return Catalogue(mode, head["currency"], head["version"], selection, projects, bundles, rates)
+
+
+LOAD_RATES = """
+SELECT DISTINCT ON (quote) base, quote, rate, source, as_of FROM exchange_rates
+WHERE mode = $1 AND base = $2 AND as_of <= now() ORDER BY quote, as_of DESC
+"""
+
+
+async def load_rates(tx: Connection, mode: Mode, currency: str) -> dict[str, ExchangeRate]:
+    """The newest rates that count already, by target currency."""
+    return {row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, currency)}
 
 
 LOAD_FREE = """

@@ -11,7 +11,7 @@ from tonne.accounts.errors import FeeRateInvalid, OrganisationNotFound
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
 from tonne.base.clock import to_wire, utc_now
 from tonne.base.scope import Mode
-from tonne.catalog.selection import resolve
+from tonne.catalog.selection import resolve, storable
 from tonne.catalog.store import load_catalogue
 from tonne.cli.database import run_in_transaction
 from tonne.cli.show import ACTOR, SELECTION, print_table, read_selection
@@ -163,7 +163,4 @@ async def check_selection(tx: Connection, mode: Mode, words: tuple[str, ...]) ->
     if catalogue is None:
         raise click.ClickException(f"There is no {mode} catalogue yet: run `tonne catalog import` first.")
     resolve(choices, catalogue)
-    return [
-        {"bundle_id": choice.bundle_id} | ({} if choice.percentage is None else {"percentage": choice.percentage})
-        for choice in choices
-    ]
+    return storable(choices)

@@ -1,5 +1,7 @@
 """The outermost layer: request ids, access log, metrics, and an answer even when everything else fails."""
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -17,6 +19,10 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 _log = structlog.get_logger()
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+# Of a body that nobody wants, this much is read and thrown away before the connection is closed.
+_DISCARD_BYTES = 32 * 1024 * 1024
+_DISCARD_S = 3.0
 _QUIET = {"/health/live", "/health/ready", "/metrics"}
 _SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 
@@ -35,33 +41,69 @@ class Edge:
         # What the layers inside learn about this request: read again here for log and metrics.
         seen: dict[str, Any] = {"request_id": request_id}
         scope["tonne"] = seen
-        status = 0
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = list(message.get("headers", ()))
-                headers.append((b"x-request-id", request_id.encode()))
-                headers.extend(_SAFE_HEADERS)
-                message["headers"] = headers
-            await send(message)
-
+        exchange = _Exchange(scope, receive, send, request_id)
         self._metrics.in_flight.inc()
         try:
-            await self._app(scope, receive, send_with_headers)
+            await self._app(scope, exchange.receive, exchange.send)
         except Exception:  # noqa: BLE001 - the last stop: whatever it is, the client gets an answer
             _log.exception("request_crashed", request_id=request_id)
-            if status == 0:
-                await _send_internal_error(send_with_headers, request_id)
+            if exchange.status == 0:
+                await _send_internal_error(exchange.send, request_id)
         finally:
             self._metrics.in_flight.dec()
             elapsed = time.perf_counter() - started
             route = seen.pop("route", "unmatched")
-            self._metrics.observe(scope["method"], route, status, elapsed)
-            _log.info(
-                "request", method=scope["method"], route=route, status=status, ms=round(elapsed * 1000, 2), **seen
-            )
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.observe(method, route, exchange.status, elapsed)
+            # Probes and scrapes come every few seconds and say nothing: they are logged only when asked for.
+            log = _log.debug if route in _QUIET and exchange.status < 400 else _log.info
+            log("request", method=method, route=route, status=exchange.status, ms=round(elapsed * 1000, 2), **seen)
+
+
+class _Exchange:
+    """One request and its answer, as they pass by."""
+
+    def __init__(self, scope: AsgiScope, receive: Receive, send: Send, request_id: str) -> None:
+        self.status = 0
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._request_id = request_id.encode()
+        self._body_read = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._body_read = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [
+                *message.get("headers", ()),
+                (b"x-request-id", self._request_id),
+                *_SAFE_HEADERS,
+            ]
+        elif self.status >= 400 and not message.get("more_body", False) and self._has_unread_body():
+            # Closing on a client that is still sending would tear the answer from its hands: give it, then read on.
+            await self._send({**message, "more_body": True})
+            await self._discard_rest()
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
+
+    def _has_unread_body(self) -> bool:
+        if self._body_read:
+            return False
+        headers = dict(self._scope["headers"])
+        return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+    async def _discard_rest(self) -> None:
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_S):
+                while not self._body_read and size < _DISCARD_BYTES:
+                    message = await self.receive()
+                    size += len(message.get("body", b""))
 
 
 async def _send_internal_error(send: Send, request_id: str) -> None:

@@ -3,15 +3,13 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-import msgspec
-
 from tonne.accounts.model import Terms
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced, PriceList, price_quantity, price_value
-from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default
+from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default, storable
 from tonne.db.pool import Connection
 from tonne.events.log import append
 from tonne.orders import store
@@ -63,7 +61,7 @@ def compose_order(scope: Scope, request: Request, terms: Terms, *, priced: Price
         payment_method=terms.payment_method,
         requested_quantity_grams=wanted.mass_grams,
         requested_value_minor=wanted.value_minor,
-        bundle_selection=None if wanted.choices is None else [msgspec.to_builtins(choice) for choice in wanted.choices],
+        bundle_selection=None if wanted.choices is None else storable(wanted.choices),
         priced=priced,
         estimate_id=wanted.estimate_id,
         offset_link_id=None,

@@ -1,0 +1,1 @@
+"""Faults on purpose, in real processes, and a checker that reads the records afterwards. See docs/chaos.md."""

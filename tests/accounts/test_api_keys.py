@@ -1,0 +1,149 @@
+"""API keys: shown once, kept as a hash, found while they are valid."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.world import START, World
+from tonne.accounts import store
+from tonne.accounts.api_keys import issue_key, revoke_key
+from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.errors import KeyNotFound, NameInvalid
+from tonne.accounts.model import ApiKey
+from tonne.base.scope import Scope
+from tonne.db.pool import Database
+from tonne.http.gate import KeyHolder, hash_key
+
+DUMP = """
+SELECT concat_ws(E'\n', (SELECT string_agg(api_keys::text, E'\n') FROM api_keys),
+                 (SELECT string_agg(audit_log::text, E'\n') FROM audit_log))
+"""
+
+
+async def _issue(db: Database, scope: Scope, name: str = "key") -> tuple[ApiKey, str]:
+    async with db.transaction() as tx:
+        return await issue_key(tx, scope, name, actor="test", now=START)
+
+
+async def test_a_key_tells_its_mode_and_carries_256_random_bits(furnished_db: Database, world: World) -> None:
+    for tenant, prefix in ((world.ours_test, "tonne_test_"), (world.ours_live, "tonne_live_")):
+        secrets = {(await _issue(furnished_db, tenant.scope))[1] for _ in range(20)}
+        assert len(secrets) == 20
+        assert all(secret.startswith(prefix) and len(secret) == len(prefix) + 43 for secret in secrets)
+
+
+async def test_only_a_hash_of_a_key_is_stored(furnished_db: Database, world: World) -> None:
+    key, secret = await _issue(furnished_db, world.ours_test.scope)
+    async with furnished_db.connection() as connection:
+        stored = await connection.fetchval("SELECT secret_hash FROM api_keys WHERE id = $1", key.id)
+        everything = await connection.fetchval(DUMP)
+    assert stored == hashlib.sha256(secret.encode()).digest()
+    assert key.last_four == secret[-4:]
+    opaque = secret.removeprefix("tonne_test_")
+    # No part of it that is longer than the four characters we list.
+    assert not any(opaque[i : i + 8] in everything for i in range(len(opaque) - 7))
+
+
+async def test_a_key_is_found_by_its_hash_alone(furnished_db: Database, world: World) -> None:
+    key, secret = await _issue(furnished_db, world.ours_test.scope)
+    async with furnished_db.connection() as connection:
+        assert await store.find_valid_key(connection, hash_key(secret.encode())) == (key.id, world.ours_test.scope)
+        for wrong in (secret[:-1], secret + "x", secret.swapcase(), "", key.id):
+            assert await store.find_valid_key(connection, hash_key(wrong.encode())) is None
+
+
+async def test_a_revoked_key_is_found_no_more_and_stays_revoked_since_the_first_time(
+    furnished_db: Database, world: World
+) -> None:
+    key, secret = await _issue(furnished_db, world.ours_test.scope)
+    async with furnished_db.transaction() as tx:
+        first = await revoke_key(tx, key.id, actor="test", now=START + timedelta(hours=1))
+        again = await revoke_key(tx, key.id, actor="test", now=START + timedelta(hours=2))
+    assert first.revoked_at == again.revoked_at == START + timedelta(hours=1)
+    async with furnished_db.connection() as connection:
+        assert await store.find_valid_key(connection, hash_key(secret.encode())) is None
+        listed = {k.id: k for k in await store.list_keys(connection, key.scope.organisation_id)}
+        assert listed[key.id] == first
+        assert listed[world.ours_test.key_id].revoked_at is None
+
+
+async def test_revoking_an_unknown_key_is_refused(furnished_db: Database) -> None:
+    with pytest.raises(KeyNotFound):
+        async with furnished_db.transaction() as tx:
+            await revoke_key(tx, "key_gone", actor="test", now=START)
+
+
+async def test_a_key_needs_a_name_that_can_be_shown(furnished_db: Database, world: World) -> None:
+    for name in ("", "x" * 201, "a\nb"):
+        with pytest.raises(NameInvalid):
+            await _issue(furnished_db, world.ours_test.scope, name)
+
+
+async def test_keys_are_listed_for_their_own_organisation_only(furnished_db: Database, world: World) -> None:
+    async with furnished_db.connection() as connection:
+        theirs = await store.list_keys(connection, world.theirs_test.scope.organisation_id)
+    assert [key.id for key in theirs] == [world.theirs_test.key_id]
+
+
+async def test_issuing_and_revoking_are_on_record_with_the_last_four_only(furnished_db: Database, world: World) -> None:
+    key, secret = await _issue(furnished_db, world.ours_test.scope)
+    async with furnished_db.transaction() as tx:
+        await revoke_key(tx, key.id, actor="someone", now=START)
+        rows = await tx.fetch(
+            "SELECT actor, action, details::text FROM audit_log WHERE subject_id = $1 ORDER BY id", key.id
+        )
+    details = f'{{"last_four": "{secret[-4:]}"}}'
+    assert [tuple(row) for row in rows] == [
+        ("test", "api_key.issued", details),
+        ("someone", "api_key.revoked", details),
+    ]
+
+
+class _Clock:
+    """A clock and a stopwatch that stand still until they are told to go on."""
+
+    def __init__(self) -> None:
+        self.elapsed_s = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 15, tzinfo=UTC) + timedelta(seconds=self.elapsed_s)
+
+    def monotonic(self) -> float:
+        return self.elapsed_s
+
+
+async def test_terms_are_remembered_for_the_set_time_and_then_read_again(furnished_db: Database, world: World) -> None:
+    clock, scope = _Clock(), world.ours_test.scope
+    directory = AccountDirectory(furnished_db, clock.now, 2.0, clock.monotonic)
+    before = await directory.terms_of(scope)
+    async with furnished_db.transaction() as tx:
+        await tx.execute("UPDATE organisations SET fee_rate = 0.2 WHERE id = $1", scope.organisation_id)
+    clock.elapsed_s = 1.9
+    assert await directory.terms_of(scope) == before
+    clock.elapsed_s = 2.0
+    assert (await directory.terms_of(scope)).fee_rate * 5 == 1
+
+
+async def test_last_uses_are_written_together_and_never_go_back(furnished_db: Database, world: World) -> None:
+    clock = _Clock()
+    directory = AccountDirectory(furnished_db, clock.now, 2.0, clock.monotonic)
+    holders = [KeyHolder(tenant.key_id, tenant.scope) for tenant in (world.ours_test, world.theirs_test)]
+    for holder in (*holders, holders[0]):
+        clock.elapsed_s += 1
+        directory.note_use(holder)
+    await directory.write_uses()
+    await directory.write_uses()
+    assert await _last_used(furnished_db, holders[0]) == clock.now()
+    assert await _last_used(furnished_db, holders[1]) == clock.now() - timedelta(seconds=1)
+    clock.elapsed_s = 0
+    directory.note_use(holders[0])
+    await directory.write_uses()
+    assert await _last_used(furnished_db, holders[0]) == clock.now() + timedelta(seconds=3)
+    assert await _last_used(furnished_db, KeyHolder(world.ours_live.key_id, world.ours_live.scope)) is None
+
+
+async def _last_used(db: Database, holder: KeyHolder) -> datetime | None:
+    async with db.connection() as connection:
+        keys = await store.list_keys(connection, holder.scope.organisation_id)
+    return next(key.last_used_at for key in keys if key.id == holder.key_id)

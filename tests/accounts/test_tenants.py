@@ -1,0 +1,154 @@
+"""Organisations, accounts, and what they buy by default."""
+
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from tests.world import START, World
+from tonne.accounts import store
+from tonne.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound
+from tonne.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.accounts.open_account import open_account
+from tonne.accounts.open_organisation import open_organisation
+from tonne.base.ids import new_id
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection, Database
+
+
+async def _organisation(tx: Connection, name: str = "Ours", fee_rate: str = "0.10") -> str:
+    return (await open_organisation(tx, name, Decimal(fee_rate), actor="test", now=START)).id
+
+
+def _account(organisation_id: str, **changes: Any) -> Account:
+    scope = Scope(organisation_id, new_id("acc"), Mode.TEST)
+    account = Account(scope, AccountKind.ACCOUNT, "Main", "EUR", "Beneficiary", PaymentMethod.INVOICE, START)
+    return replace(account, **changes)
+
+
+async def test_an_organisation_opens_in_both_modes_each_with_its_own_stream(db: Database) -> None:
+    async with db.transaction() as tx:
+        organisation_id = await _organisation(tx)
+        modes = await tx.fetch(
+            "SELECT mode FROM organisation_modes WHERE organisation_id = $1 ORDER BY 1", organisation_id
+        )
+        streams = await tx.fetch(
+            "SELECT mode, last_position FROM event_streams WHERE organisation_id = $1", organisation_id
+        )
+    assert [row["mode"] for row in modes] == ["live", "test"]
+    assert {tuple(row) for row in streams} == {("live", 0), ("test", 0)}
+
+
+@pytest.mark.parametrize("fee_rate", ["0", "0.1", "0.10000", "0.99999", "0.00001"])
+async def test_a_fee_is_kept_exactly(db: Database, fee_rate: str) -> None:
+    async with db.transaction() as tx:
+        organisation_id = await _organisation(tx, fee_rate=fee_rate)
+        scope = (await open_account(tx, _account(organisation_id), actor="test")).scope
+        assert (await store.find_terms(tx, scope)).fee_rate == Fraction(fee_rate)
+
+
+@pytest.mark.parametrize("fee_rate", ["1", "1.5", "-0.1", "0.000001", "0.1234567"])
+async def test_a_fee_out_of_bounds_or_too_fine_is_refused(db: Database, fee_rate: str) -> None:
+    with pytest.raises(FeeRateInvalid):
+        async with db.transaction() as tx:
+            await _organisation(tx, fee_rate=fee_rate)
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 201, "two\nlines", "nul\x00", "\u202eturned", "tab\t"])
+async def test_a_name_that_cannot_be_shown_is_refused(db: Database, name: str) -> None:
+    with pytest.raises(NameInvalid):
+        async with db.transaction() as tx:
+            await _organisation(tx, name)
+    async with db.transaction() as tx:
+        organisation_id = await _organisation(tx)
+        for changes in ({"name": name}, {"beneficiary": name}):
+            with pytest.raises(NameInvalid):
+                await open_account(tx, _account(organisation_id, **changes), actor="test")
+
+
+@pytest.mark.parametrize("name", ["x", "Fjörd & Söhne GmbH", "株式会社", 'O\'Brien "Ltd" <b>', "x" * 200])
+async def test_a_name_in_any_script_is_kept_as_it_is(db: Database, name: str) -> None:
+    async with db.transaction() as tx:
+        await _organisation(tx, name)
+        assert [found.name for found in await store.list_organisations_any_account(tx)] == [name]
+
+
+@pytest.mark.parametrize("currency", ["XXX", "eur", "EURO", "", "DEM", "€"])
+async def test_an_account_needs_a_real_currency(db: Database, currency: str) -> None:
+    async with db.transaction() as tx:
+        organisation_id = await _organisation(tx)
+        with pytest.raises(CurrencyUnknown) as refusal:
+            await open_account(tx, _account(organisation_id, currency=currency), actor="test")
+    assert refusal.value.faults[0].field == "currency"
+
+
+async def test_an_account_needs_an_organisation(db: Database) -> None:
+    with pytest.raises(OrganisationNotFound):
+        async with db.transaction() as tx:
+            await open_account(tx, _account("org_gone"), actor="test")
+
+
+async def test_accounts_are_listed_for_their_own_organisation_only(db: Database) -> None:
+    async with db.transaction() as tx:
+        ours, theirs = await _organisation(tx), await _organisation(tx, "Theirs")
+        account = await open_account(tx, _account(ours, kind=AccountKind.CLIENT_ACCOUNT, currency="JPY"), actor="test")
+        assert await store.list_accounts(tx, ours) == [account]
+        assert await store.list_accounts(tx, theirs) == []
+        assert await store.find_account_any_account(tx, account.scope.account_id) == account
+        assert await store.has_account(tx, ours, Mode.TEST, account.scope.account_id)
+        assert not await store.has_account(tx, ours, Mode.LIVE, account.scope.account_id)
+        assert not await store.has_account(tx, theirs, Mode.TEST, account.scope.account_id)
+
+
+async def test_a_changed_account_keeps_its_currency(db: Database) -> None:
+    async with db.transaction() as tx:
+        account = await open_account(tx, _account(await _organisation(tx)), actor="test")
+        changed = replace(account, name="New", beneficiary="Other", payment_method=PaymentMethod.CARD, currency="USD")
+        await store.update_account(tx, changed)
+        assert await store.list_accounts(tx, account.scope.organisation_id) == [replace(changed, currency="EUR")]
+        assert (await store.find_terms(tx, account.scope)).payment_method is PaymentMethod.CARD
+
+
+async def test_the_default_selection_is_the_accounts_then_the_organisations_then_none(
+    furnished_db: Database, world: World
+) -> None:
+    scope = world.ours_test.scope
+    own, shared = [{"bundle_id": "bun_own"}], [{"bundle_id": "bun_shared", "percentage": "100"}]
+    async with furnished_db.transaction() as tx:
+        assert (await store.find_terms(tx, scope)).default_selection is None
+        assert await store.set_organisation_selection(tx, scope.organisation_id, Mode.TEST, shared)
+        assert (await store.find_terms(tx, scope)).default_selection == shared
+        assert (await store.find_terms(tx, world.ours_live.scope)).default_selection is None
+        await store.set_account_selection(tx, scope, own)
+        assert (await store.find_terms(tx, scope)).default_selection == own
+        client = replace(scope, account_id=world.ours_test.client_account_id)
+        assert (await store.find_terms(tx, client)).default_selection == shared
+        await store.set_account_selection(tx, scope, None)
+        assert (await store.find_terms(tx, scope)).default_selection == shared
+        assert (await store.find_terms(tx, world.theirs_test.scope)).default_selection is None
+
+
+async def test_terms_of_an_account_are_not_found_in_another_scope(furnished_db: Database, world: World) -> None:
+    ours = world.ours_test.scope
+    for scope in (
+        replace(ours, mode=Mode.LIVE),
+        replace(ours, organisation_id=world.theirs_test.scope.organisation_id),
+    ):
+        async with furnished_db.connection() as connection:
+            with pytest.raises(LookupError):
+                await store.find_terms(connection, scope)
+
+
+async def test_opening_is_on_record(db: Database) -> None:
+    async with db.transaction() as tx:
+        organisation_id = await _organisation(tx)
+        account = await open_account(tx, _account(organisation_id), actor="someone")
+        rows = await tx.fetch(
+            "SELECT actor, action, subject_id FROM audit_log WHERE organisation_id = $1 ORDER BY id", organisation_id
+        )
+    assert [tuple(row) for row in rows] == [
+        ("test", "organisation.opened", organisation_id),
+        ("someone", "account.opened", account.scope.account_id),
+    ]

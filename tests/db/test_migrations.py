@@ -1,0 +1,122 @@
+"""Migrations: numbered, applied once, in turns, and refused when they do not fit."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from importlib import resources
+
+import asyncpg
+import pytest
+
+from tests.conftest import Server
+from tonne.db.migrate import MigrationError, all_migrations, migrate, pending_migrations, require_migrated
+from tonne.db.pool import Connection
+
+NAME = "unmigrated"
+
+
+@pytest.fixture
+async def bare_url(server: Server, worker_id: str) -> AsyncIterator[str]:
+    """A database in which nothing has been made yet."""
+    name = f"{NAME}_{worker_id}"
+    connection: Connection = await asyncpg.connect(server.url("postgres"))
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
+    yield server.url(name)
+    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await connection.close()
+
+
+@pytest.fixture
+async def bare(bare_url: str) -> AsyncIterator[Connection]:
+    connection: Connection = await asyncpg.connect(bare_url)
+    yield connection
+    await connection.close()
+
+
+def test_files_are_numbered_from_one_without_a_gap() -> None:
+    names = sorted(file.name for file in (resources.files("tonne.db") / "migrations").iterdir())
+    assert all(re.fullmatch(r"[0-9]{4}_[a-z][a-z0-9_]*\.sql", name) for name in names)
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    assert [migration.version for migration in all_migrations()] == list(range(1, len(names) + 1))
+
+
+async def test_all_are_applied_in_order_and_a_second_time_does_nothing(bare: Connection) -> None:
+    assert await migrate(bare) == all_migrations()
+    tables = await bare.fetchval("SELECT array_agg(oid::text ORDER BY oid) FROM pg_class")
+    assert await migrate(bare) == []
+    assert await bare.fetchval("SELECT array_agg(oid::text ORDER BY oid) FROM pg_class") == tables
+    rows = await bare.fetch("SELECT version, name, checksum FROM schema_migrations ORDER BY version")
+    assert [tuple(row) for row in rows] == [(m.version, m.name, m.checksum) for m in all_migrations()]
+    await require_migrated(bare)
+
+
+async def test_pending_migrations_are_refused_with_the_command_that_runs_them(bare: Connection) -> None:
+    with pytest.raises(MigrationError, match=r"run `tonne migrate` first") as refusal:
+        await require_migrated(bare)
+    assert all(migration.name in str(refusal.value) for migration in all_migrations())
+    assert "\n" not in str(refusal.value)
+
+
+async def test_a_single_pending_migration_is_named(bare: Connection) -> None:
+    await migrate(bare)
+    last = all_migrations()[-1]
+    await bare.execute("DELETE FROM schema_migrations WHERE version = $1", last.version)
+    assert await pending_migrations(bare) == [last]
+    with pytest.raises(MigrationError, match=rf"1 migration\(s\) \({last.name}\)"):
+        await require_migrated(bare)
+
+
+async def test_a_file_that_was_changed_after_it_was_applied_is_refused(bare: Connection) -> None:
+    await migrate(bare)
+    await bare.execute("UPDATE schema_migrations SET checksum = repeat('0', 64) WHERE version = 1")
+    for attempt in (migrate, require_migrated):
+        with pytest.raises(MigrationError, match="0001_foundation was changed after it was applied"):
+            await attempt(bare)
+
+
+async def test_a_database_of_a_newer_release_is_refused(bare: Connection) -> None:
+    await migrate(bare)
+    await bare.execute("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', 'x')")
+    for attempt in (migrate, require_migrated):
+        with pytest.raises(MigrationError, match="9999_later, which this release does not know"):
+            await attempt(bare)
+
+
+async def test_a_refusal_lets_go_of_the_lock(bare: Connection, bare_url: str) -> None:
+    await migrate(bare)
+    await bare.execute("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', 'x')")
+    with pytest.raises(MigrationError):
+        await migrate(bare)
+    await bare.execute("DELETE FROM schema_migrations WHERE version = 9999")
+    other: Connection = await asyncpg.connect(bare_url)
+    assert await asyncio.wait_for(migrate(other), 10) == []
+    await other.close()
+
+
+async def test_several_that_migrate_at_once_take_turns(bare_url: str) -> None:
+    connections = [await asyncpg.connect(bare_url) for _ in range(4)]
+    barrier = asyncio.Barrier(len(connections))
+
+    async def run(connection: Connection) -> int:
+        await barrier.wait()
+        return len(await migrate(connection))
+
+    applied = await asyncio.gather(*(run(connection) for connection in connections))
+    assert sorted(applied) == [0, 0, 0, len(all_migrations())]
+    for connection in connections:
+        await connection.close()
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind_and_lets_go_of_the_lock(
+    bare: Connection, bare_url: str
+) -> None:
+    await migrate(bare)
+    last = all_migrations()[-1]
+    # Its tables are there already, so applying it again fails.
+    await bare.execute("DELETE FROM schema_migrations WHERE version = $1", last.version)
+    other: Connection = await asyncpg.connect(bare_url)
+    for connection in (bare, other):
+        with pytest.raises(asyncpg.PostgresError):
+            await asyncio.wait_for(migrate(connection), 10)
+        assert await pending_migrations(connection) == [last]
+    await other.close()

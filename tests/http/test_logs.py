@@ -1,0 +1,121 @@
+"""The log of a real server: one JSON object per line, enough to find a request by, and nothing that is a client's own."""
+
+import json
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.api_client import ApiClient, codes
+from tests.http.conftest import LiveServer
+from tests.world import World
+
+ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
+# What a log line of a request may say. A new field is a decision: it must never hold what a client sent.
+ALLOWED = {
+    "event",
+    "level",
+    "timestamp",
+    "process",
+    "request_id",
+    "method",
+    "route",
+    "status",
+    "ms",
+    "key_id",
+    "account_id",
+}
+CANARY = "canary-5f1d"
+
+
+def lines_of(live: LiveServer, request_id: str) -> list[dict[str, Any]]:
+    parsed: list[dict[str, Any]] = [json.loads(line) for line in live.log_lines()]
+    return [line for line in parsed if line.get("request_id") == request_id]
+
+
+async def test_every_request_is_one_line_with_id_route_and_status(
+    live_api: ApiClient, live_server: LiveServer, world: World
+) -> None:
+    for answer, route in (
+        (await live_api.post("/v1/orders/by-mass", ONE_TONNE), "/v1/orders/by-mass"),
+        (await live_api.get("/v1/orders/unknown"), "/v1/orders/{order_id:str}"),
+        (await live_api.get("/nowhere"), "unmatched"),
+        (await live_api.as_key("wrong").get("/v1/orders"), "/v1/orders"),
+        (await live_api.post_raw("/v1/orders/by-mass", b"{"), "/v1/orders/by-mass"),
+        (await live_api.http.get("/health/live"), "/health/live"),
+    ):
+        (line,) = lines_of(live_server, answer.headers["x-request-id"])
+        assert set(line) <= ALLOWED
+        assert (line["event"], line["level"], line["process"]) == ("request", "info", "api")
+        assert (line["route"], line["status"]) == (route, answer.status_code)
+        assert line["method"] in {"GET", "POST"}
+        assert 0 <= line["ms"] < 60_000
+        known = route.startswith("/v1") and answer.status_code != 401
+        assert line.get("key_id") == (world.ours_test.key_id if known else None)
+        assert line.get("account_id") == (world.ours_test.scope.account_id if known else None)
+
+
+async def test_every_line_is_json_from_the_first_on(live_api: ApiClient, live_server: LiveServer) -> None:
+    await live_api.get("/v1/orders")
+    lines = live_server.log_lines()
+    assert lines
+    for line in lines:
+        parsed = json.loads(line)
+        assert {"event", "level", "timestamp"} <= set(parsed), line
+
+
+async def test_nothing_that_a_client_sends_is_logged(
+    live_api: ApiClient, live_server: LiveServer, world: World
+) -> None:
+    """Orders, repeats, refusals, wrong keys, odd addresses: canaries everywhere, and none of them in the log."""
+    email = f"{CANARY}@example.com"
+    body = ONE_TONNE | {"idempotency_key": f"{CANARY} key", "metadata": {CANARY: email}}
+    await live_api.post("/v1/orders/by-mass", body)
+    await live_api.post("/v1/orders/by-mass", body | {"mass": CANARY})
+    await live_api.post("/v1/orders/by-mass", body | {"idempotency_key": "\n" + CANARY, CANARY: email})
+    await live_api.post("/v1/orders/by-mass", body | {"bundle_selection": [{"bundle_id": CANARY, "percentage": CANARY}]})
+    await live_api.post("/v1/orders/by-estimate", {"estimate_id": CANARY})
+    await live_api.post("/v1/orders/by-value", {"value": CANARY})
+    await live_api.post("/v1/estimates", ONE_TONNE | {"description": email, "metadata": {"a": CANARY}})
+    await live_api.post_raw("/v1/orders/by-mass", f'{{"{CANARY}'.encode())
+    await live_api.post_raw("/v1/orders/by-mass", CANARY.encode(), CANARY)
+    await live_api.by_key(f"{CANARY} key")
+    await live_api.get(f"/v1/orders/{CANARY}?limit={CANARY}&after={CANARY}&offset_link_id={email}")
+    await live_api.get(f"/v1/orders?after={CANARY}")
+    await live_api.get(f"/{CANARY}")
+    await live_api.get("/v1/orders", Service_Account=CANARY, User_Agent=CANARY, X_Forwarded_For=CANARY, Cookie=CANARY)
+    await live_api.as_key(f"tonne_test_{CANARY}").get("/v1/orders")
+    await live_api.as_key(CANARY).get("/v1/orders")
+    last = await live_api.get("/v1/orders/last")
+    assert lines_of(live_server, last.headers["x-request-id"]), "the log has caught up"
+    text = live_server.log.read_text()
+    for secret in (CANARY, world.ours_test.key, world.ours_test.key[11:], "Bearer"):
+        assert secret not in text
+
+
+@pytest.fixture
+async def live_database(live_server: LiveServer) -> Any:
+    connection = await asyncpg.connect(live_server.database_url)
+    yield connection
+    await connection.execute("ALTER TABLE orders DROP CONSTRAINT IF EXISTS no_canary")
+    await connection.close()
+
+
+async def test_a_fault_of_ours_is_logged_with_its_traceback_and_without_the_clients_data(
+    live_api: ApiClient, live_server: LiveServer, live_database: Any
+) -> None:
+    """PostgreSQL repeats the whole row in the details of a violated rule: that must not reach the log."""
+    secret = "canary-9c07"
+    await live_database.execute(
+        f"ALTER TABLE orders ADD CONSTRAINT no_canary CHECK (idempotency_key NOT LIKE '{secret}%')"
+    )
+    body = ONE_TONNE | {"idempotency_key": f"{secret} key", "metadata": {"mail": f"{secret}@example.com"}}
+    answer = await live_api.post("/v1/orders/by-mass", body)
+    assert (answer.status_code, codes(answer)) == (500, ["internal_error"])
+    assert secret not in answer.text
+    failed, request = lines_of(live_server, answer.headers["x-request-id"])
+    assert (failed["event"], failed["level"]) == ("request_failed", "error")
+    assert "CheckViolationError" in failed["exception"]
+    assert "place_order" in failed["exception"]
+    assert (request["event"], request["status"]) == ("request", 500)
+    assert secret not in live_server.log.read_text()

@@ -1,0 +1,135 @@
+"""The OpenAPI document is valid, complete, and shown by a page that asks nobody else for anything."""
+
+import re
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+from schemathesis.specs.openapi.definitions import OPENAPI_31
+
+from tests.api_client import ApiClient, codes
+from tonne.app import House
+
+UNDOCUMENTED_TAGS = {"Documentation", "Operation"}
+OUTSIDE = re.compile(rb"(?:https?:)?//[a-zA-Z0-9]")
+
+
+@pytest.fixture
+async def document(api: ApiClient) -> dict[str, Any]:
+    answer = await api.http.get("/openapi.json")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1.")
+    faults = list(jsonschema_rs.validator_for(OPENAPI_31).iter_errors(document))
+    assert not faults, [f"{fault.instance_path}: {fault.message}" for fault in faults]
+
+
+def test_every_schema_in_the_document_is_valid_json_schema(document: dict[str, Any]) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        whole = {**schema, "components": document["components"]}
+        jsonschema_rs.Draft202012Validator(whole)
+        assert jsonschema_rs.meta.is_valid(schema), name
+
+
+def test_every_reference_leads_somewhere_and_every_schema_is_used(document: dict[str, Any]) -> None:
+    references = set(_references(document))
+    assert references == {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+
+
+def _references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [found for value in node.values() for found in _references(value)]
+    if isinstance(node, list):
+        return [found for value in node for found in _references(value)]
+    return []
+
+
+def test_every_route_is_in_the_document(document: dict[str, Any], house: House) -> None:
+    described = {
+        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+    }
+    routes = {
+        (route.method, re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path))
+        for route in house.routes()
+        if route.tag not in UNDOCUMENTED_TAGS and route.path.startswith("/v1/")
+    }
+    assert described == routes
+    assert ("POST", "/v1/orders/by-estimate") in described
+
+
+def test_every_operation_is_named_once_and_documents_its_refusals(document: dict[str, Any]) -> None:
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert len(names) == len(set(names))
+    for operation in operations:
+        assert operation["summary"]
+        assert {"401", "404", "429", "500", "503"} <= set(operation["responses"]), operation["operationId"]
+        if "requestBody" in operation:
+            assert {"400", "413", "415"} <= set(operation["responses"]), operation["operationId"]
+
+
+def test_the_examples_of_the_document_fit_their_schemas(document: dict[str, Any]) -> None:
+    seen = 0
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            contents = [operation["requestBody"]["content"]] if "requestBody" in operation else []
+            contents += [answer["content"] for answer in operation["responses"].values() if "content" in answer]
+            for content in contents:
+                media = content.get("application/json", {})
+                if "example" in media:
+                    schema = {**media["schema"], "components": document["components"]}
+                    jsonschema_rs.Draft202012Validator(schema).validate(media["example"])
+                    seen += 1
+    assert seen > 0, "the documentation shall show examples"
+
+
+async def test_the_page_and_all_it_refers_to_are_served_from_here(api: ApiClient) -> None:
+    page = await api.http.get("/docs")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert not OUTSIDE.search(page.content)
+    references = re.findall(r'(?:src|href)="([^"]*)"', page.text)
+    assert len(references) >= 4
+    for reference in references:
+        assert reference.startswith("/")
+        asset = await api.http.get(reference)
+        assert asset.status_code == 200, reference
+        assert asset.content
+    script = (await api.http.get("/docs/assets/docs.js")).content
+    assert not OUTSIDE.search(script)
+    assert b"validatorUrl: null" in script, "Swagger UI would send the document to an outside validator"
+    style = (await api.http.get("/docs/assets/swagger-ui.css")).text
+    assert "@import" not in style
+    assert all(url.startswith(("data:", '"data:', "'data:", "#")) for url in re.findall(r"url\(\s*([^)]{1,12})", style))
+
+
+async def test_the_browser_is_forbidden_to_ask_anyone_else(api: ApiClient) -> None:
+    policy = (await api.http.get("/docs")).headers["content-security-policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == "'self'"
+    assert rules["connect-src"] == "'self'"
+    assert rules["frame-ancestors"] == "'none'"
+    assert not OUTSIDE.search(policy.encode())
+
+
+async def test_only_the_files_of_the_documentation_are_served(api: ApiClient) -> None:
+    for name in ("unknown.js", "..%2Fdocs.html", "%2e%2e%2f%2e%2e%2fpyproject.toml", "docs.html", "%00", "LICENSE"):
+        answer: httpx.Response = await api.http.get(f"/docs/assets/{name}")
+        assert (answer.status_code, codes(answer)) in ((404, ["asset_not_found"]), (404, ["route_not_found"])), name
+
+
+async def test_allow_lists_exactly_the_methods_of_an_address(api: ApiClient, house: House) -> None:
+    methods: dict[str, set[str]] = {}
+    for route in house.routes():
+        methods.setdefault(re.sub(r"\{(\w+):\w+\}", "x", route.path), {"OPTIONS"}).add(route.method)
+    for path, allowed in methods.items():
+        for method, status in (("OPTIONS", 204), ("PATCH", 405)):
+            answer = await api.http.request(method, path)
+            assert answer.status_code == status, path
+            assert set(answer.headers["allow"].split(", ")) == allowed, (method, path)

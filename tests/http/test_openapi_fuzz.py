@@ -1,0 +1,78 @@
+"""A fuzzing client that believes the OpenAPI document: no 500, no undocumented status, no answer that breaks its schema."""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api_client import ApiClient
+from tests.http.conftest import LiveServer
+from tests.world import World
+
+# Rules that a schema cannot state (percentages that sum to 100, bundles that exist, a mass of at least a gram) refuse
+# data that fit the schema, so this one check would call every such refusal a fault.
+NOT_CHECKED = "positive_data_acceptance"
+
+
+def fuzz(live: LiveServer, key: str, document: str, folder: Path, *options: str) -> None:
+    """Deterministic: the same document and options give the same requests every time."""
+    command = [
+        *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()", "run", document),
+        *("--url", live.url, "--header", f"Authorization: Bearer {key}"),
+        *("--checks", "all", "--exclude-checks", NOT_CHECKED, "--suppress-health-check", "all"),
+        *("--generation-deterministic", "--no-shrink", "--continue-on-failure", "--no-color", "--warnings", "off"),
+        *options,
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# Sending a test event is a call to the outside world that may take 30 seconds; it has tests of its own.
+@pytest.mark.parametrize(
+    "part", [("--include-path-regex", "^/v1/orders"), ("--exclude-path-regex", "^/v1/orders|/test$")], ids=["orders", "rest"]
+)
+def test_the_api_answers_as_the_document_says(
+    part: tuple[str, str], live_server: LiveServer, world: World, tmp_path: Path
+) -> None:
+    document = f"{live_server.url}/openapi.json"
+    options = (*part, "--phases", "examples,coverage,fuzzing", "--max-examples", "5")
+    fuzz(live_server, world.ours_test.key, document, tmp_path, *options)
+
+
+async def test_orders_with_ids_that_exist_answer_as_the_document_says(
+    live_api: ApiClient, live_server: LiveServer, world: World, tmp_path: Path
+) -> None:
+    """Without them a fuzzing client is mostly told that there is no such bundle, and never gets to the prices."""
+    known: dict[str, list[Any]] = {
+        "bundle_id": [*world.bundles_test.values()],
+        "estimate_id": [await live_api.estimate()],
+        "order_id": [(await live_api.order(idempotency_key="fuzz / one"))["id"]],
+        "idempotency_key": ["fuzz / one", "fuzz / two"],
+        "percentage": [100, "100", 50, "50.00"],
+    }
+    document = httpx.get(f"{live_server.url}/openapi.json").json()
+    narrowed = tmp_path / "narrowed.json"
+    narrowed.write_text(json.dumps(with_known_values(document, known)))
+    options = ("--include-path-regex", "^/v1/orders/", "--mode", "positive", "--phases", "fuzzing")
+    fuzz(live_server, world.ours_test.key, str(narrowed), tmp_path, *options, "--max-examples", "20")
+
+
+def with_known_values(document: dict[str, Any], known: dict[str, list[Any]]) -> dict[str, Any]:
+    """The document with what is known in place of any value, in requests only: answers stay as they are."""
+    narrowed = copy.deepcopy(document)
+    for schema_name in ("OrderByEstimateIn", "OrderByMassIn", "OrderByValueIn", "BundleChoiceIn"):
+        properties = narrowed["components"]["schemas"][schema_name]["properties"]
+        for name in known.keys() & properties.keys():
+            properties[name] = {"enum": known[name]}
+    for methods in narrowed["paths"].values():
+        for operation in methods.values():
+            for parameter in operation["parameters"]:
+                if parameter["in"] == "path" and parameter["name"] in known:
+                    parameter["schema"] = {"enum": known[parameter["name"]]}
+            operation["parameters"] = [each for each in operation["parameters"] if each["in"] != "header"]
+    return narrowed

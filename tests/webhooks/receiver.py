@@ -1,0 +1,229 @@
+"""A receiver of webhooks as the world has them: real TLS, every byte on record, good or bad behaviour on demand."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+# Longer than anything here should take, even on a busy machine: whoever waits so long has found a fault.
+WITHIN_S = 20.0
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One request as it came in."""
+
+    head: bytes
+    body: bytes
+    at_s: float
+    # Which connection it came over, counted from 1.
+    connection: int
+
+    @property
+    def request_line(self) -> str:
+        return self.head.split(b"\r\n", 1)[0].decode()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """By lower-case name; a name that came twice is a fault of the sender."""
+        lines = self.head.decode("latin-1").split("\r\n")[1:]
+        pairs = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines if line)]
+        assert len({name for name, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = json.loads(self.body)["events"]
+        return events
+
+    @property
+    def event_ids(self) -> list[str]:
+        return [event["event_id"] for event in self.events]
+
+    @property
+    def account_ids(self) -> set[str]:
+        return {event["account_id"] for event in self.events}
+
+
+# What a receiver does once a request has come in.
+Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Rule = Callable[[Delivery], Reply]
+
+
+def reply(status: int, body: bytes = b"", **headers: str) -> Reply:
+    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return send("\r\n".join([*lines, "", ""]).encode() + body)
+
+
+def send(raw: bytes) -> Reply:
+    async def act(writer: asyncio.StreamWriter) -> None:
+        writer.write(raw)
+        await writer.drain()
+
+    return act
+
+
+OK = reply(200, b"thank you")
+
+
+def after(gate: asyncio.Event, then: Reply = OK) -> Reply:
+    """Holds the request until the test opens the gate."""
+
+    async def act(writer: asyncio.StreamWriter) -> None:
+        await gate.wait()
+        await then(writer)
+
+    return act
+
+
+def later(seconds: float, then: Reply = OK) -> Reply:
+    async def act(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(seconds)
+        await then(writer)
+
+    return act
+
+
+def drip(raw: bytes, every_s: float) -> Reply:
+    """One byte at a time."""
+
+    async def act(writer: asyncio.StreamWriter) -> None:
+        for byte in raw:
+            await send(bytes([byte]))(writer)
+            await asyncio.sleep(every_s)
+
+    return act
+
+
+def cut(raw: bytes = b"") -> Reply:
+    """Sends so much and breaks off, in the middle of whatever that was."""
+
+    async def act(writer: asyncio.StreamWriter) -> None:
+        await send(raw)(writer)
+        writer.transport.abort()
+
+    return act
+
+
+async def hang(_: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+@dataclass
+class Receiver:
+    """`rule` decides what follows a request, unless a reply was set for exactly this one with `next`."""
+
+    host: str
+    port: int = 0
+    rule: Rule = field(default=lambda _: OK)
+    deliveries: list[Delivery] = field(default_factory=list)
+    # How many requests had no answer yet at the same time, at most.
+    most_at_once: int = 0
+    _next: deque[Reply] = field(default_factory=deque)
+    _under_way: int = 0
+    _connections: int = 0
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _busy: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.host}:{self.port}/hook"
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """All that ever arrived, repeats included, in the order of arrival."""
+        return [event for delivery in self.deliveries for event in delivery.events]
+
+    def next(self, *replies: Reply) -> None:
+        self._next.extend(replies)
+
+    async def arrived(self, condition: Callable[[], bool], within_s: float = WITHIN_S) -> None:
+        async with self._changed:
+            try:
+                await asyncio.wait_for(self._changed.wait_for(condition), within_s)
+            except TimeoutError:
+                raise AssertionError(f"after {within_s} s, {len(self.deliveries)} requests have come") from None
+
+    async def count(self, requests: int) -> None:
+        await self.arrived(lambda: len(self.deliveries) >= requests)
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._busy.add(task)
+        self._connections += 1
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+                while await self._take_one(reader, writer, self._connections):
+                    pass
+        finally:
+            self._busy.discard(task)
+            writer.transport.abort()
+
+    async def _take_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).removesuffix(b"\r\n\r\n")
+        delivery = Delivery(head, b"", time.monotonic(), connection)
+        body = await reader.readexactly(int(delivery.headers["content-length"]))
+        delivery = Delivery(head, body, time.monotonic(), connection)
+        self._under_way += 1
+        self.most_at_once = max(self.most_at_once, self._under_way)
+        async with self._changed:
+            self.deliveries.append(delivery)
+            self._changed.notify_all()
+        answering = asyncio.create_task(self._answer(delivery, writer))
+        try:
+            # A sender that has gone away no longer waits for this answer: it counts as under way no more.
+            while not answering.done() and not reader.at_eof():
+                await asyncio.wait({answering}, timeout=0.005)
+            return answering.done() and not writer.is_closing()
+        finally:
+            self._under_way -= 1
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
+
+    async def _answer(self, delivery: Delivery, writer: asyncio.StreamWriter) -> None:
+        chosen = self._next.popleft() if self._next else self.rule(delivery)
+        await chosen(writer)
+
+    async def close(self) -> None:
+        for task in self._busy:
+            task.cancel()
+        await asyncio.gather(*self._busy, return_exceptions=True)
+
+
+@asynccontextmanager
+async def receiving(context: ssl.SSLContext | None, host: str = "127.0.0.1", name: str = "") -> AsyncIterator[Receiver]:
+    """A receiver on a port of its own. Without a context it speaks no TLS; `name` stands in its address."""
+    receiver = Receiver(name or host)
+    server = await asyncio.start_server(receiver.take, host, 0, ssl=context, limit=2**20)
+    receiver.port = server.sockets[0].getsockname()[1]
+    try:
+        yield receiver
+    finally:
+        server.close()
+        await receiver.close()
+
+
+@asynccontextmanager
+async def never_accepting() -> AsyncIterator[str]:
+    """The address of a port that listens, and of a program behind it that never looks."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1)
+        yield f"https://127.0.0.1:{listening.getsockname()[1]}/hook"
+
+
+def unused_port() -> int:
+    """Nobody listens there: connections are refused."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,186 @@
+"""What scenarios of delivery are made of: registrations, events, workers, and questions to the database."""
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from tests.webhooks.receiver import WITHIN_S, Delivery
+from tests.world import Tenant
+from tonne.app import House
+from tonne.base.clock import utc_now
+from tonne.base.ids import new_id
+from tonne.base.scope import Scope
+from tonne.base.settings import Settings
+from tonne.cli.doctor import examine
+from tonne.events.log import NewEvent, append
+from tonne.webhooks.register import register_webhook
+from tonne.worker.loop import Job, run_jobs
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A registration, with its secret."""
+
+    id: str
+    secret: str
+
+
+class Stage:
+    """`one` and `two` are accounts of the same organisation and mode."""
+
+    def __init__(self, house: House, tenant: Tenant) -> None:
+        self.house = house
+        self.tenant = tenant
+        self.one = tenant.scope
+        self.two = replace(tenant.scope, account_id=tenant.client_account_id)
+        self._workers: list[Worker] = []
+
+    async def register(self, url: str, *accounts: Scope, scope: Scope | None = None) -> Hook:
+        async with self.house.database.transaction() as tx:
+            webhook, secret = await register_webhook(
+                tx,
+                scope or self.one,
+                url,
+                [account.account_id for account in accounts],
+                box=self.house.box,
+                actor="test",
+                now=utc_now(),
+            )
+        return Hook(webhook.id, secret)
+
+    async def emit(self, *accounts: Scope, document: str = '{"status":"received"}') -> list[str]:
+        """One event for each, in this order, each in a transaction of its own. Their ids."""
+        return [(await self.emit_many(account, [document]))[0] for account in accounts or (self.one,)]
+
+    async def emit_many(self, account: Scope, documents: list[str]) -> list[str]:
+        """In one transaction. The order that each belongs to is received and, for now, nothing else."""
+        events = [NewEvent("order.received", "order", new_id("ord"), document) for document in documents]
+        async with self.house.database.transaction() as tx:
+            await append(tx, account, events, utc_now())
+            rows = await tx.fetch(
+                "SELECT id FROM events WHERE organisation_id = $1 AND mode = $2 ORDER BY position DESC LIMIT $3",
+                account.organisation_id,
+                account.mode,
+                len(documents),
+            )
+        return [row["id"] for row in reversed(rows)]
+
+    @asynccontextmanager
+    async def working(self, settings: Settings | None = None) -> AsyncIterator["Worker"]:
+        """A worker with nothing to do but deliver, as a process has it: it ends by finishing what is under way."""
+        worker = self.worker(settings)
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+
+    def worker(self, settings: Settings | None = None) -> "Worker":
+        worker = Worker(House(self.house.database, settings or self.house.settings))
+        self._workers.append(worker)
+        return worker
+
+    async def leave(self) -> None:
+        for worker in self._workers:
+            await worker.kill()
+
+    async def breaches(self) -> dict[str, list[str]]:
+        async with self.house.database.transaction() as tx:
+            return await examine(tx)
+
+    async def fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
+        async with self.house.database.connection() as connection:
+            return await connection.fetch(sql, *values)
+
+    async def row(self, hook: Hook) -> asyncpg.Record:
+        return (await self.fetch("SELECT * FROM webhooks WHERE id = $1", hook.id))[0]
+
+    async def attempts(self, hook: Hook) -> list[asyncpg.Record]:
+        return await self.fetch("SELECT * FROM webhook_attempts WHERE webhook_id = $1 ORDER BY at, id", hook.id)
+
+    async def parked(self, hook: Hook) -> list[asyncpg.Record]:
+        return await self.fetch("SELECT * FROM webhook_parked WHERE webhook_id = $1 ORDER BY account_id", hook.id)
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        while not await condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {WITHIN_S} s")
+            await asyncio.sleep(0.005)
+
+    async def idle(self) -> None:
+        """Until all there is has been delivered and settled."""
+
+        async def all_done() -> bool:
+            waiting = await self.fetch(
+                "SELECT FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode) "
+                "WHERE enabled AND deleted_at IS NULL AND (lease_until IS NOT NULL OR cursor_position < last_position "
+                "OR EXISTS (SELECT FROM webhook_parked WHERE webhook_id = webhook.id))"
+            )
+            return not waiting
+
+        await self.until(all_done)
+
+    async def deliver(self, settings: Settings | None = None) -> None:
+        """Work until there is nothing left to deliver."""
+        async with self.working(settings):
+            await self.idle()
+
+    def change(self, **settings: Any) -> Settings:
+        return msgspec.structs.replace(self.house.settings, **settings)
+
+
+class Worker:
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self._stop = asyncio.Event()
+        job = Job("deliver_webhooks", house.deliverer.run_once, house.deliverer.drain)
+        self._loop = asyncio.create_task(run_jobs([job], self._stop, house.settings.worker_poll_s))
+
+    def ask_to_stop(self) -> None:
+        """As SIGTERM does."""
+        self._stop.set()
+
+    async def stop(self) -> None:
+        self.ask_to_stop()
+        await self._loop
+
+    async def kill(self) -> None:
+        """As SIGKILL does, as far as that can be had within a process: nothing that is under way comes to its end."""
+        deliverer = self.house.deliverer
+        tasks = [self._loop, *deliverer._busy]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await deliverer.drain()
+
+
+def verify(delivery: Delivery, secret: str, organisation_id: str) -> bool:
+    """As the specification tells a receiver to do it, written here a second time."""
+    pairs = [pair.partition("=")[::2] for pair in delivery.headers["service-hmac"].split(",")]
+    assert [name for name, _ in pairs[:2]] == ["timestamp", "organisation"]
+    assert pairs[1][1] == organisation_id
+    message = pairs[0][1].encode() + b"." + delivery.body
+    expected = hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()
+    return any(name == "v1" and hmac.compare_digest(value, expected) for name, value in pairs[2:])
+
+
+def in_order_per_account(events: list[dict[str, Any]]) -> bool:
+    """Whether first deliveries came in the order of their sequence, account by account."""
+    last: dict[str, str] = {}
+    seen: set[str] = set()
+    for event in events:
+        if event["event_id"] in seen:
+            continue
+        seen.add(event["event_id"])
+        if event["sequence"] <= last.get(event["account_id"], ""):
+            return False
+        last[event["account_id"]] = event["sequence"]
+    return True

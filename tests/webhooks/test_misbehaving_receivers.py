@@ -1,0 +1,245 @@
+"""One request, whatever the other side does: it ends in time, reads little, and says in a word what happened."""
+
+import asyncio
+import gzip
+import ssl
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+import pytest
+
+from tests.webhooks.conftest import Authority
+from tests.webhooks.receiver import (
+    OK,
+    Receiver,
+    Reply,
+    cut,
+    drip,
+    hang,
+    later,
+    never_accepting,
+    receiving,
+    reply,
+    send,
+    unused_port,
+)
+from tonne.base.settings import Settings
+from tonne.webhooks.model import Outcome
+from tonne.webhooks.sender import Sender
+
+BODY = b'{"events":[]}'
+HASTE_S = 0.4
+
+
+@pytest.fixture
+async def sender(settings: Settings) -> AsyncIterator[Sender]:
+    sender = Sender(settings)
+    yield sender
+    await sender.close()
+
+
+@pytest.fixture
+async def hasty(settings: Settings) -> AsyncIterator[Sender]:
+    """Waits for less than half a second."""
+    sender = Sender(msgspec.structs.replace(settings, webhook_timeout_s=HASTE_S))
+    yield sender
+    await sender.close()
+
+
+async def post(sender: Sender, url: str) -> Outcome:
+    return await asyncio.wait_for(sender.post(url, BODY, {"Content-Type": "application/json"}), 20)
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 226, 299])
+async def test_any_2xx_acknowledges(sender: Sender, receiver: Receiver, status: int) -> None:
+    receiver.next(reply(status))
+    outcome = await post(sender, receiver.url)
+    assert (outcome.acknowledged, outcome.status, outcome.error) == (True, status, None)
+
+
+@pytest.mark.parametrize("status", [300, 304, 400, 401, 404, 410, 418, 429, 500, 503, 599])
+async def test_nothing_but_2xx_acknowledges(sender: Sender, receiver: Receiver, status: int) -> None:
+    receiver.next(reply(status, b"no"))
+    outcome = await post(sender, receiver.url)
+    assert (outcome.acknowledged, outcome.status, outcome.answer) == (False, status, "no")
+    assert outcome.error == ("redirect_refused" if status < 400 else "status_refused")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_a_failure_and_is_never_followed(
+    sender: Sender, receiver: Receiver, authority: Authority, status: int
+) -> None:
+    async with receiving(authority.good) as private:
+        receiver.next(reply(status, Location=private.url))
+        outcome = await post(sender, receiver.url)
+        assert (outcome.acknowledged, outcome.status, outcome.error) == (False, status, "redirect_refused")
+        # That nothing went there is shown by the first request that does.
+        assert (await post(sender, private.url)).acknowledged
+        assert len(private.deliveries) == 1
+    assert len(receiver.deliveries) == 1
+
+
+async def test_a_hundred_continue_before_the_status_is_no_status(sender: Sender, receiver: Receiver) -> None:
+    receiver.next(send(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    assert (await post(sender, receiver.url)).status == 200
+
+
+SLOW: dict[str, Reply] = {
+    "it hangs after the request": hang,
+    "it answers too late": later(3 * HASTE_S),
+    "it drips its status, a byte at a time": drip(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", HASTE_S / 8),
+    "it stops within the headers": lambda writer: _say_and_hang(writer, b"HTTP/1.1 200 OK\r\nContent-"),
+}
+
+
+async def _say_and_hang(writer: asyncio.StreamWriter, raw: bytes) -> None:
+    await send(raw)(writer)
+    await hang(writer)
+
+
+@pytest.mark.parametrize("how", SLOW)
+async def test_a_receiver_that_is_too_slow_times_out_and_is_left(hasty: Sender, receiver: Receiver, how: str) -> None:
+    receiver.next(SLOW[how])
+    outcome = await post(hasty, receiver.url)
+    assert (outcome.acknowledged, outcome.status, outcome.error) == (False, None, "timeout")
+    assert outcome.duration_ms >= HASTE_S * 1000 - 10
+    # The connection that timed out is not used again.
+    assert (await post(hasty, receiver.url)).acknowledged
+    assert [delivery.connection for delivery in receiver.deliveries] == [1, 2]
+
+
+async def test_the_time_counts_from_before_the_connection(hasty: Sender) -> None:
+    async with never_accepting() as url:
+        outcome = await post(hasty, url)
+    assert (outcome.status, outcome.error) == (None, "timeout")
+    assert outcome.duration_ms >= HASTE_S * 1000 - 10
+
+
+async def test_a_port_that_accepts_and_never_speaks_tls_times_out(hasty: Sender) -> None:
+    accepted = asyncio.Event()
+
+    async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set()
+        await asyncio.sleep(3 * HASTE_S)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    outcome = await post(hasty, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert (accepted.is_set(), outcome.error) == (True, "timeout")
+    server.close()
+
+
+async def test_an_answer_within_the_time_is_waited_for(sender: Sender, receiver: Receiver) -> None:
+    receiver.next(later(0.3))
+    outcome = await post(sender, receiver.url)
+    assert outcome.acknowledged
+    assert outcome.duration_ms >= 290
+
+
+async def test_the_status_counts_although_the_rest_of_the_answer_never_comes(
+    sender: Sender, receiver: Receiver
+) -> None:
+    receiver.next(lambda writer: _say_and_hang(writer, b"HTTP/1.1 202 OK\r\nContent-Length: 99\r\n\r\nhalf"))
+    outcome = await post(sender, receiver.url)
+    assert (outcome.acknowledged, outcome.status, outcome.answer) == (True, 202, "half")
+    assert outcome.duration_ms < 10_000
+
+
+async def test_of_ten_megabytes_only_the_beginning_is_read(sender: Sender, receiver: Receiver) -> None:
+    sent = []
+
+    async def flood(writer: asyncio.StreamWriter) -> None:
+        writer.transport.set_write_buffer_limits(0)
+        await send(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n")(writer)
+        for _ in range(1000):
+            await send(b"x" * 10_000)(writer)
+            sent.append(10_000)
+
+    receiver.next(flood)
+    outcome = await post(sender, receiver.url)
+    assert (outcome.acknowledged, outcome.answer) == (True, "x" * 2048)
+    # What buffers on the way took more than was read; but the sender hung up, and did not drink it all.
+    assert (await post(sender, receiver.url)).acknowledged
+    assert sum(sent) < 9_000_000
+    assert [delivery.connection for delivery in receiver.deliveries] == [1, 2]
+
+
+async def test_a_gzip_bomb_is_not_unpacked(sender: Sender, receiver: Receiver) -> None:
+    bomb = gzip.compress(bytes(100_000_000), 9)
+    receiver.next(reply(200, bomb, Content_Encoding="gzip"))
+    outcome = await post(sender, receiver.url)
+    assert outcome.acknowledged
+    assert outcome.answer.startswith("\x1f\ufffd\x08")
+    assert len(outcome.answer) <= 2048
+
+
+BROKEN: dict[str, tuple[Reply, str]] = {
+    "it closes before it answers": (cut(), "connection_lost"),
+    "it closes within the status": (cut(b"HTTP/1.1 20"), "connection_lost"),
+    "it closes within the headers": (cut(b"HTTP/1.1 200 OK\r\nContent-"), "connection_lost"),
+    "it speaks something else": (send(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), "answer_unreadable"),
+    "its status is no number": (send(b"HTTP/1.1 abc OK\r\n\r\n"), "answer_unreadable"),
+    "its headers have no end": (send(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000), "answer_unreadable"),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+async def test_an_answer_without_a_status_is_a_failure(sender: Sender, receiver: Receiver, how: str) -> None:
+    broken, error = BROKEN[how]
+    receiver.next(broken)
+    outcome = await post(sender, receiver.url)
+    assert (outcome.acknowledged, outcome.status, outcome.error) == (False, None, error)
+
+
+async def test_a_connection_cut_within_the_answers_text_changes_nothing_about_its_status(
+    sender: Sender, receiver: Receiver
+) -> None:
+    receiver.next(cut(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"))
+    assert (await post(sender, receiver.url)).acknowledged
+
+
+async def test_text_that_no_database_takes_is_made_harmless(sender: Sender, receiver: Receiver) -> None:
+    receiver.next(reply(500, b"a\x00b\xff\xfec"))
+    assert (await post(sender, receiver.url)).answer == "a\ufffdb\ufffd\ufffdc"
+
+
+CERTIFICATES: dict[str, Callable[[Authority], ssl.SSLContext]] = {
+    "expired": lambda authority: authority.expired,
+    "for another name": lambda authority: authority.wrong_name,
+    "of an unknown authority": lambda authority: authority.self_signed,
+}
+
+
+@pytest.mark.parametrize("which", CERTIFICATES)
+async def test_a_certificate_that_does_not_hold_gets_not_a_byte(
+    sender: Sender, authority: Authority, which: str
+) -> None:
+    async with receiving(CERTIFICATES[which](authority)) as bad:
+        outcome = await post(sender, bad.url)
+        assert (outcome.acknowledged, outcome.status, outcome.error) == (False, None, "certificate_invalid")
+        assert bad.deliveries == []
+
+
+async def test_without_an_authority_of_our_own_the_systems_ones_count(settings: Settings, receiver: Receiver) -> None:
+    sender = Sender(msgspec.structs.replace(settings, webhook_ca_file=""))
+    assert (await post(sender, receiver.url)).error == "certificate_invalid"
+    await sender.close()
+
+
+async def test_a_port_that_speaks_plain_http_gets_nothing_readable(sender: Sender) -> None:
+    async with receiving(None) as plain:
+        assert (await post(sender, plain.url)).error == "tls_failed"
+        assert plain.deliveries == []
+
+
+async def test_a_port_where_nobody_listens_is_a_failure(sender: Sender) -> None:
+    assert (await post(sender, f"https://127.0.0.1:{unused_port()}/")).error == "connection_refused"
+
+
+async def test_connections_are_kept_and_cookies_are_not(sender: Sender, receiver: Receiver) -> None:
+    receiver.next(reply(200, Set_Cookie="session=tracked; Path=/"), OK)
+    for _ in range(2):
+        assert (await post(sender, receiver.url)).acknowledged
+    assert [delivery.connection for delivery in receiver.deliveries] == [1, 1]
+    assert "cookie" not in receiver.deliveries[1].headers
+    assert receiver.deliveries[1].body == BODY

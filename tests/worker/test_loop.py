@@ -1,0 +1,168 @@
+"""The worker's loop: what it promises its jobs, without any job of ours."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tonne.worker.loop import Job, run_jobs
+
+# Long enough that a test which needs a second look would not end in time.
+FOREVER_S = 60.0
+
+
+async def _run(*jobs: Job, stop: asyncio.Event, poll_s: float = FOREVER_S) -> None:
+    await asyncio.wait_for(run_jobs(jobs, stop, poll_s), 10)
+
+
+async def test_a_job_runs_again_at_once_while_there_is_work() -> None:
+    stop = asyncio.Event()
+    left = [True] * 500
+
+    async def work() -> bool:
+        if left:
+            return left.pop()
+        stop.set()
+        return False
+
+    await _run(Job("work", work), stop=stop)
+    assert left == []
+
+
+async def test_stopping_ends_a_waiting_loop_without_delay() -> None:
+    stop, idle = asyncio.Event(), asyncio.Event()
+
+    async def nothing() -> bool:
+        idle.set()
+        return False
+
+    running = asyncio.create_task(_run(Job("nothing", nothing), stop=stop))
+    await idle.wait()
+    stop.set()
+    await asyncio.wait_for(running, 1)
+
+
+async def test_work_that_is_under_way_is_finished_before_the_loop_ends() -> None:
+    stop, begun, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    finished = []
+
+    async def slow() -> bool:
+        begun.set()
+        await may_end.wait()
+        finished.append(True)
+        return True
+
+    running = asyncio.create_task(_run(Job("slow", slow), stop=stop))
+    await begun.wait()
+    stop.set()
+    await asyncio.sleep(0)
+    assert not running.done()
+    may_end.set()
+    await running
+    assert finished == [True]
+
+
+async def test_what_a_job_left_running_is_waited_for_at_the_end() -> None:
+    stop = asyncio.Event()
+    order = []
+
+    async def work() -> bool:
+        order.append("work")
+        stop.set()
+        return False
+
+    async def drain() -> None:
+        order.append("drained")
+
+    await _run(Job("work", work, drain), stop=stop)
+    assert order == ["work", "drained"]
+
+
+async def test_a_failing_job_is_tried_again_and_disturbs_no_other() -> None:
+    stop = asyncio.Event()
+    failures: list[int] = []
+    rounds: list[int] = []
+
+    async def failing() -> bool:
+        failures.append(1)
+        if len(failures) == 4:
+            stop.set()
+        raise RuntimeError("out of order")
+
+    async def working() -> bool:
+        rounds.append(1)
+        await asyncio.sleep(0)
+        return not stop.is_set()
+
+    await _run(Job("failing", failing), Job("working", working), stop=stop, poll_s=0.001)
+    assert len(failures) == 4
+    assert len(rounds) > 4
+
+
+async def test_the_pause_grows_with_every_failure_in_a_row() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    moments: list[float] = []
+
+    async def failing() -> bool:
+        moments.append(loop.time())
+        if len(moments) == 6:
+            stop.set()
+        raise RuntimeError("out of order")
+
+    await _run(Job("failing", failing), stop=stop, poll_s=0.005)
+    pauses = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+    # Doubled each time and spread by a fifth: the nth is at least 0.8 x 2^n times the first look's pause.
+    assert all(pause >= 0.8 * 0.005 * 2**n for n, pause in enumerate(pauses, start=1))
+
+
+async def test_a_job_that_is_woken_does_not_wait_for_its_next_look() -> None:
+    stop, idle = asyncio.Event(), asyncio.Event()
+    looks = []
+
+    async def look() -> bool:
+        looks.append(1)
+        idle.set()
+        if len(looks) == 2:
+            stop.set()
+        return False
+
+    job = Job("look", look)
+    running = asyncio.create_task(_run(job, stop=stop))
+    await idle.wait()
+    job.wake.set()
+    await running
+    assert len(looks) == 2
+
+
+async def test_a_wake_up_during_the_look_itself_is_not_lost() -> None:
+    """Whoever wakes the job may have written its work after the job had looked."""
+    stop = asyncio.Event()
+    looks = []
+    jobs: list[Job] = []
+
+    async def look() -> bool:
+        looks.append(1)
+        if len(looks) == 1:
+            jobs[0].wake.set()
+        else:
+            stop.set()
+        return False
+
+    jobs.append(Job("look", look))
+    await _run(*jobs, stop=stop)
+    assert len(looks) == 2
+
+
+async def test_nothing_runs_once_the_stop_is_set() -> None:
+    stop = asyncio.Event()
+    stop.set()
+    ran: list[str] = []
+
+    def job(name: str) -> Callable[[], Awaitable[bool]]:
+        async def work() -> bool:
+            ran.append(name)
+            return True
+
+        return work
+
+    await _run(Job("a", job("a")), Job("b", job("b")), stop=stop)
+    assert ran == []

@@ -1,0 +1,155 @@
+"""Orders that wait for a price: tried again, placed once, given up in time, and never in each other's way."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.db.ordering import receive
+from tests.world import START, World, open_tenant
+from tonne.app import House
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.cli.doctor import examine
+from tonne.db.pool import Database
+from tonne.orders.model import Order
+
+ADD_RATE = "INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) VALUES ('test', 'EUR', 'BRL', $1, 6.25, 'test')"
+RETRY = timedelta(seconds=30)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> _Clock:
+    return _Clock()
+
+
+@pytest.fixture
+def house(furnished_db: Database, settings: Settings, clock: _Clock) -> House:
+    """With a clock that the tests move."""
+    return House(furnished_db, settings, clock)
+
+
+@pytest.fixture
+async def brazil(furnished_db: Database, world: World) -> Scope:
+    """An account in a currency for which there is no exchange rate yet."""
+    async with furnished_db.transaction() as tx:
+        return (await open_tenant(tx, world.ours_test.scope.organisation_id, Mode.TEST, "BRL")).scope
+
+
+async def _add_rate(db: Database) -> None:
+    async with db.transaction() as tx:
+        await tx.execute(ADD_RATE, START - timedelta(days=1))
+        await tx.execute("UPDATE catalogues SET version = version + 1 WHERE mode = 'test'")
+
+
+async def _status(db: Database, order: Order) -> str:
+    async with db.connection() as connection:
+        status: str = await connection.fetchval("SELECT status FROM orders WHERE id = $1", order.id)
+    return status
+
+
+async def _check_nothing_is_broken(db: Database) -> None:
+    async with db.transaction() as tx:
+        assert await examine(tx) == {}
+
+
+async def test_an_order_is_not_tried_before_its_time(house: House, brazil: Scope, clock: _Clock) -> None:
+    await receive(house, brazil, START)
+    clock.now = START + RETRY - timedelta(milliseconds=1)
+    assert not await house.price_waiting.run_once()
+
+
+async def test_an_order_without_a_price_is_put_off_and_tried_again(house: House, brazil: Scope, clock: _Clock) -> None:
+    order = await receive(house, brazil, START)
+    for attempt in range(1, 4):
+        clock.now = START + attempt * RETRY
+        assert await house.price_waiting.run_once()
+        assert not await house.price_waiting.run_once()
+        assert await _status(house.database, order) == "received"
+    await _check_nothing_is_broken(house.database)
+
+
+async def test_an_order_is_placed_as_soon_as_there_is_a_rate(house: House, brazil: Scope, clock: _Clock) -> None:
+    order = await receive(house, brazil, START, metadata='{"b" : 1, "a":2.50}')
+    await _add_rate(house.database)
+    clock.now = START + RETRY
+    assert await house.price_waiting.run_once()
+    assert await _status(house.database, order) == "placed"
+    async with house.database.connection() as connection:
+        row = await connection.fetchrow(
+            "SELECT exchange_rate, exchange_rate_source, wire_document, next_attempt_at FROM orders WHERE id = $1",
+            order.id,
+        )
+    assert row is not None
+    assert (str(row["exchange_rate"]).rstrip("0"), row["exchange_rate_source"]) == ("6.25", "test")
+    assert row["next_attempt_at"] is None
+    assert '"metadata":{"b" : 1, "a":2.50}' in row["wire_document"]
+    assert not await house.price_waiting.run_once()
+    await _check_nothing_is_broken(house.database)
+
+
+async def test_an_order_that_gets_no_price_in_time_fails(house: House, brazil: Scope, clock: _Clock) -> None:
+    order = await receive(house, brazil, START)
+    clock.now = START + timedelta(seconds=house.settings.pricing_give_up_s) - timedelta(milliseconds=1)
+    await house.price_waiting.run_once()
+    assert await _status(house.database, order) == "received"
+    clock.now += RETRY
+    await house.price_waiting.run_once()
+    assert await _status(house.database, order) == "failed"
+    await _check_nothing_is_broken(house.database)
+
+
+async def test_an_order_whose_bundle_is_gone_fails_at_once(house: House, world: World, clock: _Clock) -> None:
+    order = await receive(house, world.ours_test.scope, START)
+    async with house.database.transaction() as tx:
+        selection = f'[{{"bundle_id": "{world.disabled_bundle_test}"}}]'
+        await tx.execute("UPDATE orders SET bundle_selection = $1::jsonb", selection)
+    clock.now = START + RETRY
+    assert await house.price_waiting.run_once()
+    assert await _status(house.database, order) == "failed"
+    await _check_nothing_is_broken(house.database)
+
+
+async def test_several_workers_at_once_price_every_order_once(house: House, brazil: Scope, clock: _Clock) -> None:
+    orders = [await receive(house, brazil, START) for _ in range(12)]
+    await _add_rate(house.database)
+    clock.now = START + RETRY
+    barrier = asyncio.Barrier(4)
+
+    async def worker() -> int:
+        await barrier.wait()
+        count = 0
+        while await house.price_waiting.run_once():
+            count += 1
+        return count
+
+    done = await asyncio.gather(*(worker() for _ in range(4)))
+    assert sum(done) == len(orders)
+    assert {await _status(house.database, order) for order in orders} == {"placed"}
+    await _check_nothing_is_broken(house.database)
+
+
+async def test_an_order_that_cannot_even_be_read_does_not_hold_up_the_others(
+    house: House, brazil: Scope, clock: _Clock
+) -> None:
+    """The oldest is claimed first: if it always failed in the same way, nobody's order would ever be priced again."""
+    poisoned = await receive(house, brazil, START - timedelta(seconds=1))
+    other = await receive(house, brazil, START)
+    await _add_rate(house.database)
+    async with house.database.transaction() as tx:
+        await tx.execute("UPDATE orders SET bundle_selection = '[{}]' WHERE id = $1", poisoned.id)
+    clock.now = START + RETRY
+    for _ in range(3):
+        try:
+            await house.price_waiting.run_once()
+        except Exception as error:  # noqa: BLE001 - the loop logs it and goes on, and so do we
+            print(repr(error))  # noqa: T201 - shown when the test fails
+    assert await _status(house.database, other) == "placed"
