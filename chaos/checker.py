@@ -228,11 +228,13 @@ class _HookCheck:
 
     def _check_overlaps(self, records: Sequence[Recorded]) -> None:
         """One request at a time: each has ended, by answer or by hanging up, before the next one arrives."""
-        for record, later in zip(records, records[1:], strict=False):
-            exchange = record.exchange
-            slack_s = HANG_UP_SLACK_S if exchange.status is None else 0.0
-            if exchange.ended_s is None or exchange.ended_s - slack_s > later.exchange.arrived_s:
+        busy_until_s = 0.0
+        for exchange in (record.exchange for record in records):
+            if exchange.arrived_s < busy_until_s:
                 self._tally.overlaps += 1
+            slack_s = HANG_UP_SLACK_S if exchange.status is None else 0.0
+            ended_s = float("inf") if exchange.ended_s is None else exchange.ended_s
+            busy_until_s = max(busy_until_s, ended_s - slack_s)
 
     def _check_arrived(self) -> None:
         if self._hook.removed:

@@ -36,11 +36,9 @@ class Postgres:
             async with template.transaction():
                 await import_catalogue(template, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now())
 
-    async def clone(self, name: str) -> str:
-        """A fresh database, by its address."""
+    async def clone(self, name: str) -> None:
         async with self.connection("postgres") as admin:
             await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-        return self.url(name)
 
     async def drop(self, name: str) -> None:
         async with self.connection("postgres") as admin:

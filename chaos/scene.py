@@ -6,7 +6,7 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import aiohttp
 import asyncpg
 
 from chaos.certificates import Certificates
+from chaos.postgres import Postgres
 from chaos.receivers import HOST, Behaviour, Receiver, accept
 from chaos.service import Process, free_port
 from tonne.accounts.api_keys import issue_key
@@ -34,6 +35,8 @@ QUICK = {
     "TONNE_WORKER_POLL_S": "0.2",
 }
 READY_WITHIN_S = 30.0
+
+Settings = Mapping[str, str]
 
 
 class Trouble(Exception):
@@ -87,8 +90,9 @@ class Faults:
 
 
 class Scene:
-    def __init__(self, url: str, folder: Path, rng: random.Random, settings: dict[str, str]) -> None:
-        self.url = url
+    def __init__(self, postgres: Postgres, database: str, folder: Path, rng: random.Random, settings: Settings) -> None:
+        self.postgres = postgres
+        self.url = postgres.url(database)
         self.folder = folder
         self.rng = rng
         self.faults = Faults()
@@ -106,7 +110,7 @@ class Scene:
         self.certificates = Certificates(folder)
         self._port = free_port()
         self.environment = {
-            "TONNE_DATABASE_URL": url,
+            "TONNE_DATABASE_URL": self.url,
             "TONNE_DATA_DIR": str(folder),
             "TONNE_PORT": str(self._port),
             "TONNE_SECRET_KEY": base64.b64encode(rng.randbytes(32)).decode(),
@@ -128,13 +132,22 @@ class Scene:
 
     async def close(self) -> None:
         """Stops everything; the records are whole afterwards."""
-        await asyncio.gather(*(worker.stop() for worker in self.workers))
+        await asyncio.gather(*(self._stop(worker) for worker in self.workers))
         for receiver in self.receivers:
             await receiver.close()
         if self._http is not None:
             await self._http.close()
         if self.api is not None:
             await self.api.stop()
+
+    def kill_all(self) -> None:
+        """At once, when there is no time left for order."""
+        for process in [*self.workers, *([self.api] if self.api else [])]:
+            process.kill()
+
+    async def _stop(self, worker: Process) -> None:
+        if not await worker.stop():
+            self.problems.append("a worker did not end in time after SIGTERM")
 
     @property
     def timeout_s(self) -> float:
@@ -192,7 +205,7 @@ class Scene:
         async with self.connection() as connection:
             transaction = connection.transaction()
             await transaction.start()
-            await connection.execute(lock, *arguments) if not arguments else await connection.fetch(lock, *arguments)
+            await connection.execute(lock, *arguments)
             try:
                 yield
             finally:

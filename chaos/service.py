@@ -65,12 +65,15 @@ class Process:
             await asyncio.sleep(0.02)
         return self._child.poll()
 
-    async def stop(self) -> None:
+    async def stop(self) -> bool:
+        """In order; false when it had to be killed in the end."""
         if self.running:
             self.wake()
             self.ask_to_stop()
             if await self.ended(STOP_WITHIN_S) is None:
                 self.kill()
+                return False
+        return True
 
     def owns_port(self, port: int) -> bool:
         """Whether a connection from this local port is this process's."""

@@ -56,7 +56,7 @@ async def test_a_fee_out_of_bounds_or_too_fine_is_refused(db: Database, fee_rate
             await _organisation(tx, fee_rate=fee_rate)
 
 
-@pytest.mark.parametrize("name", ["", " ", "x" * 201, "two\nlines", "nul\x00", "\u202eturned", "tab\t"])
+@pytest.mark.parametrize("name", ["", " ", "x" * 201, "two\nlines", "nul\x00", "\u202eturned", "a\tb"])
 async def test_a_name_that_cannot_be_shown_is_refused(db: Database, name: str) -> None:
     with pytest.raises(NameInvalid):
         async with db.transaction() as tx:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, judge
 
+from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
@@ -182,6 +183,22 @@ def test_a_value_that_buys_more_than_the_largest_quantity_is_refused() -> None:
     assert case.by_value(767 * 100_000_000).quantity_grams == MAX_GRAMS
     with pytest.raises(QuantityInvalid):
         case.by_value(767 * 100_000_000 + 1)
+
+
+@pytest.mark.parametrize(
+    ("net_minor", "rate", "mass_grams"),
+    [
+        (100_000, "1000000", 100_000_000 * GRAMS),  # a dear bundle in a weak currency
+        (10**11, "1", 100_000_000 * GRAMS),
+        (10**11, "999999999999", 1),  # the largest price and rate that a catalogue takes
+    ],
+)
+def test_an_amount_that_no_column_could_hold_is_refused_and_not_left_to_crash(
+    net_minor: int, rate: str, mass_grams: int
+) -> None:
+    case = Case((net_minor,), (1,), currency="USD", rate=Decimal(rate))
+    with pytest.raises(TonneError):
+        case.by_quantity(mass_grams)
 
 
 def test_a_price_that_rounds_to_nothing_sells_by_quantity_but_not_by_value() -> None:

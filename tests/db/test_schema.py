@@ -49,11 +49,15 @@ REFUSED = [
 
 async def test_the_database_refuses_every_one_of_these(house: House, world: World) -> None:
     await place(house, world.ours_test.scope, START, value_minor=5000)
+    accepted = []
     for what, statement in REFUSED:
-        with pytest.raises((asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)):
+        try:
             async with house.database.transaction() as tx:
                 await tx.execute(statement)
-                pytest.fail(f"{what} was accepted")
+        except (asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError):
+            continue
+        accepted.append(what)
+    assert accepted == []
 
 
 async def test_two_orders_of_one_account_cannot_share_a_key(house: House, world: World) -> None:

@@ -30,7 +30,8 @@ class LiveServer:
         return f"http://127.0.0.1:{self.port}"
 
     def log_lines(self) -> list[str]:
-        return self.log.read_text(encoding="utf-8").splitlines()
+        """The lines that are complete."""
+        return self.log.read_text(encoding="utf-8").rpartition("\n")[0].split("\n")
 
 
 @pytest.fixture(scope="session")

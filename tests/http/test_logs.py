@@ -1,5 +1,6 @@
 """The log of a real server: one JSON object per line, enough to find a request by, and nothing that is a client's own."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -28,9 +29,16 @@ ALLOWED = {
 CANARY = "canary-5f1d"
 
 
-def lines_of(live: LiveServer, request_id: str) -> list[dict[str, Any]]:
-    parsed: list[dict[str, Any]] = [json.loads(line) for line in live.log_lines()]
-    return [line for line in parsed if line.get("request_id") == request_id]
+async def lines_of(live: LiveServer, request_id: str) -> list[dict[str, Any]]:
+    """All lines of one request. The last is written after the answer has gone out, so it may take a moment."""
+    deadline = asyncio.get_running_loop().time() + 5
+    while True:
+        parsed: list[dict[str, Any]] = [json.loads(line) for line in live.log_lines()]
+        found = [line for line in parsed if line.get("request_id") == request_id]
+        if any(line["event"] == "request" for line in found):
+            return found
+        assert asyncio.get_running_loop().time() < deadline, "the request was not logged"
+        await asyncio.sleep(0.01)
 
 
 async def test_every_request_is_one_line_with_id_route_and_status(
@@ -42,9 +50,8 @@ async def test_every_request_is_one_line_with_id_route_and_status(
         (await live_api.get("/nowhere"), "unmatched"),
         (await live_api.as_key("wrong").get("/v1/orders"), "/v1/orders"),
         (await live_api.post_raw("/v1/orders/by-mass", b"{"), "/v1/orders/by-mass"),
-        (await live_api.http.get("/health/live"), "/health/live"),
     ):
-        (line,) = lines_of(live_server, answer.headers["x-request-id"])
+        (line,) = await lines_of(live_server, answer.headers["x-request-id"])
         assert set(line) <= ALLOWED
         assert (line["event"], line["level"], line["process"]) == ("request", "info", "api")
         assert (line["route"], line["status"]) == (route, answer.status_code)
@@ -53,6 +60,15 @@ async def test_every_request_is_one_line_with_id_route_and_status(
         known = route.startswith("/v1") and answer.status_code != 401
         assert line.get("key_id") == (world.ours_test.key_id if known else None)
         assert line.get("account_id") == (world.ours_test.scope.account_id if known else None)
+
+
+async def test_probes_that_succeed_leave_no_line(live_api: ApiClient, live_server: LiveServer) -> None:
+    """They come every few seconds and say nothing; only a later request shows that they were passed over."""
+    probes = [await live_api.http.get(path) for path in ("/health/live", "/health/ready", "/metrics")]
+    later = await live_api.get("/v1/orders/later")
+    await lines_of(live_server, later.headers["x-request-id"])
+    text = live_server.log.read_text()
+    assert not any(probe.headers["x-request-id"] in text for probe in probes)
 
 
 async def test_every_line_is_json_from_the_first_on(live_api: ApiClient, live_server: LiveServer) -> None:
@@ -87,7 +103,7 @@ async def test_nothing_that_a_client_sends_is_logged(
     await live_api.as_key(f"tonne_test_{CANARY}").get("/v1/orders")
     await live_api.as_key(CANARY).get("/v1/orders")
     last = await live_api.get("/v1/orders/last")
-    assert lines_of(live_server, last.headers["x-request-id"]), "the log has caught up"
+    await lines_of(live_server, last.headers["x-request-id"])
     text = live_server.log.read_text()
     for secret in (CANARY, world.ours_test.key, world.ours_test.key[11:], "Bearer"):
         assert secret not in text
@@ -113,7 +129,7 @@ async def test_a_fault_of_ours_is_logged_with_its_traceback_and_without_the_clie
     answer = await live_api.post("/v1/orders/by-mass", body)
     assert (answer.status_code, codes(answer)) == (500, ["internal_error"])
     assert secret not in answer.text
-    failed, request = lines_of(live_server, answer.headers["x-request-id"])
+    failed, request = await lines_of(live_server, answer.headers["x-request-id"])
     assert (failed["event"], failed["level"]) == ("request_failed", "error")
     assert "CheckViolationError" in failed["exception"]
     assert "place_order" in failed["exception"]

@@ -161,7 +161,8 @@ class Receiver:
         self._busy.add(task)
         self._connections += 1
         try:
-            with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            # Being cancelled is how it ends with its server: asyncio's own callback would log that as a fault.
+            with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
                 while await self._take_one(reader, writer, self._connections):
                     pass
         finally:

@@ -59,9 +59,9 @@ async def test_any_2xx_acknowledges(sender: Sender, receiver: Receiver, status: 
 
 @pytest.mark.parametrize("status", [300, 304, 400, 401, 404, 410, 418, 429, 500, 503, 599])
 async def test_nothing_but_2xx_acknowledges(sender: Sender, receiver: Receiver, status: int) -> None:
-    receiver.next(reply(status, b"no"))
+    receiver.next(reply(status))
     outcome = await post(sender, receiver.url)
-    assert (outcome.acknowledged, outcome.status, outcome.answer) == (False, status, "no")
+    assert (outcome.acknowledged, outcome.status) == (False, status)
     assert outcome.error == ("redirect_refused" if status < 400 else "status_refused")
 
 
@@ -149,7 +149,6 @@ async def test_of_ten_megabytes_only_the_beginning_is_read(sender: Sender, recei
     sent = []
 
     async def flood(writer: asyncio.StreamWriter) -> None:
-        writer.transport.set_write_buffer_limits(0)
         await send(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n")(writer)
         for _ in range(1000):
             await send(b"x" * 10_000)(writer)
@@ -227,9 +226,18 @@ async def test_without_an_authority_of_our_own_the_systems_ones_count(settings: 
 
 
 async def test_a_port_that_speaks_plain_http_gets_nothing_readable(sender: Sender) -> None:
-    async with receiving(None) as plain:
-        assert (await post(sender, plain.url)).error == "tls_failed"
-        assert plain.deliveries == []
+    got: list[bytes] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.append(await reader.read(65536))
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    outcome = await post(sender, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert (outcome.status, outcome.error) == (None, "tls_failed")
+    assert BODY not in got[0]
+    server.close()
 
 
 async def test_a_port_where_nobody_listens_is_a_failure(sender: Sender) -> None:

@@ -1,6 +1,7 @@
 """The worker's loop: what it promises its jobs, without any job of ours."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 
 from tonne.worker.loop import Job, run_jobs
@@ -109,7 +110,7 @@ async def test_the_pause_grows_with_every_failure_in_a_row() -> None:
         raise RuntimeError("out of order")
 
     await _run(Job("failing", failing), stop=stop, poll_s=0.005)
-    pauses = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+    pauses = [after - before for before, after in itertools.pairwise(moments)]
     # Doubled each time and spread by a fifth: the nth is at least 0.8 x 2^n times the first look's pause.
     assert all(pause >= 0.8 * 0.005 * 2**n for n, pause in enumerate(pauses, start=1))
 

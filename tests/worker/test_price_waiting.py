@@ -14,7 +14,9 @@ from tonne.cli.doctor import examine
 from tonne.db.pool import Database
 from tonne.orders.model import Order
 
-ADD_RATE = "INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) VALUES ('test', 'EUR', 'BRL', $1, 6.25, 'test')"
+ADD_RATE = """
+INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) VALUES ('test', 'EUR', 'BRL', $1, 6.25, 'test')
+"""
 RETRY = timedelta(seconds=30)
 
 

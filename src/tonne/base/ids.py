@@ -1,11 +1,15 @@
 """Identifiers: `<prefix>_<opaque>`."""
 
-import base64
 import re
 import secrets
 import time
 
 _OPAQUE = re.compile(r"[a-z0-9]{26}")
+# Base32 in an alphabet that sorts like the bytes. Two letters at a time: several ids are made for every request, and
+# the standard library's encoder takes ten times as long.
+_LETTERS = "0123456789abcdefghijklmnopqrstuv"
+_PAIRS = [first + second for first in _LETTERS for second in _LETTERS]
+_SHIFTS = range(120, -1, -10)
 
 
 def new_id(prefix: str) -> str:
@@ -25,4 +29,5 @@ def is_id(prefix: str, text: str) -> bool:
 
 
 def _spell(prefix: str, raw: bytes) -> str:
-    return f"{prefix}_{base64.b32hexencode(raw)[:26].decode().lower()}"
+    number = int.from_bytes(raw, "big") << 2
+    return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"

@@ -18,7 +18,7 @@ from tonne.base.settings import Settings
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid
 from tonne.catalog.schemas import quote_out
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Database
+from tonne.db.pool import Connection, Database
 from tonne.estimates.store import find_mass_grams
 from tonne.events.hint import Hints
 from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
@@ -111,52 +111,60 @@ class OrderEndpoints:
         document = call.json()
         digest = request_digest(shape.__name__, document)
         key = peek_idempotency_key(document)
-        if key is not None and (answer := await self._replay(call.scope, key, digest)):
-            return answer
-        buyer = _Buyer(call.scope, await self._directory.terms_of(call.scope))
-        wanted, metadata = await self._read(document, shape, buyer)
-        priced = price_if_possible(wanted, buyer.terms, await self._catalogues.current(call.scope.mode))
-        request = Request(wanted, key, metadata, digest)
-        order = compose_order(call.scope, request, buyer.terms, priced=priced, now=self._clock())
-        async with self._database.transaction() as tx:
-            placed = await place_order(tx, order, digest, retry_after=self._pricing_retry)
-        if placed is not None:
-            self._hints.give()
-            return Answer(placed.encode(), 201)
-        return await self._replay(call.scope, order.idempotency_key, digest) or _vanished(order.id)
+        # Before the connection is taken: one request never holds one connection and waits for another.
+        buyer, catalogue = await self._buyer(call), await self._catalogues.current(call.scope.mode)
+        async with self._database.connection() as connection:
+            if key is not None and (answer := await _replay(connection, call.scope, key, digest)):
+                return answer
+            wanted, metadata = await _read(connection, document, shape, buyer)
+            priced = price_if_possible(wanted, buyer.terms, catalogue)
+            request = Request(wanted, key, metadata, digest)
+            order = compose_order(call.scope, request, buyer.terms, priced=priced, now=self._clock())
+            async with connection.transaction():
+                placed = await place_order(connection, order, digest, retry_after=self._pricing_retry)
+            if placed is None:
+                return await _replay(connection, call.scope, order.idempotency_key, digest) or _vanished(order.id)
+        self._hints.give()
+        return Answer(placed.encode(), 201)
 
     async def _quote(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
-        buyer = _Buyer(call.scope, await self._directory.terms_of(call.scope))
-        wanted, _ = await self._read(call.json(), shape, buyer)
-        priced = price(wanted, buyer.terms, await self._catalogues.current(call.scope.mode))
+        document = call.json()
+        buyer, catalogue = await self._buyer(call), await self._catalogues.current(call.scope.mode)
+        async with self._database.connection() as connection:
+            wanted, _ = await _read(connection, document, shape, buyer)
         quote = quote_out(
-            priced,
+            price(wanted, buyer.terms, catalogue),
             estimate_id=wanted.estimate_id,
             requested_grams=wanted.mass_grams,
             requested_value_minor=wanted.value_minor,
         )
         return json_answer(quote)
 
-    async def _replay(self, scope: Scope, key: str, digest: bytes) -> Answer | None:
-        async with self._database.connection() as connection:
-            found = await store.find_by_key(connection, scope, key)
-        return None if found is None else replay(found.document.encode(), found.request_digest, digest)
+    async def _buyer(self, call: Call) -> _Buyer:
+        return _Buyer(call.scope, await self._directory.terms_of(call.scope))
 
-    async def _read(self, document: Document, shape: type[msgspec.Struct], buyer: _Buyer) -> tuple[Wanted, str]:
-        """The body, judged whole, as what is wanted and the metadata."""
-        body = read(document, shape)
-        metadata = metadata_text(document)
-        if isinstance(body, OrderByMassIn):
-            return Wanted(mass_grams=_grams(body), choices=body.bundle_selection), metadata
-        if isinstance(body, OrderByValueIn):
-            return Wanted(value_minor=_minor(body.value, buyer), choices=body.bundle_selection), metadata
-        if isinstance(body, OrderByEstimateIn):
-            async with self._database.connection() as connection:
-                mass_grams = await find_mass_grams(connection, buyer.scope, body.estimate_id)
-            if mass_grams is None:
-                raise EstimateUnknown(field="estimate_id")
-            return Wanted(mass_grams, None, body.estimate_id, body.bundle_selection), metadata
-        raise TypeError(f"{shape.__name__} is not an order")
+
+async def _replay(connection: Connection, scope: Scope, key: str, digest: bytes) -> Answer | None:
+    found = await store.find_by_key(connection, scope, key)
+    return None if found is None else replay(found.document.encode(), found.request_digest, digest)
+
+
+async def _read(
+    connection: Connection, document: Document, shape: type[msgspec.Struct], buyer: _Buyer
+) -> tuple[Wanted, str]:
+    """The body, judged whole, as what is wanted and the metadata."""
+    body = read(document, shape)
+    metadata = metadata_text(document)
+    if isinstance(body, OrderByMassIn):
+        return Wanted(mass_grams=_grams(body), choices=body.bundle_selection), metadata
+    if isinstance(body, OrderByValueIn):
+        return Wanted(value_minor=_minor(body.value, buyer), choices=body.bundle_selection), metadata
+    if isinstance(body, OrderByEstimateIn):
+        mass_grams = await find_mass_grams(connection, buyer.scope, body.estimate_id)
+        if mass_grams is None:
+            raise EstimateUnknown(field="estimate_id")
+        return Wanted(mass_grams, None, body.estimate_id, body.bundle_selection), metadata
+    raise TypeError(f"{shape.__name__} is not an order")
 
 
 def _grams(body: OrderByMassIn) -> int:
