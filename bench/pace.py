@@ -11,7 +11,9 @@ class Pace:
     round_s: float
     # Orders made ready for one round of direct writing.
     direct_orders: int
-    probe_s: float
+    # Blocks of each kind of request, one after the other.
+    probe_blocks: int
+    probe_block_s: float
     small_orders: int
     large_orders: int
 
@@ -19,9 +21,10 @@ class Pace:
 FULL = Pace(
     rounds=4,
     warm_up_s=0.5,
-    round_s=3.0,
-    direct_orders=8_000,
-    probe_s=12.0,
+    round_s=2.0,
+    direct_orders=6_000,
+    probe_blocks=5,
+    probe_block_s=0.4,
     small_orders=10_000,
     large_orders=1_000_000,
 )
@@ -31,7 +34,8 @@ QUICK = Pace(
     warm_up_s=0.2,
     round_s=0.8,
     direct_orders=2_000,
-    probe_s=2.0,
+    probe_blocks=3,
+    probe_block_s=0.2,
     small_orders=10_000,
     large_orders=50_000,
 )

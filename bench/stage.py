@@ -32,6 +32,9 @@ _READY_WITHIN_S = 30.0
 _STOP_WITHIN_S = 20.0
 
 
+BACKENDS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'tonne'"
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     url: str
@@ -77,10 +80,17 @@ class Stage:
         finally:
             await connection.close()
 
-    def resident_mb(self) -> float:
-        """Of the process that serves: the largest one below the command, which itself only watches."""
+    def serving(self) -> psutil.Process:
+        """The process that answers: the largest one below the command, which itself only watches."""
         processes = psutil.Process(self.server.pid).children(recursive=True)
-        return max(process.memory_info().rss for process in processes) / 1e6
+        return max(processes, key=lambda process: process.memory_info().rss)
+
+    async def cpu_s(self) -> float:
+        """What the server and its connections to the database have used so far."""
+        async with self.connection() as connection:
+            rows = await connection.fetch(BACKENDS)
+        processes = [self.serving(), *(psutil.Process(row["pid"]) for row in rows)]
+        return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
 @contextlib.asynccontextmanager

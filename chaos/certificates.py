@@ -7,8 +7,8 @@ from pathlib import Path
 
 import trustme
 
-from chaos.receivers import HOST
-
+# Where receivers listen, by address: the service is told that it may send there.
+HOST = "127.0.0.1"
 BAD_KINDS = ("expired", "wrong_name", "self_signed", "unknown_authority")
 
 

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
+from chaos.certificates import HOST, Certificates
 from chaos.records import Exchange, Recorder
 
-HOST = "127.0.0.1"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 # What a receiver does with a request. It may return without an answer: the connection then stays open, and silent.
@@ -85,6 +85,9 @@ class Receiver:
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
+
+    def use_certificate(self, certificates: Certificates, kind: str) -> None:
+        certificates.use(self._certificates, kind)
 
     def shut(self) -> None:
         """Refuse connections from now on, and cut those that are open."""

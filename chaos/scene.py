@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 import asyncpg
 
-from chaos.certificates import Certificates
+from chaos.certificates import HOST, Certificates
 from chaos.postgres import Postgres
-from chaos.receivers import HOST, Behaviour, Receiver, accept
+from chaos.receivers import Behaviour, Receiver, accept
 from chaos.service import Process, free_port
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.model import Account, AccountKind, PaymentMethod

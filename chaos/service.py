@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from chaos.receivers import HOST
+from chaos.certificates import HOST
 
 _ROOT = Path(__file__).resolve().parent.parent
 STOP_WITHIN_S = 15.0

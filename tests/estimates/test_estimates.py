@@ -45,7 +45,8 @@ async def test_a_description_has_at_most_1000_characters(api: ApiClient, furnish
     longest = "é" * 1000
     assert (await api.post("/v1/estimates", MASS | {"description": longest})).json()["description"] == longest
     before = await count_rows(furnished_db)
-    for description in (longest + "x", 5, True, [], {}):
+    too_much: list[Any] = [longest + "x", 5, True, [], {}]
+    for description in too_much:
         answer = await api.post("/v1/estimates", MASS | {"description": description})
         found = (answer.status_code, codes(answer), fields(answer))
         assert found == (400, ["validation_error"], ["description"]), description

@@ -71,7 +71,7 @@ async def test_an_account_of_another_organisation_or_mode_or_none_at_all_is_unkn
         await api.http.request(
             method,
             path,
-            headers={"Authorization": f"Bearer {api.key}", "Service-Account": account.encode("latin-1")},  # type: ignore[dict-item]
+            headers={b"authorization": f"Bearer {api.key}".encode(), b"service-account": account.encode("latin-1")},
             json=ONE_TONNE,
         )
         for account in wanted

@@ -12,7 +12,7 @@ from tests.http.writes import count_rows
 from tests.world import World
 from tonne.app import House
 from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.db.pool import Connection, Database
 
 REQUEST_ID = re.compile(r"req_[a-z0-9]{26}")
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
@@ -164,9 +164,7 @@ async def test_a_database_that_is_away_is_503(api: ApiClient, house: House) -> N
 class TestSlowDatabase:
     @pytest.fixture
     def settings(self, settings: Settings) -> Settings:
-        return Settings(
-            statement_timeout_s=0.2, catalogue_refresh_s=0, key_refresh_s=0, public_url=settings.public_url
-        )
+        return Settings(statement_timeout_s=0.2, catalogue_refresh_s=0, key_refresh_s=0, public_url=settings.public_url)
 
     async def test_a_statement_that_takes_too_long_is_503(self, api: ApiClient, house: House) -> None:
         blocker = await asyncpg.connect(await address(house.database))
@@ -180,22 +178,29 @@ class TestSlowDatabase:
 
 async def test_a_connection_that_is_cut_amid_a_statement_is_503(api: ApiClient, house: House) -> None:
     body = ONE_TONNE | {"idempotency_key": "k"}
-    for ask in (lambda: api.get("/v1/orders"), lambda: api.post("/v1/orders/by-mass", body)):
+    for method, path in (("GET", "/v1/orders"), ("POST", "/v1/orders/by-mass")):
         async with house.database.transaction() as tx:
             await tx.execute("LOCK TABLE orders")
-            waiting = asyncio.create_task(ask())
-            while not await tx.fetchval(CUT_WHOEVER_WAITS):
-                await asyncio.sleep(0.01)
+            waiting = asyncio.create_task(api.http.request(method, path, json=body, headers=api._headers({})))
+            await cut_whoever_waits(tx)
             answer = await waiting
         assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
     assert (await api.by_key("k")).status_code == 404
     assert (await api.order(idempotency_key="k"))["status"] == "placed"
 
 
-CUT_WHOEVER_WAITS = """
+CUT = """
 SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
+
+
+async def cut_whoever_waits(tx: Connection) -> None:
+    for _ in range(500):
+        if await tx.fetchval(CUT):
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("nobody waits")
 
 
 async def test_idle_connections_that_were_cut_are_replaced_without_a_word(api: ApiClient, house: House) -> None:

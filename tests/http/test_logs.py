@@ -1,4 +1,4 @@
-"""The log of a real server: one JSON object per line, enough to find a request by, and nothing that is a client's own."""
+"""The log of a real server: one JSON object per line, enough to find a request by, and nothing that a client sent."""
 
 import asyncio
 import json
@@ -89,7 +89,9 @@ async def test_nothing_that_a_client_sends_is_logged(
     await live_api.post("/v1/orders/by-mass", body)
     await live_api.post("/v1/orders/by-mass", body | {"mass": CANARY})
     await live_api.post("/v1/orders/by-mass", body | {"idempotency_key": "\n" + CANARY, CANARY: email})
-    await live_api.post("/v1/orders/by-mass", body | {"bundle_selection": [{"bundle_id": CANARY, "percentage": CANARY}]})
+    await live_api.post(
+        "/v1/orders/by-mass", body | {"bundle_selection": [{"bundle_id": CANARY, "percentage": CANARY}]}
+    )
     await live_api.post("/v1/orders/by-estimate", {"estimate_id": CANARY})
     await live_api.post("/v1/orders/by-value", {"value": CANARY})
     await live_api.post("/v1/estimates", ONE_TONNE | {"description": email, "metadata": {"a": CANARY}})
@@ -121,17 +123,17 @@ async def test_a_fault_of_ours_is_logged_with_its_traceback_and_without_the_clie
     live_api: ApiClient, live_server: LiveServer, live_database: Any
 ) -> None:
     """PostgreSQL repeats the whole row in the details of a violated rule: that must not reach the log."""
-    secret = "canary-9c07"
+    planted = "canary-9c07"
     await live_database.execute(
-        f"ALTER TABLE orders ADD CONSTRAINT no_canary CHECK (idempotency_key NOT LIKE '{secret}%')"
+        f"ALTER TABLE orders ADD CONSTRAINT no_canary CHECK (idempotency_key NOT LIKE '{planted}%')"
     )
-    body = ONE_TONNE | {"idempotency_key": f"{secret} key", "metadata": {"mail": f"{secret}@example.com"}}
+    body = ONE_TONNE | {"idempotency_key": f"{planted} key", "metadata": {"mail": f"{planted}@example.com"}}
     answer = await live_api.post("/v1/orders/by-mass", body)
     assert (answer.status_code, codes(answer)) == (500, ["internal_error"])
-    assert secret not in answer.text
+    assert planted not in answer.text
     failed, request = await lines_of(live_server, answer.headers["x-request-id"])
     assert (failed["event"], failed["level"]) == ("request_failed", "error")
     assert "CheckViolationError" in failed["exception"]
     assert "place_order" in failed["exception"]
     assert (request["event"], request["status"]) == ("request", 500)
-    assert secret not in live_server.log.read_text()
+    assert planted not in live_server.log.read_text()

@@ -51,9 +51,7 @@ def _references(node: Any) -> list[str]:
 
 
 def test_every_route_is_in_the_document(document: dict[str, Any], house: House) -> None:
-    described = {
-        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
-    }
+    described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     routes = {
         (route.method, re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path))
         for route in house.routes()

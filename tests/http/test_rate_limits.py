@@ -69,7 +69,7 @@ async def _until_allowed(api: ApiClient) -> None:
 
 
 def _from_address(house: House, address: str) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(build_app(house), client=(address, 1234))  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(build_app(house), client=(address, 1234))
     return httpx.AsyncClient(transport=transport, base_url="http://tonne.test")
 
 

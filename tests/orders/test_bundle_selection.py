@@ -15,9 +15,7 @@ BUNDLE = "bundle_selection_bundle_invalid"
 WHOLE = "bundle_selection"
 
 
-async def assert_refused(
-    api: ApiClient, database: Database, selection: Any, faults: list[tuple[str, str]]
-) -> None:
+async def assert_refused(api: ApiClient, database: Database, selection: Any, faults: list[tuple[str, str]]) -> None:
     """By every way of ordering and of asking for a price, with these faults, and nothing written."""
     bodies = await valid_bodies(api)
     before = await count_rows(database)

@@ -25,8 +25,8 @@ def account_in(api: ApiClient, world: World, furnished_db: Database) -> Opener:
     return open_in
 
 
-# By currency: decimals, then net price, gross price, offset cost and total cost of 1.5 t at 12.65 EUR net. The rates are
-# 162, 0.332 and 1.08; gross is net over 0.9; prices are rounded half up, the total is rounded up.
+# By currency: decimals, then net price, gross price, offset cost and total cost of 1.5 t at 12.65 EUR net. The rates
+# are 162, 0.332 and 1.08; gross is net over 0.9; prices are rounded half up, the total is rounded up.
 EXPECTED = {
     "JPY": (0, ["2049", "2277", "3074", "3416"]),
     "KWD": (3, ["4.200", "4.667", "6.300", "7.001"]),

@@ -36,7 +36,9 @@ async def test_a_repeat_returns_the_original_and_says_so(api: ApiClient, furnish
 
 async def test_a_repeat_with_its_members_in_another_order_is_the_same_request(api: ApiClient) -> None:
     await api.post_raw("/v1/orders/by-mass", b'{"idempotency_key":"k","mass":{"amount":"1","unit":"t"}}')
-    again = await api.post_raw("/v1/orders/by-mass", b'{"mass" : {"unit":"t", "amount":"1"}, "idempotency_key":"\\u006b"}')
+    again = await api.post_raw(
+        "/v1/orders/by-mass", b'{"mass" : {"unit":"t", "amount":"1"}, "idempotency_key":"\\u006b"}'
+    )
     assert again.status_code == 200
     assert "idempotency-mismatch" not in again.headers
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ UNKNOWN_ESTIMATE = "est_" + "0" * 26
 
 
 @pytest.mark.parametrize("path", ORDERS)
-async def test_a_placed_order_has_every_field(path: str, api: ApiClient, furnished_db: Database) -> None:
+async def test_a_placed_order_has_every_field(path: str, api: ApiClient) -> None:
     body = (await valid_bodies(api))[path]
     before = utc_now()
     answer = await api.post(path, body | {"idempotency_key": "k", "metadata": {"a": 1}})
@@ -107,7 +108,8 @@ async def test_an_unknown_estimate_and_one_of_another_account_or_mode_are_refuse
 
 
 async def test_an_estimate_id_of_another_type_is_refused(api: ApiClient) -> None:
-    for estimate_id in (5, 1.5, True, [], {}, ["est"]):
+    not_strings: list[Any] = [5, 1.5, True, [], {}, ["est"]]
+    for estimate_id in not_strings:
         answer = await api.post("/v1/orders/by-estimate", {"estimate_id": estimate_id})
         assert (answer.status_code, codes(answer)) == (400, ["validation_error"])
         assert fields(answer) == ["estimate_id"]

@@ -1,6 +1,5 @@
 """An order that cannot be priced now is received, waits, and is placed or failed later: one event for every move."""
 
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 import pytest
@@ -40,11 +39,11 @@ def house(furnished_db: Database, settings: Settings, clock: SettableClock) -> H
 
 
 @pytest.fixture
-async def norwegian(api: ApiClient, world: World, furnished_db: Database) -> AsyncIterator[ApiClient]:
+async def norwegian(api: ApiClient, world: World, furnished_db: Database) -> ApiClient:
     """A client of an account in NOK, for which the catalogue has no exchange rate."""
     async with furnished_db.transaction() as tx:
         tenant = await open_tenant(tx, world.ours_test.scope.organisation_id, Mode.TEST, "NOK")
-    yield api.as_key(tenant.key)
+    return api.as_key(tenant.key)
 
 
 async def import_rate(database: Database) -> None:
@@ -173,9 +172,7 @@ async def test_a_waiting_order_is_tried_again_and_again_and_then_fails(
 
 async def test_a_repeat_of_a_waiting_order_returns_it_in_its_state(norwegian: ApiClient, house: House) -> None:
     received = await norwegian.order(idempotency_key="k")
-    again = await norwegian.post(
-        "/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}, "idempotency_key": "k"}
-    )
+    again = await norwegian.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}, "idempotency_key": "k"})
     assert (again.status_code, again.json()) == (200, received)
     assert len(await events_of(house.database, received["id"])) == 1
 

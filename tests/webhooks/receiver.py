@@ -131,7 +131,6 @@ class Receiver:
     _under_way: int = 0
     _connections: int = 0
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-    _busy: set["asyncio.Task[None]"] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -156,18 +155,10 @@ class Receiver:
         await self.arrived(lambda: len(self.deliveries) >= requests)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._busy.add(task)
         self._connections += 1
-        try:
-            # Being cancelled is how it ends with its server: asyncio's own callback would log that as a fault.
-            with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
-                while await self._take_one(reader, writer, self._connections):
-                    pass
-        finally:
-            self._busy.discard(task)
-            writer.transport.abort()
+        connection = self._connections
+        while await self._take_one(reader, writer, connection):
+            pass
 
     async def _take_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).removesuffix(b"\r\n\r\n")
@@ -194,23 +185,44 @@ class Receiver:
         chosen = self._next.popleft() if self._next else self.rule(delivery)
         await chosen(writer)
 
-    async def close(self) -> None:
-        for task in self._busy:
-            task.cancel()
-        await asyncio.gather(*self._busy, return_exceptions=True)
+
+@asynccontextmanager
+async def receiving(context: ssl.SSLContext, host: str = "127.0.0.1", name: str = "") -> AsyncIterator[Receiver]:
+    """A receiver on a port of its own; `name` stands in its address."""
+    receiver = Receiver(name or host)
+    async with listening(receiver.take, context, host) as port:
+        receiver.port = port
+        yield receiver
+
+
+Take = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def receiving(context: ssl.SSLContext | None, host: str = "127.0.0.1", name: str = "") -> AsyncIterator[Receiver]:
-    """A receiver on a port of its own. Without a context it speaks no TLS; `name` stands in its address."""
-    receiver = Receiver(name or host)
-    server = await asyncio.start_server(receiver.take, host, 0, ssl=context, limit=2**20)
-    receiver.port = server.sockets[0].getsockname()[1]
+async def listening(take: Take, context: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """A port on which `take` has every connection; without a context it speaks no TLS."""
+    busy: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        busy.add(task)
+        try:
+            # Being cancelled is how it ends with its server: asyncio's own callback would log that as a fault.
+            with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
+                await take(reader, writer)
+        finally:
+            busy.discard(task)
+            writer.transport.abort()
+
+    server = await asyncio.start_server(serve, host, 0, ssl=context, limit=2**20)
     try:
-        yield receiver
+        yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        await receiver.close()
+        for task in busy:
+            task.cancel()
+        await asyncio.gather(*busy)
 
 
 @asynccontextmanager

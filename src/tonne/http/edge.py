@@ -41,6 +41,9 @@ class Edge:
         # What the layers inside learn about this request: read again here for log and metrics.
         seen: dict[str, Any] = {"request_id": request_id}
         scope["tonne"] = seen
+        # Routed as it was sent: an encoded slash belongs to a segment and does not end it.
+        scope["raw_path"] = scope["raw_path"].partition(b"?")[0]
+        scope["path"] = scope["raw_path"].decode("latin-1")
         exchange = _Exchange(scope, receive, send, request_id)
         self._metrics.in_flight.inc()
         try:

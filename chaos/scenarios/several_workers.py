@@ -1,0 +1,128 @@
+"""Two and four workers on one webhook; one of two frozen for twice its lease, and woken."""
+
+import asyncio
+
+from chaos.behaviours import fail_sometimes
+from chaos.receivers import Call, accept
+from chaos.scenarios.kills import claimed_and_waiting
+from chaos.scenarios.scenario import Scenario
+from chaos.scene import QUICK, Scene
+
+ORDERS = 150
+
+
+async def _share(scene: Scene, count: int) -> None:
+    """All of them work on one webhook whose receiver dawdles and fails at times: never two requests at once."""
+    counters = [scene.faults.announce(f"sent by worker {number}", 2) for number in range(1, count + 1)]
+    failing = fail_sometimes(scene.rng, 0.1, scene.faults.announce("answered with 500"))
+
+    async def dawdle(call: Call) -> None:
+        sender = scene.sender_of(call.exchange.peer_port)
+        counters[scene.workers.index(sender)]()
+        await asyncio.sleep(scene.rng.uniform(0, 0.1))
+        await failing(call)
+
+    organisation = await scene.open_organisation(5)
+    receiver = await scene.receiver("receiver", dawdle)
+    await scene.register(organisation, receiver)
+    for _ in range(count):
+        scene.start_worker()
+
+    async def all_took_part() -> bool:
+        await scene.place(organisation, 5)
+        return not scene.faults.missing()
+
+    await scene.place(organisation, ORDERS)
+    await scene.until(all_took_part, "every worker has sent something", 30)
+    await scene.until_delivered(20)
+
+
+async def two(scene: Scene) -> None:
+    await _share(scene, 2)
+
+
+async def four(scene: Scene) -> None:
+    await _share(scene, 4)
+
+
+async def frozen_after_the_bytes(scene: Scene) -> None:
+    """Frozen with a request under way, answered in its sleep or not. Another takes over; the sleeper settles nothing."""
+    scene.overlaps_are_meant = True
+    kinds = ("answered in its sleep", "not answered")
+    counters = {kind: scene.faults.announce(f"frozen with a request under way, {kind}", 1) for kind in kinds}
+    took_over = scene.faults.announce("another took over", 2)
+    organisation = await scene.open_organisation()
+    receiver = await scene.receiver("receiver")
+    hook = await scene.register(organisation, receiver)
+    for _ in range(2):
+        scene.start_worker()
+    for kind in kinds:
+        frozen: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
+
+        async def freeze(call: Call, kind: str = kind, frozen: asyncio.Future[Call] = frozen) -> None:
+            if frozen.done():
+                call.answer(200)
+                return
+            scene.sender_of(call.exchange.peer_port).freeze()
+            counters[kind]()
+            if kind == kinds[0]:
+                call.answer(200)
+            frozen.set_result(call)
+
+        receiver.behaviour = freeze
+        await scene.place(organisation, 10)
+        sleeper = scene.sender_of((await asyncio.wait_for(frozen, 15)).exchange.peer_port)
+        before = len(receiver.exchanges)
+        token = await _token(scene, hook.id)
+        await asyncio.sleep(scene.lease_s)
+        await scene.place(organisation, 10)
+        await asyncio.sleep(scene.lease_s)
+        if len(receiver.exchanges) > before and await _token(scene, hook.id) > token:
+            took_over()
+        sleeper.wake()
+        await scene.place(organisation, 10)
+        await asyncio.sleep(0.5)
+    receiver.behaviour = accept
+    await scene.until_delivered(20)
+
+
+async def frozen_after_the_claim(scene: Scene) -> None:
+    """Frozen with the webhook claimed and nothing sent. Woken, it may send what others have sent long since."""
+    scene.overlaps_are_meant = True
+    fired = scene.faults.announce("frozen after the claim", 1)
+    organisation = await scene.open_organisation()
+    receiver = await scene.receiver("receiver")
+    hook = await scene.register(organisation, receiver)
+    await scene.place(organisation, 20)
+    async with scene.holding("LOCK TABLE events IN ACCESS EXCLUSIVE MODE"):
+        sleeper = scene.start_worker()
+        await claimed_and_waiting(scene)
+        sleeper.freeze()
+        fired()
+    token = await _token(scene, hook.id)
+    scene.start_worker()
+    await asyncio.sleep(2 * scene.lease_s)
+    await scene.place(organisation, 20)
+    await scene.until_delivered(20)
+    scene.require(await _token(scene, hook.id) > token, "nobody took over from the frozen worker")
+    before = len(receiver.exchanges)
+    sleeper.wake()
+    await asyncio.sleep(1.0)
+    scene.note(f"{len(receiver.exchanges) - before} stale requests after waking")
+    await scene.place(organisation, 20)
+    await scene.until_delivered(20)
+
+
+async def _token(scene: Scene, hook_id: str) -> int:
+    rows = await scene.fetch("SELECT lease_token FROM webhooks WHERE id = $1", hook_id)
+    token: int = rows[0][0]
+    return token
+
+
+_FROZEN = {**QUICK, "TONNE_WEBHOOK_TIMEOUT_S": "1.5", "TONNE_WEBHOOK_LEASE_S": "2"}
+SCENARIOS = (
+    Scenario("two-workers", two),
+    Scenario("four-workers", four),
+    Scenario("frozen-after-bytes", frozen_after_the_bytes, settings=_FROZEN),
+    Scenario("frozen-after-claim", frozen_after_the_claim, settings=_FROZEN),
+)

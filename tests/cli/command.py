@@ -1,0 +1,174 @@
+"""The real `tonne` command, run as a person runs it."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sysconfig
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+TONNE = Path(sysconfig.get_path("scripts")) / "tonne"
+READY_WITHIN_S = 60.0
+
+
+def environment(**settings: str | Path | int) -> dict[str, str]:
+    """Ours without any setting of Tonne, and with these."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("TONNE_")}
+    return plain | {f"TONNE_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TONNE, *words], env=environment(**settings), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def output_of(*words: str, **settings: str | Path | int) -> str:
+    """What a command that succeeds prints; it has nothing to say on standard error."""
+    done = tonne(*words, **settings)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout.removesuffix("\n")
+
+
+def refusal_of(*words: str, **settings: str | Path | int) -> str:
+    """The one sentence with which a command fails."""
+    done = tonne(*words, **settings)
+    assert done.returncode == 1, done
+    assert done.stdout == "", done
+    assert done.stderr.startswith("Error: "), done
+    sentence = done.stderr.removeprefix("Error: ").removesuffix("\n")
+    assert "\n" not in sentence, "it is one line"
+    assert "Traceback" not in sentence
+    return sentence
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def wait_until(true: Callable[[], bool], within_s: float, what: str) -> None:
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline, f"{what}: not within {within_s} s"
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """A process that has ended and that nobody has asked about yet is not running."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+class Service:
+    """`tonne serve --demo` on a data folder of its own, and everything that it starts."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self._output = data_dir.with_suffix(".out")
+        self._errors = data_dir.with_suffix(".err")
+        self._parent: subprocess.Popen[bytes] | None = None
+        self._started: set[int] = set()
+
+    def begin(self) -> None:
+        """Start, and do not wait until it is ready."""
+        with self._output.open("wb") as out, self._errors.open("wb") as err:
+            self._parent = subprocess.Popen(
+                [TONNE, "serve", "--demo"],
+                env=environment(data_dir=self.data_dir, port=self.port),
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    def start(self) -> str:
+        """Start, wait until the service says that it is ready, and return what it says."""
+        self.begin()
+        parent = self.parent
+
+        def is_ready_or_over() -> bool:
+            return "Press Ctrl-C to stop." in self.printed() or parent.poll() is not None
+
+        wait_until(is_ready_or_over, READY_WITHIN_S, "the service is ready")
+        assert parent.poll() is None, self.errors()
+        self._started = {child.pid for child in psutil.Process(parent.pid).children(recursive=True)}
+        return self.printed()
+
+    @property
+    def parent(self) -> subprocess.Popen[bytes]:
+        assert self._parent is not None
+        return self._parent
+
+    def printed(self) -> str:
+        return self._output.read_text(encoding="utf-8")
+
+    def errors(self) -> str:
+        return self._errors.read_text(encoding="utf-8")
+
+    def demo(self) -> dict[str, Any]:
+        facts: dict[str, Any] = msgspec.json.decode((self.data_dir / "demo.json").read_bytes())
+        return facts
+
+    def children(self) -> dict[str, int]:
+        """The api and the worker, by name."""
+        found = {}
+        for child in psutil.Process(self.parent.pid).children():
+            words = child.cmdline()
+            found.update({name: child.pid for name in ("api", "worker") if name in words})
+        return found
+
+    def postgres_pid(self) -> int | None:
+        try:
+            return int((self.data_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+        except (FileNotFoundError, IndexError):
+            return None
+
+    def left(self) -> list[int]:
+        """What is still running of all that was started, PostgreSQL included."""
+        folder = str(self.data_dir)
+        named = [p.pid for p in psutil.process_iter(["cmdline"]) if any(folder in w for w in p.info["cmdline"] or ())]
+        return sorted({pid for pid in (*self._started, *named) if is_running(pid)})
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Ask it to stop as Ctrl-C does, and return its exit code."""
+        self.parent.send_signal(number)
+        return self.parent.wait(40)
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        key = self.demo()["test"]["api_key"]
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", headers={"Authorization": f"Bearer {key}"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own address
+            return answer.status, answer.read()
+
+    def clean_up(self) -> None:
+        """Whatever a test that failed has left running."""
+        with contextlib.suppress(AssertionError, ProcessLookupError):
+            self.parent.kill()
+            self.parent.wait(10)
+        for pid in self.left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def service_in(folder: Path) -> Iterator[Service]:
+    service = Service(folder / "data")
+    try:
+        yield service
+    finally:
+        service.clean_up()

@@ -1,0 +1,112 @@
+"""The demo organisation: made in an empty database, found again, and never mixed into a real one."""
+
+import asyncio
+import stat
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.world import START
+from tonne.accounts import store
+from tonne.accounts.open_organisation import open_organisation
+from tonne.base.settings import Settings
+from tonne.cli.demo import Demo, ensure_demo
+from tonne.cli.doctor import examine
+from tonne.db.pool import Database
+from tonne.http.gate import hash_key
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=str(tmp_path / "data"), port=8123)
+
+
+async def _ensure(db: Database, settings: Settings) -> Demo | None:
+    async with db.connection() as connection:
+        return await ensure_demo(connection, settings)
+
+
+def _written(settings: Settings) -> Demo:
+    return msgspec.json.decode((settings.data_path / "demo.json").read_bytes(), type=Demo)
+
+
+async def test_an_empty_database_gets_the_demo_and_a_second_time_finds_it(db: Database, settings: Settings) -> None:
+    demo = await _ensure(db, settings)
+    assert demo is not None
+    assert await _ensure(db, settings) == demo == _written(settings)
+    assert demo.base_url == "http://127.0.0.1:8123/v1"
+    async with db.connection() as connection:
+        assert len(await store.list_organisations_any_account(connection)) == 1
+        assert len(await store.list_keys(connection, demo.organisation_id)) == 2
+        estimates = await connection.fetchval("SELECT count(*) FROM estimates")
+        enabled = await connection.fetch("SELECT id FROM bundles WHERE enabled AND mode = 'test'")
+    assert estimates == len(demo.test.estimate_ids) + len(demo.live.estimate_ids)
+    assert {row["id"] for row in enabled} == set(demo.test.bundle_ids)
+    assert len(demo.test.bundle_ids) >= 5
+    async with db.transaction() as tx:
+        assert await examine(tx) == {}
+
+
+async def test_a_changed_address_is_written_anew_and_the_keys_stay(db: Database, settings: Settings) -> None:
+    demo = await _ensure(db, settings)
+    moved = await _ensure(db, msgspec.structs.replace(settings, public_url="https://offsets.example.com"))
+    assert demo is not None
+    assert moved is not None
+    assert moved.base_url == "https://offsets.example.com/v1"
+    assert (moved.test, moved.live) == (demo.test, demo.live)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"base_url": 1}'], ids=["lost", "empty", "torn", "wrong"])
+async def test_a_lost_or_torn_demo_file_gets_new_keys_for_the_same_accounts(
+    db: Database, settings: Settings, content: bytes | None
+) -> None:
+    demo = await _ensure(db, settings)
+    path = settings.data_path / "demo.json"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    again = await _ensure(db, settings)
+    assert demo is not None
+    assert again is not None
+    assert again.organisation_id == demo.organisation_id
+    assert again.test.account_id == demo.test.account_id
+    assert again.test.api_key != demo.test.api_key
+    assert again == _written(settings)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    async with db.connection() as connection:
+        for key in (demo.test.api_key, again.test.api_key, again.live.api_key):
+            assert await store.find_valid_key(connection, hash_key(key.encode())) is not None
+
+
+async def test_a_revoked_demo_key_is_replaced(db: Database, settings: Settings) -> None:
+    demo = await _ensure(db, settings)
+    assert demo is not None
+    async with db.transaction() as tx:
+        await tx.execute("UPDATE api_keys SET revoked_at = now() WHERE mode = 'test'")
+    again = await _ensure(db, settings)
+    assert again is not None
+    assert again.test.api_key != demo.test.api_key
+
+
+async def test_somebodys_real_database_is_left_alone(db: Database, settings: Settings) -> None:
+    async with db.transaction() as tx:
+        await open_organisation(tx, "A real client", Decimal("0.1"), actor="test", now=START)
+    assert await _ensure(db, settings) is None
+    assert not (settings.data_path / "demo.json").exists()
+    async with db.connection() as connection:
+        assert [found.name for found in await store.list_organisations_any_account(connection)] == ["A real client"]
+        assert await connection.fetchval("SELECT count(*) FROM catalogues") == 0
+
+
+async def test_two_that_start_at_once_make_one_demo(db: Database, settings: Settings) -> None:
+    first, second = await asyncio.gather(_ensure(db, settings), _ensure(db, settings))
+    assert first is not None
+    assert second is not None
+    assert first.organisation_id == second.organisation_id
+    async with db.connection() as connection:
+        assert len(await store.list_organisations_any_account(connection)) == 1
+        # Whichever wrote last, the file holds keys that work.
+        for key in (_written(settings).test.api_key, _written(settings).live.api_key):
+            assert await store.find_valid_key(connection, hash_key(key.encode())) is not None

@@ -1,0 +1,138 @@
+"""What an operator can cause or mend fails with one sentence that says what to do, and exit code 1."""
+
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.cli.command import free_port, output_of, refusal_of, tonne
+from tests.conftest import Server
+from tonne.db.migrate import all_migrations
+from tonne.db.pool import Connection
+
+NOWHERE = "postgresql://tonne:hunter2@127.0.0.1:1/tonne"
+
+
+@pytest.fixture
+async def bare_url(server: Server, worker_id: str) -> AsyncIterator[str]:
+    """A database in which nothing has been made yet."""
+    name = f"bare_{worker_id}"
+    connection: Connection = await asyncpg.connect(server.url("postgres"))
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
+    yield server.url(name)
+    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await connection.close()
+
+
+@pytest.mark.parametrize("command", ["serve", "api"])
+def test_a_taken_port(command: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        sentence = refusal_of(command, port=port, database_url=NOWHERE)
+    assert str(port) in sentence
+    assert "TONNE_PORT" in sentence
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "999.999.999.999", "a..b"])
+def test_an_address_that_is_not_this_machines(host: str) -> None:
+    assert host in refusal_of("serve", host=host, port=free_port(), database_url=NOWHERE)
+
+
+def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_text("I am a file.")
+    sentence = refusal_of("migrate", data_dir=path)
+    assert str(path) in sentence
+    assert "TONNE_DATA_DIR" in sentence
+
+
+def test_a_data_folder_that_cannot_be_written_to() -> None:
+    # Nobody may make a folder there, not even root.
+    assert "TONNE_DATA_DIR" in refusal_of("migrate", data_dir="/proc/tonne")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"PG_VERSION": "junk\n"},
+        {"PG_VERSION": ""},
+        {"PG_VERSION": "11\n"},
+        {"PG_VERSION": "18\n"},
+        {"holiday.jpg": "not a database"},
+    ],
+    ids=lambda files: "=".join(*files.items()).strip(),
+)
+def test_a_broken_database_folder_is_named_and_left_as_it_is(tmp_path: Path, files: dict[str, str]) -> None:
+    folder = tmp_path / "postgres"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    sentence = refusal_of("migrate", data_dir=tmp_path)
+    assert str(folder) in sentence
+    assert "TONNE_DATA_DIR" in sentence
+    assert {name: (folder / name).read_text() for name in files} == files
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("port", "0", "port"),
+        ("prot", "8080", "TONNE_PROT"),
+        ("config", "/nowhere.toml", "/nowhere.toml"),
+        ("database_url", "mysql://x", "TONNE_DATABASE_URL"),
+        ("trusted_proxies", "everyone", "TONNE_TRUSTED_PROXIES"),
+    ],
+)
+def test_a_setting_that_cannot_be_used(setting: str, value: str, said: str) -> None:
+    assert said in refusal_of("serve", **{setting: value})
+
+
+@pytest.mark.parametrize("command", [("serve",), ("org", "list")], ids=" ".join)
+def test_a_database_that_cannot_be_reached(command: tuple[str, ...]) -> None:
+    sentence = refusal_of(*command, database_url=NOWHERE, port=free_port())
+    assert "TONNE_DATABASE_URL" in sentence
+    assert "hunter2" not in sentence
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://tonne@no-such-host.invalid/tonne", "postgresql://tonne@/tonne?host=/no/such/folder"]
+)
+def test_a_database_at_no_address(url: str) -> None:
+    assert "TONNE_DATABASE_URL" in refusal_of("migrate", database_url=url)
+
+
+def test_a_database_that_does_not_exist_on_its_server(server: Server) -> None:
+    assert "no_such_database" in refusal_of("migrate", database_url=server.url("no_such_database"))
+
+
+@pytest.mark.parametrize("command", [("serve",), ("api",), ("worker",), ("org", "list"), ("doctor",)], ids=" ".join)
+def test_pending_migrations_stop_every_command(bare_url: str, command: tuple[str, ...]) -> None:
+    sentence = refusal_of(*command, database_url=bare_url, port=free_port())
+    assert "run `tonne migrate` first" in sentence
+
+
+def test_migrate_says_what_it_applied_and_then_that_there_is_nothing_to_do(bare_url: str) -> None:
+    applied = output_of("migrate", database_url=bare_url).splitlines()
+    assert applied == [f"applied {migration.name}" for migration in all_migrations()]
+    assert output_of("migrate", database_url=bare_url) == "Nothing to do: the schema is up to date."
+
+
+async def test_a_database_of_a_newer_release_is_not_touched(bare_url: str) -> None:
+    output_of("migrate", database_url=bare_url)
+    connection: Connection = await asyncpg.connect(bare_url)
+    await connection.execute("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', 'x')")
+    await connection.close()
+    assert "run the newer release" in refusal_of("migrate", database_url=bare_url)
+
+
+@pytest.mark.parametrize(
+    "words", [("no-such-command",), ("org", "create"), ("serve", "--no-such-option")], ids=" ".join
+)
+def test_a_command_that_does_not_exist_shows_how_it_is_used(words: tuple[str, ...]) -> None:
+    done = tonne(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: tonne")

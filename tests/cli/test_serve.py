@@ -1,0 +1,127 @@
+"""`tonne serve --demo` from a newcomer's first start to the last stop."""
+
+import json
+import re
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Service, is_running, output_of, service_in, wait_until
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with service_in(tmp_path) as found:
+        yield found
+
+
+def _run_printed_curl(printed: str) -> dict[str, Any]:
+    """Paste the command that the service prints into a shell; without curl, make the same request."""
+    found = re.search(r"^  curl .*?'$", printed, re.MULTILINE | re.DOTALL)
+    assert found, printed
+    pasted = found.group()
+    if shutil.which("curl"):
+        done = subprocess.run(["bash", "-c", f"{pasted} -sS"], capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0, done.stderr
+        answer = done.stdout
+    else:
+        words = shlex.split(pasted.replace("\\\n", " "))
+        headers = dict(words[i + 1].split(": ", 1) for i, word in enumerate(words) if word == "-H")
+        body = words[words.index("-d") + 1].encode()
+        request = urllib.request.Request(words[1], body, headers)  # noqa: S310 - our own address
+        with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310 - our own address
+            answer = response.read()
+    order: dict[str, Any] = json.loads(answer)
+    return order
+
+
+def _check_facts(service: Service, printed: str) -> None:
+    """demo.json is what scripts rely on: exactly these keys, for the owner's eyes only."""
+    facts, path = service.demo(), service.data_dir / "demo.json"
+    assert set(facts) == {"base_url", "organisation_id", "test", "live"}
+    assert facts["base_url"] == f"http://127.0.0.1:{service.port}/v1"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for mode in ("test", "live"):
+        keys = facts[mode]
+        assert set(keys) == {"api_key", "account_id", "client_account_id", "estimate_ids", "bundle_ids"}
+        assert keys["api_key"].startswith(f"tonne_{mode}_")
+        assert len(set(keys["estimate_ids"])) >= 5
+        assert len(set(keys["bundle_ids"])) >= 3
+    assert facts["test"]["api_key"] in printed
+    assert facts["live"]["api_key"] not in printed
+    assert str(path) in printed
+    assert facts["base_url"] in printed
+
+
+def test_a_newcomer_starts_orders_stops_and_finds_the_order_again(service: Service) -> None:
+    printed = service.start()
+    _check_facts(service, printed)
+    facts = service.demo()
+
+    order = _run_printed_curl(printed)
+    assert order["status"] == "placed"
+    assert order["estimate_id"] == facts["test"]["estimate_ids"][0]
+    assert _run_printed_curl(printed) == order, "pasted twice, it is the same order"
+    assert service.get("/docs")[0] == 200
+
+    # Commands join the database that runs already, and leave it running.
+    data_dir = service.data_dir
+    assert facts["organisation_id"] in output_of("org", "list", data_dir=data_dir)
+    assert "All is well." in output_of("doctor", data_dir=data_dir)
+    assert service.get("/health/ready")[0] == 200
+
+    assert service.stop() == 0
+    assert service.left() == []
+    assert service.printed().rstrip().endswith("Stopped.")
+    assert "Traceback" not in service.errors()
+
+    assert service.start()
+    assert service.demo() == facts
+    status, found = service.get("/v1/orders/by-idempotency-key/my-first-order")
+    assert status == 200
+    assert json.loads(found) == order
+    assert service.stop(signal.SIGTERM) == 0
+    assert service.left() == []
+
+
+def test_a_killed_parent_takes_its_children_along_and_the_next_start_works(service: Service) -> None:
+    service.start()
+    facts, children = service.demo(), service.children()
+    assert set(children) == {"api", "worker"}
+    service.stop(signal.SIGKILL)
+    wait_until(lambda: not any(map(is_running, children.values())), 15, "api and worker have ended by themselves")
+
+    # PostgreSQL is still up: nobody could stop it. The next start joins it, and the stop after that ends it.
+    service.start()
+    assert service.demo() == facts
+    assert service.get("/v1/orders")[0] == 200
+    assert service.stop() == 0
+    assert service.left() == []
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+def test_a_child_that_dies_ends_the_whole_service_with_a_sentence(service: Service, name: str) -> None:
+    """Half a service that looks like a whole one would be worse than none: whoever supervises it starts it again."""
+    service.start()
+    child = service.children()[name]
+    subprocess.run(["kill", "-9", str(child)], check=True)
+    assert service.parent.wait(40) == 1
+    last = service.errors().splitlines()[-1]
+    assert last == f"Error: The {name} process has ended by itself: its last log lines say why."
+    assert service.left() == []
+
+
+def test_a_stop_while_starting_leaves_nothing_running(service: Service) -> None:
+    service.begin()
+    wait_until(lambda: service.postgres_pid() is not None, 30, "PostgreSQL is starting")
+    assert service.stop() == 0
+    assert service.left() == []
+    assert "Traceback" not in service.errors()

@@ -1,0 +1,137 @@
+"""Tenants made from the command line, up to the first order they place."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pytest
+
+from tests.api_client import ApiClient
+from tests.cli.command import output_of, refusal_of, tonne
+from tests.world import World
+from tonne.db.pool import Database
+
+DUMP = """
+SELECT concat_ws(E'\n', (SELECT string_agg(api_keys::text, E'\n') FROM api_keys),
+                 (SELECT string_agg(audit_log::text, E'\n') FROM audit_log))
+"""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Someone with a terminal on this database."""
+
+    url: str
+
+    def does(self, *words: str) -> str:
+        return output_of(*words, database_url=self.url)
+
+    def is_refused(self, *words: str) -> str:
+        return refusal_of(*words, database_url=self.url)
+
+
+@pytest.fixture
+def operator(furnished_db: Database) -> Operator:
+    return Operator(furnished_db._url)
+
+
+async def test_from_an_organisation_to_its_first_order(operator: Operator, api: ApiClient, world: World) -> None:
+    organisation_id = operator.does("org", "create", "Fjörd & Söhne", "--fee-rate", "0.2")
+    listed = operator.does("org", "list")
+    assert any(organisation_id in line and "Fjörd & Söhne" in line and "0.2" in line for line in listed.splitlines())
+
+    main = operator.does("account", "create", organisation_id, "Main", "--mode", "test", "--currency", "usd")
+    client_words = ("--mode", "test", "--currency", "JPY", "--client", "--beneficiary", "A customer")
+    client = operator.does("account", "create", organisation_id, "Customer", *client_words)
+    accounts = {line.split()[0]: line for line in operator.does("account", "list", organisation_id).splitlines()}
+    assert "USD" in accounts[main]
+    assert "client_account" in accounts[client]
+    assert "A customer" in accounts[client]
+
+    bundle = world.bundles_test["wind-power"]
+    assert operator.does("account", "set-bundles", main, bundle) == ""
+    estimate_id = operator.does("estimate", "create", main, "184.2", "kg", "--description", "One week")
+    as_main = api.as_key(operator.does("key", "create", main, "--name", "Till"))
+    answer = await as_main.post("/v1/orders/by-estimate", {"estimate_id": estimate_id})
+    assert answer.status_code == 201, answer.text
+    order = answer.json()
+    assert (order["currency"], order["quantity"]) == ("USD", "0.1842")
+    assert [line["bundle_id"] for line in order["bundles"]] == [bundle]
+    # 6.90 EUR at 1.08 are 7.45 USD; the fee of a fifth makes it 9.31.
+    assert (order["bundles"][0]["unit_price"], order["bundles"][0]["gross_unit_price"]) == ("7.45", "9.31")
+    theirs = await as_main.post("/v1/orders/by-mass", {"mass": {"amount": 1, "unit": "t"}}, Service_Account=client)
+    assert theirs.json()["currency"] == "JPY"
+
+    operator.does("org", "set-fee", organisation_id, "0")
+    free = (await as_main.post("/v1/orders/by-value", {"value": "74.50"})).json()
+    assert (free["quantity"], Decimal(free["commission"])) == ("10", 0)
+
+
+async def test_a_key_is_shown_once_kept_as_a_hash_and_revoked_within_a_moment(
+    operator: Operator, api: ApiClient, world: World, furnished_db: Database
+) -> None:
+    scope = world.ours_test.scope
+    secret = operator.does("key", "create", scope.account_id)
+    assert secret.startswith("tonne_test_")
+    assert (await api.as_key(secret).get("/v1/orders")).status_code == 200
+
+    table = operator.does("key", "list", scope.organisation_id)
+    assert secret not in table
+    [row] = [line for line in table.splitlines() if f"...{secret[-4:]}" in line]
+    async with furnished_db.connection() as connection:
+        everything = await connection.fetchval(DUMP)
+    assert secret not in everything
+    assert secret.removeprefix("tonne_test_")[:20] not in everything
+
+    key_id = row.split()[0]
+    assert operator.does("key", "revoke", key_id) == f"{key_id} (...{secret[-4:]}) is revoked."
+    assert (await api.as_key(secret).get("/v1/orders")).status_code == 401
+    assert (await api.get("/v1/orders")).status_code == 200, "other keys go on working"
+
+
+def test_what_does_not_exist_is_said_in_a_sentence(operator: Operator, world: World) -> None:
+    organisation_id, account_id = world.ours_test.scope.organisation_id, world.ours_test.scope.account_id
+    account = ("account", "create", organisation_id, "Main", "--mode", "test", "--currency")
+    assert "tonne org list" in operator.is_refused("account", "create", "org_gone", *account[3:], "EUR")
+    assert "ISO 4217" in operator.is_refused(*account, "XXX")
+    assert "tonne account list" in operator.is_refused("key", "create", "acc_gone")
+    assert "tonne key list" in operator.is_refused("key", "revoke", "key_gone")
+    assert "tonne org list" in operator.is_refused("org", "set-fee", "org_gone", "0.1")
+    assert "1 to 200" in operator.is_refused("org", "create", " ")
+    assert "bundle" in operator.is_refused("account", "set-bundles", account_id, world.disabled_bundle_test)
+    halves = [f"{bundle}=49" for bundle in list(world.bundles_test.values())[:2]]
+    assert "98.00" in operator.is_refused("account", "set-bundles", account_id, *halves)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("org", "create", "X", "--fee-rate", "1"),
+        ("org", "create", "X", "--fee-rate", "NaN"),
+        ("org", "create", "X", "--fee-rate", "ten"),
+        ("estimate", "create", "acc_1", "0", "t"),
+        ("estimate", "create", "acc_1", "1e3", "t"),
+        ("estimate", "create", "acc_1", "1", "lb"),
+        ("account", "create", "org_1", "X", "--mode", "demo", "--currency", "EUR"),
+    ],
+    ids=" ".join,
+)
+def test_a_value_that_cannot_be_read_is_refused_before_the_database_is_asked(words: tuple[str, ...]) -> None:
+    done = tonne(*words, database_url="postgresql://127.0.0.1:1/x")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("Error: Invalid value")
+
+
+async def test_the_doctor_tells_health_by_its_exit_code(
+    operator: Operator, api: ApiClient, furnished_db: Database
+) -> None:
+    order = await api.order()
+    report = operator.does("doctor")
+    assert report.endswith("All is well.")
+    assert "BROKEN" not in report
+    async with furnished_db.transaction() as tx:
+        await tx.execute("UPDATE order_lines SET quantity_grams = quantity_grams + 1")
+    done = tonne("doctor", database_url=operator.url)
+    assert done.returncode == 1
+    assert "BROKEN  lines sum to their order, in grams and in money" in done.stdout
+    assert order["id"] in done.stdout
+    assert done.stderr.startswith("Error: 1 of ")
