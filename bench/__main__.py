@@ -5,6 +5,8 @@ import asyncio
 import sys
 import time
 
+import psutil
+
 from bench import growth, speed
 from bench.checks import NotMeasured, count_orders, require_sound
 from bench.fill import fill
@@ -18,6 +20,7 @@ from bench.tenants import ORGANISATIONS
 NAMES = ("create", "read", "list", "growth", "memory")
 SPEED = {"create": speed.create, "read": speed.read_by_key, "list": speed.list_100}
 MEMORY_LIMIT_MB = 200.0
+QUIET_PERCENT = 10.0
 # So many that every tenant has more than one page of 100.
 FULL_PAGES = 110 * ORGANISATIONS
 
@@ -31,6 +34,7 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}: choose from {', '.join(NAMES)}.")
     started = time.monotonic()
+    _warn_when_busy()
     try:
         results = asyncio.run(_run(set(arguments.names or NAMES), QUICK if arguments.quick else FULL))
     except (NotMeasured, WrongAnswer) as error:
@@ -38,6 +42,12 @@ def main() -> None:
     print_table(results)
     print(f"\nIt took {time.monotonic() - started:.0f} s.")
     sys.exit(any(result.verdict == "MISSED" for result in results))
+
+
+def _warn_when_busy() -> None:
+    busy_percent = psutil.cpu_percent(interval=1.0)
+    if busy_percent > QUIET_PERCENT:
+        print(f"The machine is {busy_percent:.0f} % busy with other things: expect false numbers.", file=sys.stderr)
 
 
 async def _run(names: set[str], pace: Pace) -> list[Result]:

@@ -63,9 +63,11 @@ async def probe(stage: Stage, pace: Pace) -> dict[str, Cost]:
 
 
 async def _fire_block(stage: Stage, pace: Pace, shots: list[Shot], cost: Cost) -> None:
-    before = await stage.cpu_s()
+    before = await stage.cpu_s_by_process()
     outcome = stage.fire(shots, connections=1, warm_up_s=0, seconds=pace.probe_block_s)
-    cost.cpu_s += await stage.cpu_s() - before
+    after = await stage.cpu_s_by_process()
+    # A connection may have been opened meanwhile; one that was closed had been idle.
+    cost.cpu_s += sum(used_s - before.get(process, 0.0) for process, used_s in after.items())
     cost.answered += outcome.answered
     cost.latencies_s += [seconds for _, seconds in outcome.latencies]
 

@@ -85,12 +85,12 @@ class Stage:
         processes = psutil.Process(self.server.pid).children(recursive=True)
         return max(processes, key=lambda process: process.memory_info().rss)
 
-    async def cpu_s(self) -> float:
-        """What the server and its connections to the database have used so far."""
+    async def cpu_s_by_process(self) -> dict[int, float]:
+        """What the server and each of its connections to the database have used so far."""
         async with self.connection() as connection:
             rows = await connection.fetch(BACKENDS)
         processes = [self.serving(), *(psutil.Process(row["pid"]) for row in rows)]
-        return sum(sum(process.cpu_times()[:2]) for process in processes)
+        return {process.pid: sum(process.cpu_times()[:2]) for process in processes}
 
 
 @contextlib.asynccontextmanager

@@ -14,14 +14,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
+
 from chaos.checker import Tally, check
 from chaos.postgres import Postgres
 from chaos.scenarios import SCENARIOS
 from chaos.scenarios.scenario import Scenario
 from chaos.scene import Scene, Trouble
 
-# All scenarios together end by themselves before this; whatever then still runs is killed.
-LIMIT_S = 590.0
+# No scenario is played longer than until here, so that all together, with the judging, end within ten minutes.
+LIMIT_S = 560.0
+HARD_LIMIT_S = 598.0
 SHOWN = 6
 
 
@@ -37,7 +40,7 @@ def main() -> None:
     chosen = [scenario for scenario in SCENARIOS if scenario.name in (arguments.only or names)]
     folder = Path(tempfile.mkdtemp(prefix="tonne-chaos-"))
     folder.chmod(0o755)
-    _end_after(LIMIT_S + 10)
+    _end_after(HARD_LIMIT_S, folder)
     try:
         sound = asyncio.run(_run(chosen, arguments.seed, folder))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -51,11 +54,17 @@ def main() -> None:
     sys.exit(0 if sound else 1)
 
 
-def _end_after(seconds: float) -> None:
+def _end_after(seconds: float, folder: Path) -> None:
     """The last resort, for a run that hangs so badly that even its own limit does not end it."""
 
     def end() -> None:
         print("The run hangs: it is ended the hard way.", flush=True)
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            os.kill(int((folder / "postgres" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGQUIT)
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
     watchdog = threading.Timer(seconds, end)
@@ -95,23 +104,38 @@ async def _play(scenario: Scenario, postgres: Postgres, folder: Path, seed: int,
     scene = Scene(postgres, database, place, random.Random(f"{seed} {scenario.name}"), scenario.settings)
     tally = Tally()
     try:
-        try:
-            async with asyncio.timeout(min(scenario.within_s, left_s)):
-                await scene.open()
-                await scenario.play(scene)
-        except TimeoutError:
-            scene.problems.append(f"it did not come to its end within {min(scenario.within_s, left_s):.0f} s")
-        except Trouble as trouble:
-            scene.problems.append(str(trouble))
+        await _play_out(scenario, scene, min(scenario.within_s, left_s))
         await scene.close()
         tally = await check(scene)
     except Exception as error:  # noqa: BLE001 - one scenario that breaks must not keep the others from being played
-        scene.problems.append(f"the scenario itself broke: {error!r}")
+        scene.problems += [f"the records cannot be judged: {reason!r}" for reason in _reasons(error)]
     finally:
         scene.kill_all()
     with contextlib.suppress(OSError):
         await postgres.drop(database)
     return _report(scenario, scene, tally, time.monotonic() - started)
+
+
+async def _play_out(scenario: Scenario, scene: Scene, within_s: float) -> None:
+    """Whatever keeps it from its end is a problem of the scene, and the records so far are judged all the same."""
+    if within_s <= 0:
+        scene.problems.append("it was not played: the time of the run was up")
+        return
+    try:
+        async with asyncio.timeout(within_s):
+            await scene.open()
+            await scenario.play(scene)
+    except TimeoutError:
+        scene.problems.append(f"it did not come to its end within {within_s:.0f} s")
+    except Exception as error:  # noqa: BLE001 - see above
+        scene.problems += [str(reason) if isinstance(reason, Trouble) else repr(reason) for reason in _reasons(error)]
+
+
+def _reasons(error: BaseException) -> list[BaseException]:
+    """What several tasks raised at once, one by one."""
+    if isinstance(error, BaseExceptionGroup):
+        return [reason for part in error.exceptions for reason in _reasons(part)]
+    return [error]
 
 
 def _report(scenario: Scenario, scene: Scene, tally: Tally, took_s: float) -> bool:

@@ -1,8 +1,8 @@
 """Certificates for receivers: good ones, and the bad ones that a sender must refuse."""
 
-import datetime
 import ssl
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trustme
@@ -33,12 +33,12 @@ class Certificates:
 
 
 def _leaf(authority: trustme.CA, kind: str) -> trustme.LeafCert:
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.now(UTC)
     match kind:
         case "good":
             return authority.issue_cert(HOST)
         case "expired":
-            day = datetime.timedelta(days=1)
+            day = timedelta(days=1)
             return authority.issue_cert(HOST, not_before=now - 3 * day, not_after=now - day)
         case "wrong_name":
             return authority.issue_cert("somebody-else.example")

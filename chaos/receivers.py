@@ -94,6 +94,10 @@ class Receiver:
         if self._server is not None:
             self._server.close()
             self._server = None
+        self.cut()
+
+    def cut(self) -> None:
+        """Cut the connections that are open; new ones are welcome."""
         for line in list(self._lines):
             line.cut()
 
@@ -146,7 +150,7 @@ class _Line(asyncio.Protocol):
         self._call = Call(exchange, head, body, self._transport)
         self._receiver.begin(self._call)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         self._receiver._lines.discard(self)  # noqa: SLF001 - see above
         if self._call is not None:
             self._call.hung_up()

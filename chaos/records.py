@@ -35,7 +35,8 @@ class Recorder:
     def __init__(self, folder: Path, receiver: str) -> None:
         self._receiver = receiver
         self._lines = folder / f"{receiver}.jsonl"
-        self._bytes = (folder / f"{receiver}.bytes").open("wb")
+        self._path = folder / f"{receiver}.bytes"
+        self._bytes = self._path.open("wb")
         self._offset = 0
         self.exchanges: list[Exchange] = []
 
@@ -54,6 +55,12 @@ class Recorder:
         self._offset += len(head) + len(body)
         self.exchanges.append(exchange)
         return exchange
+
+    def body_of(self, exchange: Exchange) -> bytes:
+        self._bytes.flush()
+        with self._path.open("rb") as file:
+            file.seek(exchange.offset + exchange.head_length)
+            return file.read(exchange.body_length)
 
     def close(self) -> None:
         self._bytes.close()

@@ -127,8 +127,7 @@ class Scene:
 
     async def open(self) -> None:
         self._http = aiohttp.ClientSession(f"http://{HOST}:{self._port}", timeout=aiohttp.ClientTimeout(total=15))
-        self.api = Process("api", self.environment, self.folder / "api.log")
-        await self.until(self._api_is_ready, "the api starts", READY_WITHIN_S)
+        await self.start_api()
 
     async def close(self) -> None:
         """Stops everything; the records are whole afterwards."""
@@ -166,6 +165,14 @@ class Scene:
 
     # Processes and time -------------------------------------------------------------------------------------------
 
+    async def start_api(self) -> None:
+        self.api = Process("api", self.environment, self.folder / "api.log")
+        await self.until(self._api_is_ready, "the api starts", READY_WITHIN_S)
+
+    @property
+    def newest_worker(self) -> Process:
+        return self.workers[-1]
+
     def start_worker(self) -> Process:
         worker = Process("worker", self.environment, self.folder / f"worker-{len(self.workers)}.log")
         self.workers.append(worker)
@@ -178,7 +185,9 @@ class Scene:
                 return worker
         raise Trouble(f"no worker has a connection from port {peer_port}")
 
-    async def until(self, holds: Callable[[], Awaitable[bool]], what: str, within_s: float, every_s: float = 0.05) -> None:
+    async def until(
+        self, holds: Callable[[], Awaitable[bool]], what: str, within_s: float, every_s: float = 0.05
+    ) -> None:
         deadline = time.monotonic() + within_s
         while not await holds():
             if time.monotonic() > deadline:

@@ -1,12 +1,12 @@
 """The service under test as what it is in production: `tonne api` and `tonne worker`, processes of their own."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -60,9 +60,8 @@ class Process:
 
     async def ended(self, within_s: float) -> int | None:
         """The exit code, or None when it still runs after that time."""
-        deadline = time.monotonic() + within_s
-        while self.running and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self._child.wait, within_s)
         return self._child.poll()
 
     async def stop(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from chaos import behaviours
 from chaos.bystander import Bystander
 from chaos.certificates import BAD_KINDS
-from chaos.receivers import DeafPort, Receiver, accept
+from chaos.receivers import Behaviour, DeafPort, Receiver, accept
 from chaos.scenarios.scenario import Scenario
 from chaos.scene import QUICK, Scene, Trouble
 
@@ -127,7 +127,7 @@ async def bad_certificates(scene: Scene) -> None:
     await scene.until_delivered(30)
 
 
-async def _with_webhook(scene: Scene, name: str, behaviour: behaviours.Behaviour) -> Receiver:
+async def _with_webhook(scene: Scene, name: str, behaviour: Behaviour) -> Receiver:
     organisation = await scene.open_organisation(2)
     receiver = await scene.receiver(name, behaviour)
     await scene.register(organisation, receiver)

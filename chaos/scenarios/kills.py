@@ -4,12 +4,12 @@ import asyncio
 
 from chaos.receivers import Call, Receiver, accept
 from chaos.scenarios.scenario import Scenario
-from chaos.scene import QUICK, Hook, Organisation, Scene, Trouble
+from chaos.scenarios.trap import WITHIN_S, Trap
+from chaos.scene import QUICK, Hook, Organisation, Scene
 
 KILLS = 4
 # A killed worker leaves its lease to run out: a short one, so that its events soon go out again.
 SETTINGS = {**QUICK, "TONNE_WEBHOOK_TIMEOUT_S": "1", "TONNE_WEBHOOK_LEASE_S": "1.5"}
-ROUND_WITHIN_S = 15.0
 
 
 async def _set_up(scene: Scene) -> tuple[Organisation, Receiver, Hook]:
@@ -18,10 +18,18 @@ async def _set_up(scene: Scene) -> tuple[Organisation, Receiver, Hook]:
     return organisation, receiver, await scene.register(organisation, receiver)
 
 
+async def _finish(scene: Scene, organisation: Organisation, receiver: Receiver) -> None:
+    receiver.behaviour = accept
+    scene.start_worker()
+    await scene.place(organisation, 10)
+    await scene.until_delivered(20)
+
+
 WAITING_FOR_EVENTS = """
 SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'events'::regclass AND NOT granted)
    AND EXISTS (SELECT FROM webhooks WHERE lease_until > clock_timestamp())
 """
+LOCK_EVENTS = "LOCK TABLE events IN ACCESS EXCLUSIVE MODE"
 
 
 async def claimed_and_waiting(scene: Scene) -> None:
@@ -30,7 +38,7 @@ async def claimed_and_waiting(scene: Scene) -> None:
     async def holds() -> bool:
         return bool((await scene.fetch(WAITING_FOR_EVENTS))[0][0])
 
-    await scene.until(holds, "a worker has claimed", ROUND_WITHIN_S, every_s=0.02)
+    await scene.until(holds, "a worker has claimed", WITHIN_S, every_s=0.02)
 
 
 async def after_the_claim(scene: Scene) -> None:
@@ -39,36 +47,31 @@ async def after_the_claim(scene: Scene) -> None:
     for _ in range(KILLS):
         await scene.place(organisation, 10)
         before = len(receiver.exchanges)
-        async with scene.holding("LOCK TABLE events IN ACCESS EXCLUSIVE MODE"):
+        async with scene.holding(LOCK_EVENTS):
             worker = scene.start_worker()
             await claimed_and_waiting(scene)
             worker.kill()
             fired()
         scene.require(len(receiver.exchanges) == before, "a request went out although the worker was killed before")
-    scene.start_worker()
-    await scene.until_delivered(20)
+    await _finish(scene, organisation, receiver)
 
 
 async def after_the_bytes(scene: Scene) -> None:
+    """The receiver has the whole request, and kills its sender instead of answering."""
     fired = scene.faults.announce("killed after the bytes went out", KILLS)
     organisation, receiver, _ = await _set_up(scene)
+
+    async def kill(_: Call) -> None:
+        scene.newest_worker.kill()
+        fired()
+
     for _ in range(KILLS):
-        killed = asyncio.Event()
-
-        async def kill_instead_of_answering(_: Call, killed: asyncio.Event = killed) -> None:
-            if not killed.is_set():
-                worker.kill()
-                fired()
-                killed.set()
-
         await scene.place(organisation, 10)
-        receiver.behaviour = kill_instead_of_answering
-        worker = scene.start_worker()
-        await _within(killed, "a request arrives")
-    receiver.behaviour = accept
-    scene.start_worker()
-    await scene.place(organisation, 10)
-    await scene.until_delivered(20)
+        trap = Trap(kill)
+        receiver.behaviour = trap.behave
+        scene.start_worker()
+        await trap.sprung()
+    await _finish(scene, organisation, receiver)
 
 
 ACKNOWLEDGED = "SELECT count(*) FROM webhook_attempts WHERE webhook_id = $1 AND acknowledged"
@@ -76,66 +79,58 @@ ACKNOWLEDGED = "SELECT count(*) FROM webhook_attempts WHERE webhook_id = $1 AND 
 
 async def after_the_2xx(scene: Scene) -> None:
     """The answer and the kill race with the settling; only those that came before it count."""
-    fired = scene.faults.announce("killed after the 2xx, before the settling", KILLS)
+    name = "killed after the 2xx, before the settling"
+    fired = scene.faults.announce(name, KILLS)
     organisation, receiver, hook = await _set_up(scene)
+
+    async def answer_and_kill(call: Call) -> None:
+        call.answer(200)
+        await asyncio.sleep(scene.rng.uniform(0, 0.002))
+        scene.newest_worker.kill()
+
     tries = 0
-    while scene.faults.counts["killed after the 2xx, before the settling"] < KILLS and tries < 5 * KILLS:
+    while scene.faults.counts[name] < KILLS and tries < 5 * KILLS:
         tries += 1
-        killed = asyncio.Event()
-
-        async def answer_and_kill(call: Call, killed: asyncio.Event = killed) -> None:
-            if not killed.is_set():
-                call.answer(200)
-                await asyncio.sleep(scene.rng.uniform(0, 0.002))
-                worker.kill()
-                killed.set()
-
         settled = (await scene.fetch(ACKNOWLEDGED, hook.id))[0][0]
-        receiver.behaviour = answer_and_kill
         await scene.place(organisation, 5)
-        worker = scene.start_worker()
-        await _within(killed, "a request arrives")
+        trap = Trap(answer_and_kill)
+        receiver.behaviour = trap.behave
+        scene.start_worker()
+        await trap.sprung()
         await asyncio.sleep(0.1)  # a statement that is with the database already comes to its end
         if (await scene.fetch(ACKNOWLEDGED, hook.id))[0][0] == settled:
             fired()
     scene.note(f"{tries} tries")
-    receiver.behaviour = accept
-    scene.start_worker()
-    await scene.until_delivered(20)
+    await _finish(scene, organisation, receiver)
 
 
 SETTLING = "SELECT pid FROM pg_stat_activity WHERE application_name = 'tonne' AND wait_event_type = 'Lock'"
-LOCK_WEBHOOK = "SELECT id FROM webhooks WHERE id = '{}' FOR UPDATE"
+LOCK_WEBHOOKS = "SELECT id FROM webhooks FOR UPDATE"
+KINDS = ("acknowledged", "acknowledged, connection cut", "refused")
 
 
 async def in_the_settling(scene: Scene) -> None:
     """We hold the webhook's row, so that the settling waits in the database. It then either goes through without the
-    worker, or is rolled back with its connection; for a refusal it is rolled back as the commit never comes."""
-    kinds = ("acknowledged", "acknowledged, connection cut", "refused")
-    counters = {kind: scene.faults.announce(f"killed while settling ({kind})", 2) for kind in kinds}
-    organisation, receiver, hook = await _set_up(scene)
-    for kind in kinds * 2:
-        killed = asyncio.Event()
+    worker, or is rolled back with its connection; that of a refusal is rolled back, as its commit never comes."""
+    counters = {kind: scene.faults.announce(f"killed while settling ({kind})", 2) for kind in KINDS}
+    organisation, receiver, _ = await _set_up(scene)
+    for kind in KINDS * 2:
 
-        async def answer_and_kill_in_settling(call: Call, kind: str = kind, killed: asyncio.Event = killed) -> None:
-            if killed.is_set():
-                return
-            async with scene.holding(LOCK_WEBHOOK.format(hook.id)):
+        async def answer_and_kill(call: Call, kind: str = kind) -> None:
+            async with scene.holding(LOCK_WEBHOOKS):
                 call.answer(500 if kind == "refused" else 200)
                 backend = await _settling_backend(scene)
-                worker.kill()
+                scene.newest_worker.kill()
                 if kind.endswith("cut"):
                     await scene.fetch("SELECT pg_terminate_backend($1)", backend)
                 counters[kind]()
-            killed.set()
 
-        receiver.behaviour = answer_and_kill_in_settling
         await scene.place(organisation, 10)
-        worker = scene.start_worker()
-        await _within(killed, "a settling waits")
-    receiver.behaviour = accept
-    scene.start_worker()
-    await scene.until_delivered(20)
+        trap = Trap(answer_and_kill)
+        receiver.behaviour = trap.behave
+        scene.start_worker()
+        await trap.sprung()
+    await _finish(scene, organisation, receiver)
 
 
 async def _settling_backend(scene: Scene) -> int:
@@ -145,16 +140,8 @@ async def _settling_backend(scene: Scene) -> int:
         found.extend(row["pid"] for row in await scene.fetch(SETTLING))
         return bool(found)
 
-    await scene.until(holds, "the settling waits for the lock", ROUND_WITHIN_S, every_s=0.02)
+    await scene.until(holds, "the settling waits for the lock", WITHIN_S, every_s=0.02)
     return found[0]
-
-
-async def _within(event: asyncio.Event, what: str) -> None:
-    try:
-        async with asyncio.timeout(ROUND_WITHIN_S):
-            await event.wait()
-    except TimeoutError:
-        raise Trouble(f"waited {ROUND_WITHIN_S:g} s in vain until {what}") from None
 
 
 SCENARIOS = (

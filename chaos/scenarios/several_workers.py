@@ -4,9 +4,11 @@ import asyncio
 
 from chaos.behaviours import fail_sometimes
 from chaos.receivers import Call, accept
-from chaos.scenarios.kills import claimed_and_waiting
+from chaos.scenarios.kills import LOCK_EVENTS, claimed_and_waiting
 from chaos.scenarios.scenario import Scenario
+from chaos.scenarios.trap import Trap
 from chaos.scene import QUICK, Scene
+from chaos.service import Process
 
 ORDERS = 150
 
@@ -46,7 +48,7 @@ async def four(scene: Scene) -> None:
 
 
 async def frozen_after_the_bytes(scene: Scene) -> None:
-    """Frozen with a request under way, answered in its sleep or not. Another takes over; the sleeper settles nothing."""
+    """Frozen with a request under way, answered in its sleep or not. Another takes over; it settles nothing any more."""
     scene.overlaps_are_meant = True
     kinds = ("answered in its sleep", "not answered")
     counters = {kind: scene.faults.announce(f"frozen with a request under way, {kind}", 1) for kind in kinds}
@@ -57,21 +59,19 @@ async def frozen_after_the_bytes(scene: Scene) -> None:
     for _ in range(2):
         scene.start_worker()
     for kind in kinds:
-        frozen: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
+        sleepers: list[Process] = []
 
-        async def freeze(call: Call, kind: str = kind, frozen: asyncio.Future[Call] = frozen) -> None:
-            if frozen.done():
-                call.answer(200)
-                return
-            scene.sender_of(call.exchange.peer_port).freeze()
+        async def freeze(call: Call, kind: str = kind, sleepers: list[Process] = sleepers) -> None:
+            sleepers.append(scene.sender_of(call.exchange.peer_port))
+            sleepers[0].freeze()
             counters[kind]()
             if kind == kinds[0]:
                 call.answer(200)
-            frozen.set_result(call)
 
-        receiver.behaviour = freeze
+        trap = Trap(freeze, then=accept)
+        receiver.behaviour = trap.behave
         await scene.place(organisation, 10)
-        sleeper = scene.sender_of((await asyncio.wait_for(frozen, 15)).exchange.peer_port)
+        await trap.sprung()
         before = len(receiver.exchanges)
         token = await _token(scene, hook.id)
         await asyncio.sleep(scene.lease_s)
@@ -79,7 +79,7 @@ async def frozen_after_the_bytes(scene: Scene) -> None:
         await asyncio.sleep(scene.lease_s)
         if len(receiver.exchanges) > before and await _token(scene, hook.id) > token:
             took_over()
-        sleeper.wake()
+        sleepers[0].wake()
         await scene.place(organisation, 10)
         await asyncio.sleep(0.5)
     receiver.behaviour = accept
@@ -94,7 +94,7 @@ async def frozen_after_the_claim(scene: Scene) -> None:
     receiver = await scene.receiver("receiver")
     hook = await scene.register(organisation, receiver)
     await scene.place(organisation, 20)
-    async with scene.holding("LOCK TABLE events IN ACCESS EXCLUSIVE MODE"):
+    async with scene.holding(LOCK_EVENTS):
         sleeper = scene.start_worker()
         await claimed_and_waiting(scene)
         sleeper.freeze()

@@ -1,6 +1,7 @@
 """Files beside the code: locks, make targets, licence."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -48,6 +49,16 @@ def test_every_make_target_can_be_read(target: str) -> None:
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not re.search(r"warning|error", done.stderr, re.IGNORECASE)
+
+
+def test_a_machine_without_a_new_enough_python_is_told_so_in_a_sentence(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    done = subprocess.run(["make", "PYTHON=", "setup"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[0] == "Tonne needs Python 3.11 or newer: install it, then run make again."
+    assert not (tmp_path / ".venv").exists()
 
 
 def test_ci_runs_what_people_run() -> None:

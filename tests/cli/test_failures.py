@@ -37,7 +37,7 @@ def test_a_taken_port(command: str) -> None:
     assert "TONNE_PORT" in sentence
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "999.999.999.999", "a..b"])
+@pytest.mark.parametrize("host", ["192.0.2.1", "a..b"])
 def test_an_address_that_is_not_this_machines(host: str) -> None:
     assert host in refusal_of("serve", host=host, port=free_port(), database_url=NOWHERE)
 
@@ -59,8 +59,6 @@ def test_a_data_folder_that_cannot_be_written_to() -> None:
     "files",
     [
         {"PG_VERSION": "junk\n"},
-        {"PG_VERSION": ""},
-        {"PG_VERSION": "11\n"},
         {"PG_VERSION": "18\n"},
         {"holiday.jpg": "not a database"},
     ],
@@ -81,6 +79,7 @@ def test_a_broken_database_folder_is_named_and_left_as_it_is(tmp_path: Path, fil
     ("setting", "value", "said"),
     [
         ("port", "0", "port"),
+        ("data_dir", "~nobody-has-this-name", "TONNE_DATA_DIR"),
         ("prot", "8080", "TONNE_PROT"),
         ("config", "/nowhere.toml", "/nowhere.toml"),
         ("database_url", "mysql://x", "TONNE_DATABASE_URL"),
@@ -88,7 +87,7 @@ def test_a_broken_database_folder_is_named_and_left_as_it_is(tmp_path: Path, fil
     ],
 )
 def test_a_setting_that_cannot_be_used(setting: str, value: str, said: str) -> None:
-    assert said in refusal_of("serve", **{setting: value})
+    assert said in refusal_of("org", "list", **{"database_url": NOWHERE, setting: value})
 
 
 @pytest.mark.parametrize("command", [("serve",), ("org", "list")], ids=" ".join)
@@ -99,7 +98,14 @@ def test_a_database_that_cannot_be_reached(command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://tonne@no-such-host.invalid/tonne", "postgresql://tonne@/tonne?host=/no/such/folder"]
+    "url",
+    [
+        "postgresql://tonne@no-such-host.invalid/tonne",
+        "postgresql://tonne@/tonne?host=/no/such/folder",
+        "postgresql://tonne@127.0.0.1:99999/tonne",
+        "postgresql://tonne@127.0.0.1:http/tonne",
+        "postgresql://tonne@127.0.0.1/tonne?sslmode=maybe",
+    ],
 )
 def test_a_database_at_no_address(url: str) -> None:
     assert "TONNE_DATABASE_URL" in refusal_of("migrate", database_url=url)
@@ -129,10 +135,8 @@ async def test_a_database_of_a_newer_release_is_not_touched(bare_url: str) -> No
     assert "run the newer release" in refusal_of("migrate", database_url=bare_url)
 
 
-@pytest.mark.parametrize(
-    "words", [("no-such-command",), ("org", "create"), ("serve", "--no-such-option")], ids=" ".join
-)
-def test_a_command_that_does_not_exist_shows_how_it_is_used(words: tuple[str, ...]) -> None:
-    done = tonne(*words)
+@pytest.mark.parametrize("words", [("no-such-command",), ("org", "create"), ("doctor", "--no-such-option")])
+def test_a_command_that_is_not_understood_shows_how_it_is_used(words: tuple[str, ...]) -> None:
+    done = tonne(*words, database_url=NOWHERE)
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: tonne")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 
 from tests.api_client import ApiClient
 from tests.conftest import FURNISHED, Server, _clone
@@ -32,6 +33,15 @@ class LiveServer:
     def log_lines(self) -> list[str]:
         """The lines that are complete."""
         return self.log.read_text(encoding="utf-8").rpartition("\n")[0].split("\n")
+
+
+@pytest.fixture(autouse=True)
+def plain_tracebacks() -> Iterator[None]:
+    """Tests here provoke faults of the service; tracebacks with every variable would take seconds to print."""
+    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.processors.add_log_level, renderer])
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
@@ -17,14 +18,23 @@ TEN_MB = 10 * 1024 * 1024
 
 
 async def send_raw(live: LiveServer, request: bytes) -> bytes:
-    """All that the server answers to these bytes until it closes the connection."""
+    """What the server answers to these bytes: one whole response, or whatever came before it closed the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", live.port)
+    answer = b""
     try:
         writer.write(request)
         await writer.drain()
-        return await asyncio.wait_for(reader.read(), 10)
+        while not is_whole(answer) and (more := await asyncio.wait_for(reader.read(65536), 10)):
+            answer += more
     finally:
         writer.close()
+    return answer
+
+
+def is_whole(answer: bytes) -> bool:
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+    return bool(end) and length is not None and len(body) >= int(length[1])
 
 
 def error_code(answer: bytes) -> str:

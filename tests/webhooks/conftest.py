@@ -1,4 +1,4 @@
-"""Receivers with certificates of an authority that the service trusts, and time that runs a hundred times faster."""
+"""Receivers with certificates of an authority that the service trusts, and time that runs a thousand times faster."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -52,14 +52,14 @@ def _context(certificate: trustme.LeafCert) -> ssl.SSLContext:
 
 @pytest.fixture
 def settings(settings: Settings, authority: Authority, tmp_path: Path) -> Settings:
-    """The pauses of the backoff last a hundredth; receivers on this machine are allowed."""
+    """The pauses of the backoff last a thousandth; receivers on this machine are allowed."""
     return msgspec.structs.replace(
         settings,
         data_dir=str(tmp_path),
         webhook_allow_private="127.0.0.0/8",
         webhook_ports="*",
         webhook_ca_file=str(authority.ca_file),
-        webhook_time_scale=0.01,
+        webhook_time_scale=0.001,
         worker_poll_s=0.005,
     )
 

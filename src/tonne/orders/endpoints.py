@@ -11,8 +11,9 @@ from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import scaled
+from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, to_grams
-from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
+from tonne.base.paging import make_cursor, parse_cursor, parse_limit
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid
@@ -93,19 +94,15 @@ class OrderEndpoints:
         list_name = f"orders {call.scope.account_id} {link}"
         start = parse_cursor(after, list_name)
         async with self._database.connection() as connection:
-            # One more than the page, to know whether another follows.
             if link is None:
-                rows = await store.list_orders(connection, call.scope, start, limit + 1)
+                page = await store.list_orders(connection, call.scope, start, limit)
             else:
-                rows = await store.list_orders_of_link(connection, call.scope, start, limit + 1, link)
-        cursor = "null"
-        if len(rows) > limit:
-            last = rows[limit - 1]
-            cursor = f'"{make_cursor(Position(last["created_at"], last["id"]), list_name)}"'
+                page = await store.list_orders_of_link(connection, call.scope, start, limit, link)
+        more, cursor = b"false", b"null"
+        if page.next is not None:
+            more, cursor = b"true", b'"%b"' % make_cursor(page.next, list_name).encode()
         # The documents are JSON already: putting them between brackets is all there is to do.
-        documents = ",".join([row[0] for row in rows[:limit]])
-        more = "true" if len(rows) > limit else "false"
-        return Answer(f'{{"has_more":{more},"next_cursor":{cursor},"data":[{documents}]}}'.encode())
+        return Answer(b'{"has_more":%b,"next_cursor":%b,"data":[%b]}' % (more, cursor, page.documents))
 
     async def _place(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
         document = call.json()
@@ -114,10 +111,15 @@ class OrderEndpoints:
         # Before the connection is taken: one request never holds one connection and waits for another.
         buyer, catalogue = await self._buyer(call), await self._catalogues.current(call.scope.mode)
         async with self._database.connection() as connection:
-            if key is not None and (answer := await _replay(connection, call.scope, key, digest)):
-                return answer
-            wanted, metadata = await _read(connection, document, shape, buyer)
-            priced = price_if_possible(wanted, buyer.terms, catalogue)
+            try:
+                wanted, metadata = await _read(connection, document, shape, buyer)
+                priced = price_if_possible(wanted, buyer.terms, catalogue)
+            except TonneError:
+                # A key that was used before comes first: its order is the answer, whatever else the body says. It is
+                # looked up only now, and below, because nearly every request is a first one.
+                if key is not None and (answer := await _replay(connection, call.scope, key, digest)):
+                    return answer
+                raise
             request = Request(wanted, key, metadata, digest)
             order = compose_order(call.scope, request, buyer.terms, priced=priced, now=self._clock())
             async with connection.transaction():

@@ -1,0 +1,80 @@
+"""The backoff as data, and that it is kept."""
+
+import asyncio
+
+import pytest
+
+from tests.webhooks.receiver import OK, Receiver, reply
+from tests.webhooks.stage import Stage
+from tonne.webhooks.schedule import ALERT_AFTER, BACKOFF_S, MAX_BATCH, MAX_BATCH_BYTES, SPREAD, pause_after
+
+MINUTE, HOUR = 60, 3600
+LADDER = [1, 2, 5, 15, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR]
+
+
+def test_the_numbers_are_those_that_were_decided() -> None:
+    assert list(BACKOFF_S) == LADDER
+    assert SPREAD == 0.2
+    assert [span.total_seconds() for span in ALERT_AFTER] == [HOUR, 24 * HOUR]
+    assert (MAX_BATCH, MAX_BATCH_BYTES) == (100, 524_288)
+
+
+@pytest.mark.parametrize("time_scale", [1.0, 0.01])
+@pytest.mark.parametrize("failures", [*range(1, 13), 100, 100_000])
+def test_every_pause_is_its_step_within_a_fifth_and_the_last_step_has_no_end(failures: int, time_scale: float) -> None:
+    step = LADDER[min(failures, len(LADDER)) - 1] * time_scale
+    pauses = [pause_after(failures, time_scale).total_seconds() for _ in range(300)]
+    assert 0.8 * step <= min(pauses) + 1e-6
+    assert max(pauses) <= 1.2 * step + 1e-6
+    # They are spread, not all the same.
+    assert min(pauses) < 0.9 * step < 1.1 * step < max(pauses)
+
+
+async def test_the_pauses_between_attempts_are_those_of_the_ladder(stage: Stage, receiver: Receiver) -> None:
+    receiver.next(*[reply(500)] * 5)
+    hook = await stage.register(receiver.url)
+    await stage.emit()
+    scale = 0.02
+    await stage.deliver(stage.change(webhook_time_scale=scale))
+    assert len(receiver.deliveries) == 6
+    times = [attempt["at"] for attempt in await stage.attempts(hook)]
+    gaps = [(after - before).total_seconds() for before, after in zip(times, times[1:], strict=False)]
+    # Never sooner than the shortest pause. How much later depends on the machine.
+    assert all(gap >= 0.8 * scale * step - 0.001 for gap, step in zip(gaps, LADDER, strict=False))
+    assert gaps[4] < 1.2 * scale * LADDER[4] + 5
+
+
+async def test_a_success_starts_the_ladder_anew(stage: Stage, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    receiver.next(reply(500), reply(500), OK)
+    await stage.emit()
+    await stage.deliver()
+    row = await stage.row(hook)
+    assert (row["failures"], row["head_refusals"], row["failing_since"], row["batch_limit"]) == (0, 0, None, 2)
+    receiver.next(reply(500))
+    await stage.emit()
+    async with stage.working(stage.change(webhook_time_scale=1)):
+        await stage.until(lambda: _failures(stage, hook.id, 1))
+    [row] = await stage.fetch(
+        "SELECT extract(epoch FROM next_attempt_at - failing_since)::float8 AS pause FROM webhooks WHERE id = $1", hook.id
+    )
+    assert 0.79 <= row["pause"] <= 1.21
+
+
+async def _failures(stage: Stage, webhook_id: str, count: int) -> bool:
+    [row] = await stage.fetch("SELECT failures, lease_until FROM webhooks WHERE id = $1", webhook_id)
+    return row["failures"] == count and row["lease_until"] is None
+
+
+async def test_before_its_time_a_failing_webhook_is_not_claimed(stage: Stage, receiver: Receiver) -> None:
+    receiver.rule = lambda _: reply(500)
+    await stage.register(receiver.url)
+    await stage.emit()
+    deliverer = stage.worker(stage.change(webhook_time_scale=1)).house.deliverer
+    await receiver.count(1)
+    for _ in range(20):
+        await deliverer.run_once()
+        if deliverer._busy:
+            await asyncio.wait(deliverer._busy)
+    # Twenty looks later, of which the first had found it: its second attempt is due after most of a second.
+    assert len(receiver.deliveries) == 1 or receiver.deliveries[1].at_s - receiver.deliveries[0].at_s > 0.75
