@@ -14,6 +14,7 @@ from pathlib import Path
 
 import asyncpg
 import httpx
+import hypothesis
 import msgspec
 import pytest
 
@@ -24,6 +25,10 @@ from tonne.base.settings import Settings
 from tonne.db.embedded import start_server
 from tonne.db.migrate import migrate
 from tonne.db.pool import Connection, Database
+
+# A slow moment of the machine is no fault of the code.
+hypothesis.settings.register_profile("tonne", deadline=None)
+hypothesis.settings.load_profile("tonne")
 
 EMPTY, FURNISHED = "template_empty", "template_furnished"
 _numbers = itertools.count()

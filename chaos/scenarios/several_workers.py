@@ -48,7 +48,7 @@ async def four(scene: Scene) -> None:
 
 
 async def frozen_after_the_bytes(scene: Scene) -> None:
-    """Frozen with a request under way, answered in its sleep or not. Another takes over; it settles nothing any more."""
+    """Frozen with a request under way, answered in its sleep or not. Another takes over; it settles nothing more."""
     scene.overlaps_are_meant = True
     kinds = ("answered in its sleep", "not answered")
     counters = {kind: scene.faults.announce(f"frozen with a request under way, {kind}", 1) for kind in kinds}

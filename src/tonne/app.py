@@ -12,6 +12,7 @@ from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.endpoints import AccountEndpoints
 from tonne.base.clock import Clock, utc_now
 from tonne.base.logs import configure_logs
+from tonne.base.parent import stop_with_parent
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings, load_settings
 from tonne.catalog.endpoints import CatalogueEndpoints
@@ -133,4 +134,5 @@ def create_app() -> AsgiApp:
     """What a server process loads. The settings name the database: `tonne api` has put it into the environment."""
     settings = load_settings(os.environ)
     configure_logs(settings.log_level, "api")
+    stop_with_parent()
     return build_app(House(Database(settings.database_url, settings), settings))

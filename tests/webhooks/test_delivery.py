@@ -193,9 +193,7 @@ async def test_events_are_redelivered_with_equal_bytes_until_a_2xx(
     assert [attempt["answer"] for attempt in attempts] == ["why not"] * len(answers) + ["thank you"]
 
 
-async def test_batches_shrink_to_one_on_failure_and_double_with_every_success(
-    stage: Stage, receiver: Receiver
-) -> None:
+async def test_batches_shrink_to_one_on_failure_and_double_with_every_success(stage: Stage, receiver: Receiver) -> None:
     await stage.register(receiver.url)
     ids = await stage.emit_many(stage.one, ["{}"] * 130)
     receiver.next(reply(500))
@@ -231,9 +229,7 @@ async def test_an_answer_that_no_database_takes_is_recorded_all_the_same(stage: 
     assert refused["answer"] == "\ufffd\ufffd" + "x" * 2046
 
 
-async def test_a_registration_of_which_the_rules_have_changed_is_not_dialled(
-    stage: Stage, receiver: Receiver
-) -> None:
+async def test_a_registration_of_which_the_rules_have_changed_is_not_dialled(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url)
     await stage.emit()
     async with stage.working(stage.change(webhook_allow_private="")):

@@ -101,9 +101,7 @@ async def test_a_frozen_workers_late_refusal_does_not_count_either(stage: Stage,
     assert (row["failures"], row["failing_since"], row["refused_count"]) == (0, None, 0)
 
 
-async def test_a_worker_killed_after_it_claimed_leaves_its_events_to_the_next(
-    stage: Stage, receiver: Receiver
-) -> None:
+async def test_a_worker_killed_after_it_claimed_leaves_its_events_to_the_next(stage: Stage, receiver: Receiver) -> None:
     receiver.next(hang)
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)

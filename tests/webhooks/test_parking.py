@@ -60,7 +60,9 @@ async def until_only_parked_wait(stage: Stage, hook: Hook) -> None:
 
 def taken(receiver: Receiver, *, but: str) -> list[str]:
     """What the receiver has taken, in order."""
-    return [event_id for delivery in receiver.deliveries for event_id in delivery.event_ids if but not in delivery.event_ids]
+    return [
+        event_id for delivery in receiver.deliveries for event_id in delivery.event_ids if but not in delivery.event_ids
+    ]
 
 
 async def test_after_five_refusals_only_that_account_waits_and_the_others_go_on(

@@ -56,7 +56,8 @@ async def test_a_success_starts_the_ladder_anew(stage: Stage, receiver: Receiver
     async with stage.working(stage.change(webhook_time_scale=1)):
         await stage.until(lambda: _failures(stage, hook.id, 1))
     [row] = await stage.fetch(
-        "SELECT extract(epoch FROM next_attempt_at - failing_since)::float8 AS pause FROM webhooks WHERE id = $1", hook.id
+        "SELECT extract(epoch FROM next_attempt_at - failing_since)::float8 AS pause FROM webhooks WHERE id = $1",
+        hook.id,
     )
     assert 0.79 <= row["pause"] <= 1.21
 

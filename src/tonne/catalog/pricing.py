@@ -13,6 +13,9 @@ from tonne.base.money import apportion, ceil, half_up
 from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
 
+# What the database's columns hold.
+MAX_MINOR = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -100,6 +103,8 @@ def _price_lines(prices: PriceList, shares: Sequence[Share], grams: Sequence[int
     gross_sum = sum(mass * price for (_, mass), price in zip(parts, gross, strict=True))
     offset_cost = half_up(sum(net_sums), GRAMS_PER_TONNE)
     total_cost = ceil(gross_sum, GRAMS_PER_TONNE)
+    if total_cost > MAX_MINOR:
+        raise QuantityInvalid("The cost is too large to be stored: order less at a time.")
     costs = apportion(offset_cost, net_sums) if any(net_sums) else [0] * len(parts)
     lines = tuple(
         PricedLine(

@@ -28,10 +28,16 @@ def account() -> None:
 @account.command("create")
 @click.argument("organisation_id")
 @click.argument("name")
-@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), required=True)
+@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), required=True, help="Live or test; for good.")
 @click.option("--currency", required=True, help="ISO 4217, such as EUR. It cannot be changed later.")
 @click.option("--beneficiary", help="In whose name credits are retired. [default: the account's name]")
-@click.option("--payment-method", type=_METHOD, default=PaymentMethod.INVOICE.value, show_default=True)
+@click.option(
+    "--payment-method",
+    type=_METHOD,
+    default=PaymentMethod.INVOICE.value,
+    show_default=True,
+    help="How its orders are paid.",
+)
 @click.option("--client", is_flag=True, help="A client account: one of the organisation's own customers.")
 def create(
     organisation_id: str,
@@ -78,9 +84,9 @@ def list_(organisation_id: str) -> None:
 
 @account.command("update")
 @click.argument("account_id")
-@click.option("--name")
-@click.option("--beneficiary")
-@click.option("--payment-method", type=_METHOD)
+@click.option("--name", help="What the account is called.")
+@click.option("--beneficiary", help="In whose name credits are retired.")
+@click.option("--payment-method", type=_METHOD, help="How its orders are paid.")
 def update(account_id: str, name: str | None, beneficiary: str | None, payment_method: str | None) -> None:
     """Change name, beneficiary or payment method; orders already placed keep theirs."""
 

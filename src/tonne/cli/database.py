@@ -25,6 +25,8 @@ def plain_failures() -> Iterator[None]:
         yield
     except (SettingsError, DatabaseUnavailable, MigrationError, TonneError) as error:
         raise click.ClickException(str(error)) from error
+    except asyncpg.ClientConfigurationError as error:
+        raise click.ClickException(f"TONNE_DATABASE_URL cannot be used: {error}.") from error
     except asyncpg.InvalidPasswordError as error:
         raise click.ClickException(f"The database refuses the login in TONNE_DATABASE_URL: {error}.") from error
     except (OSError, asyncpg.PostgresConnectionError, asyncpg.InvalidCatalogNameError) as error:

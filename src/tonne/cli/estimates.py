@@ -25,7 +25,7 @@ def estimate() -> None:
 @click.argument("account_id")
 @click.argument("amount")
 @click.argument("unit", type=click.Choice([unit.value for unit in MassUnit]))
-@click.option("--description")
+@click.option("--description", help="What was emitted, in words.")
 def create(account_id: str, amount: str, unit: str, description: str | None) -> None:
     """Record an emission of AMOUNT UNIT (g, kg or t) for an account, and print its id."""
     number = parse_decimal(amount)

@@ -1,19 +1,41 @@
 """The `tonne` command."""
 
+from importlib import import_module
+
 import click
 
 from tonne import __version__
-from tonne.cli.accounts import account
-from tonne.cli.catalog import catalog
-from tonne.cli.doctor import doctor
-from tonne.cli.estimates import estimate
-from tonne.cli.keys import key
-from tonne.cli.listen import listen
-from tonne.cli.organisations import org
-from tonne.cli.serve import api, migrate, serve, worker
+
+# Where each command lives. It is imported when it is called: the web framework takes a second to load, and listing keys
+# does not need it.
+COMMANDS = {
+    "serve": "serve:serve",
+    "api": "serve:api",
+    "worker": "serve:worker",
+    "migrate": "serve:migrate",
+    "doctor": "doctor:doctor",
+    "org": "organisations:org",
+    "account": "accounts:account",
+    "key": "keys:key",
+    "estimate": "estimates:estimate",
+    "catalog": "catalog:catalog",
+    "listen": "listen:listen",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class LazyGroup(click.Group):
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name].split(":")
+        command: click.Command = getattr(import_module(f"tonne.cli.{module}"), attribute)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="tonne")
 def main() -> None:
     """Tonne sells carbon offsets as orders.
@@ -24,7 +46,3 @@ def main() -> None:
 
     A newcomer runs: tonne serve --demo
     """
-
-
-for command in (serve, api, worker, migrate, doctor, org, account, key, estimate, catalog, listen):
-    main.add_command(command)

@@ -131,7 +131,7 @@ async def _record_admin(tx: Connection, organisation_id: str, action: str, email
 
 @org.command("set-bundles")
 @click.argument("organisation_id")
-@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), required=True)
+@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), required=True, help="Of which mode.")
 @click.argument("selection", nargs=-1, metavar=SELECTION)
 def set_bundles(organisation_id: str, mode: str, selection: tuple[str, ...]) -> None:
     """Set which bundles an organisation's accounts buy by default; nothing clears the default."""

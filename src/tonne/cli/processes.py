@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -31,18 +30,6 @@ def check_port_free(settings: Settings) -> None:
                 f"Cannot listen on {settings.host} port {settings.port} ({error.strerror}): stop what uses it, or set "
                 "TONNE_PORT to a free port."
             ) from error
-
-
-def stop_with_parent() -> None:
-    """End this process when the one that started it is gone, even if that was killed and could not say so."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 class Processes:
@@ -71,11 +58,12 @@ class Processes:
                 child.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + STOP_WITHIN_S
         for _, child in self._children:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            # Whatever is left of the child's own processes, also when it was killed itself.
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+            child.wait()
 
 
 def wait_until_ready(processes: Processes, settings: Settings, stopping: Sequence[bool]) -> bool:

@@ -14,10 +14,11 @@ from granian.server import Server
 
 from tonne.app import House
 from tonne.base.logs import configure_logs
+from tonne.base.parent import stop_with_parent
 from tonne.base.settings import Settings
 from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.demo import Demo, ensure_demo, print_demo
-from tonne.cli.processes import Processes, check_port_free, stop_with_parent, wait_until_ready
+from tonne.cli.processes import Processes, check_port_free, wait_until_ready
 from tonne.db import migrate as migrations
 from tonne.db.pool import Database
 from tonne.events.hint import listen

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
+import structlog
 
 from tonne.accounts.store import find_terms
 from tonne.base.clock import Clock
@@ -18,6 +19,8 @@ from tonne.orders import store
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import move_order
 from tonne.orders.place_order import Wanted, price
+
+_log = structlog.get_logger()
 
 
 class PriceWaiting:
@@ -35,9 +38,15 @@ class PriceWaiting:
             claimed = await store.claim_to_price_any_account(tx, now)
             if claimed is None:
                 return False
-            order = await store.load_order(tx, *claimed)
-            if order is not None:
-                await self._try(tx, order, now)
+            try:
+                # A savepoint: an order that cannot even be read is put off, and does not stand in the others' way.
+                async with tx.transaction():
+                    order = await store.load_order(tx, *claimed)
+                    if order is not None:
+                        await self._try(tx, order, now)
+            except Exception:  # noqa: BLE001 - whatever it is, the next order must have its turn
+                _log.exception("order_not_priced", order_id=claimed[1])
+                await store.postpone(tx, *claimed, now + self._retry)
         return True
 
     async def _try(self, tx: Connection, order: Order, now: datetime) -> None:

@@ -1,0 +1,100 @@
+"""A real SMTP server that takes mail, or does what mail servers do on bad days."""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+DROP = "drop the connection"
+
+
+@dataclass
+class Mailbox:
+    """What came in. Refusals are set for the next recipients or the next messages, in order."""
+
+    port: int = 0
+    mails: list[Envelope] = field(default_factory=list)
+    logins: list[tuple[str, str]] = field(default_factory=list)
+    at_recipient: deque[str] = field(default_factory=deque)
+    at_data: deque[str] = field(default_factory=deque)
+    # Closed, a message is held when it has come in.
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    holding: asyncio.Event = field(default_factory=asyncio.Event)
+    encrypted: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    @property
+    def url(self) -> str:
+        return f"smtp://localhost:{self.port}"
+
+    @property
+    def recipients(self) -> list[list[str]]:
+        return [[str(address) for address in mail.rcpt_tos] for mail in self.mails]
+
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's name
+        self, server: SMTP, _: Session, envelope: Envelope, address: str, __: list[str]
+    ) -> str:
+        if (bad := self._next(self.at_recipient, server)) is not None:
+            return bad
+        envelope.rcpt_tos.append(address)
+        return "250 fine"
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - the same
+        self.holding.set()
+        await self.gate.wait()
+        if (bad := self._next(self.at_data, server)) is not None:
+            return bad
+        self.encrypted.append(session.ssl is not None)
+        self.mails.append(envelope)
+        return "250 taken"
+
+    def authenticate(self, _: SMTP, __: Session, ___: Envelope, ____: str, given: object) -> AuthResult:
+        assert isinstance(given, LoginPassword)
+        self.logins.append((given.login.decode(), given.password.decode()))
+        return AuthResult(success=True)
+
+    @staticmethod
+    def _next(answers: deque[str], server: SMTP) -> str | None:
+        answer = answers.popleft() if answers else None
+        if answer == DROP:
+            assert server.transport is not None
+            server.transport.abort()  # type: ignore[attr-defined]
+            return "421 gone"
+        return answer
+
+
+@asynccontextmanager
+async def mail_server(tls: ssl.SSLContext | None = None, *, login: bool = False) -> AsyncIterator[Mailbox]:
+    """On a port of its own. With `tls` it offers STARTTLS and takes nothing without."""
+    mailbox = Mailbox()
+    loop = asyncio.get_running_loop()
+    sessions: list[SMTP] = []
+
+    def make() -> SMTP:
+        session = SMTP(
+            mailbox,
+            loop=loop,
+            hostname="mail.test",
+            tls_context=tls,
+            require_starttls=tls is not None,
+            auth_required=login,
+            authenticator=mailbox.authenticate if login else None,
+        )
+        sessions.append(session)
+        return session
+
+    server = await loop.create_server(make, "127.0.0.1", 0)
+    mailbox.port = server.sockets[0].getsockname()[1]
+    try:
+        yield mailbox
+    finally:
+        server.close()
+        for session in sessions:
+            if session.transport is not None:
+                session.transport.abort()  # type: ignore[attr-defined]

@@ -1,0 +1,186 @@
+"""Mail that waits to be sent: tried again until it is, given up only when that is pointless, sent by one worker."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tests.gateways.smtp_server import DROP, Mailbox, mail_server
+from tests.webhooks.receiver import unused_port
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.gateways.mail import SmtpMail, compose_mail
+from tonne.gateways.outbox import PAUSES_MIN, SendMails, enqueue
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Mailbox]:
+    async with mail_server() as box:
+        yield box
+
+
+@pytest.fixture
+def mails(db: Database, settings: Settings, box: Mailbox) -> SendMails:
+    return SendMails(db, SmtpMail(box.url), settings)
+
+
+async def queue(db: Database, settings: Settings, *recipients: str) -> None:
+    to = list(recipients) or ["ada@ours.test"]
+    async with db.transaction() as tx:
+        await enqueue(tx, "org_a", to, compose_mail(settings, to, "Subject", "text"))
+
+
+async def row(db: Database) -> asyncpg.Record:
+    async with db.connection() as connection:
+        found = await connection.fetchrow(
+            "SELECT attempts, last_error, sent_at, next_attempt_at, lease_token, "
+            "extract(epoch FROM next_attempt_at - clock_timestamp())::float8 AS pause_s FROM mails"
+        )
+    assert found is not None
+    return found
+
+
+async def pass_time(db: Database) -> None:
+    """Until whatever waits is due."""
+    async with db.connection() as connection:
+        await connection.execute(
+            "UPDATE mails SET next_attempt_at = clock_timestamp() WHERE next_attempt_at IS NOT NULL"
+        )
+
+
+async def test_a_mail_is_sent_once_and_then_there_is_nothing_to_do(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    await queue(db, settings)
+    assert [await mails.run_once() for _ in range(3)] == [True, False, False]
+    assert box.recipients == [["ada@ours.test"]]
+    assert (await row(db))["sent_at"] is not None
+
+
+async def test_a_mail_of_a_transaction_that_rolls_back_is_never_sent(
+    db: Database, settings: Settings, mails: SendMails
+) -> None:
+    async def fail() -> None:
+        async with db.transaction() as tx:
+            await enqueue(tx, "org_a", ["ada@ours.test"], compose_mail(settings, ["ada@ours.test"], "Subject", "text"))
+            await tx.execute("SELECT 1 / 0")
+
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await fail()
+    assert not await mails.run_once()
+
+
+async def test_a_550_gives_the_mail_up_on_record(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    box.at_recipient.append("550 no such user")
+    await queue(db, settings)
+    assert [await mails.run_once() for _ in range(2)] == [True, False]
+    found = await row(db)
+    assert (found["sent_at"], found["next_attempt_at"], found["attempts"]) == (None, None, 1)
+    assert "550" in found["last_error"]
+
+
+async def test_a_greylisted_mail_waits_a_minute_and_is_taken_the_second_time(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    box.at_recipient.append("451 greylisted, come back")
+    await queue(db, settings)
+    assert [await mails.run_once() for _ in range(2)] == [True, False]
+    found = await row(db)
+    assert "451" in found["last_error"]
+    assert 50 < found["pause_s"] <= 60
+    await pass_time(db)
+    assert await mails.run_once()
+    assert box.recipients == [["ada@ours.test"]]
+    found = await row(db)
+    assert (found["attempts"], found["last_error"], found["sent_at"] is None) == (2, None, False)
+
+
+async def test_a_greylisted_recipient_among_others_gets_the_mail_later_and_the_others_only_once(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    box.at_recipient.append("451 greylisted, come back")
+    await queue(db, settings, "ada@ours.test", "grace@ours.test")
+    assert await mails.run_once()
+    assert box.recipients == [["grace@ours.test"]]
+    await pass_time(db)
+    await mails.run_once()
+    assert [recipients.count("ada@ours.test") for recipients in box.recipients] == [0, 1]
+    assert sum(recipients.count("grace@ours.test") for recipients in box.recipients) == 1
+
+
+async def test_a_dropped_connection_is_tried_again(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    box.at_data.append(DROP)
+    await queue(db, settings)
+    await mails.run_once()
+    assert (await row(db))["sent_at"] is None
+    await pass_time(db)
+    await mails.run_once()
+    assert (await row(db))["sent_at"] is not None
+    assert len(box.mails) == 1
+
+
+async def test_a_server_that_stays_away_is_tried_for_two_days_and_then_no_more(
+    db: Database, settings: Settings
+) -> None:
+    mails = SendMails(db, SmtpMail(f"smtp://127.0.0.1:{unused_port()}"), settings)
+    await queue(db, settings)
+    for pause_min in PAUSES_MIN[: len(PAUSES_MIN) - 1]:
+        assert await mails.run_once()
+        assert 0 <= pause_min * 60 - (await row(db))["pause_s"] < 30
+        await pass_time(db)
+    assert await mails.run_once()
+    found = await row(db)
+    assert (found["next_attempt_at"], found["attempts"]) == (None, len(PAUSES_MIN))
+
+
+async def test_a_worker_that_dies_while_sending_leaves_the_mail_to_the_next(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    box.gate.clear()
+    await queue(db, settings)
+    dying = asyncio.create_task(mails.run_once())
+    await box.holding.wait()
+    dying.cancel()
+    box.gate.set()
+    await asyncio.gather(dying, return_exceptions=True)
+    assert (await row(db))["sent_at"] is None
+    assert not await mails.run_once()
+    await pass_time(db)
+    assert await mails.run_once()
+    assert (await row(db))["sent_at"] is not None
+
+
+async def test_two_workers_do_not_send_the_same_mail(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    box.gate.clear()
+    await queue(db, settings)
+    first = asyncio.create_task(mails.run_once())
+    await box.holding.wait()
+    assert not await SendMails(db, SmtpMail(box.url), settings).run_once()
+    box.gate.set()
+    assert await first
+    assert len(box.mails) == 1
+
+
+async def test_a_worker_that_was_overtaken_settles_nothing(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    box.gate.clear()
+    box.at_data.append("550 too late")
+    await queue(db, settings)
+    slow = asyncio.create_task(mails.run_once())
+    await box.holding.wait()
+    await pass_time(db)
+    async with mail_server() as other:
+        assert await SendMails(db, SmtpMail(other.url), settings).run_once()
+        assert len(other.mails) == 1
+    box.gate.set()
+    assert await slow
+    found = await row(db)
+    assert (found["sent_at"] is None, found["last_error"], found["lease_token"]) == (False, None, 2)

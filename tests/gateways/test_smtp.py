@@ -1,0 +1,190 @@
+"""Mail through a real SMTP server: handed over, or refused for good, or refused for now."""
+
+import asyncio
+import email
+import email.policy
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from tests.gateways.smtp_server import DROP, mail_server
+from tests.webhooks.receiver import hang, listening, unused_port
+from tonne.base.settings import Settings
+from tonne.gateways.mail import FolderMail, MailRefused, SmtpMail, compose_mail, mail_from_settings
+
+SENDER = "Tonne <tonne@ours.test>"
+
+
+async def send(url: str, *recipients: str, timeout_s: float = 20.0) -> None:
+    message = compose_mail(
+        Settings(mail_from=SENDER), list(recipients) or ["ada@ours.test"], "Größe", "1 t für €5\n.\n"
+    )
+    await SmtpMail(url, timeout_s).send(SENDER, list(recipients) or ["ada@ours.test"], message.as_bytes())
+
+
+async def test_a_mail_reaches_all_its_recipients_with_its_text_unharmed() -> None:
+    async with mail_server() as box:
+        await send(box.url, "ada@ours.test", "grace@ours.test")
+    [mail] = box.mails
+    assert mail.rcpt_tos == ["ada@ours.test", "grace@ours.test"]
+    assert mail.mail_from == "tonne@ours.test"
+    assert isinstance(mail.content, bytes)
+    parsed = email.message_from_bytes(mail.content, policy=email.policy.default)
+    assert parsed["Subject"] == "Größe"
+    assert parsed.get_content().replace("\r\n", "\n") == "1 t für €5\n.\n"
+
+
+@pytest.mark.parametrize("answer", ["550 no such user", "554 no", "501 bad address"])
+async def test_a_5xx_for_every_recipient_is_final(answer: str) -> None:
+    async with mail_server() as box:
+        box.at_recipient.extend([answer, answer])
+        with pytest.raises(MailRefused, match=answer[:3]) as refused:
+            await send(box.url, "ada@ours.test", "grace@ours.test")
+    assert refused.value.final
+    assert box.mails == []
+
+
+@pytest.mark.parametrize("where", ["at_recipient", "at_data"])
+async def test_a_4xx_is_not_final(where: str) -> None:
+    async with mail_server() as box:
+        getattr(box, where).append("451 greylisted, come back")
+        with pytest.raises(MailRefused, match="451") as refused:
+            await send(box.url)
+        assert not refused.value.final
+        await send(box.url)
+    assert len(box.mails) == 1
+
+
+async def test_a_5xx_for_the_message_is_final() -> None:
+    async with mail_server() as box:
+        box.at_data.append("552 too large")
+        with pytest.raises(MailRefused, match="552") as refused:
+            await send(box.url)
+    assert refused.value.final
+
+
+async def test_recipients_of_which_one_may_be_tried_again_are_not_given_up() -> None:
+    async with mail_server() as box:
+        box.at_recipient.extend(["550 no such user", "451 greylisted"])
+        with pytest.raises(MailRefused) as refused:
+            await send(box.url, "gone@ours.test", "ada@ours.test")
+    assert not refused.value.final
+
+
+@pytest.mark.parametrize("where", ["at_recipient", "at_data"])
+async def test_a_dropped_connection_is_not_final(where: str) -> None:
+    async with mail_server() as box:
+        getattr(box, where).append(DROP)
+        with pytest.raises(MailRefused) as refused:
+            await send(box.url)
+    assert not refused.value.final
+    assert box.mails == []
+
+
+async def test_a_server_that_hangs_up_at_once_is_not_final() -> None:
+    async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with listening(take) as port:
+        with pytest.raises(MailRefused) as refused:
+            await send(f"smtp://127.0.0.1:{port}")
+    assert not refused.value.final
+
+
+async def test_a_server_that_never_greets_times_out_and_is_not_final() -> None:
+    async with listening(lambda _, writer: hang(writer)) as port:
+        with pytest.raises(MailRefused) as refused:
+            await send(f"smtp://127.0.0.1:{port}", timeout_s=0.3)
+    assert not refused.value.final
+    assert str(refused.value)
+
+
+async def test_a_server_that_is_not_there_is_not_final() -> None:
+    with pytest.raises(MailRefused) as refused:
+        await send(f"smtp://127.0.0.1:{unused_port()}")
+    assert not refused.value.final
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
+    """An authority's file, and the context of a server with a certificate from it."""
+    authority = trustme.CA()
+    path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(context)
+    return path, context
+
+
+async def test_starttls_is_used_where_it_is_offered_and_a_login_is_sent_only_then(
+    certificate: tuple[Path, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, context = certificate
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    async with mail_server(context, login=True) as box:
+        await send(f"smtp://ops%40ours:p%3Aw%40@localhost:{box.port}")
+    assert box.logins == [("ops@ours", "p:w@")]
+    assert box.encrypted == [True]
+
+
+async def test_a_server_whose_certificate_does_not_hold_gets_no_mail(
+    certificate: tuple[Path, ssl.SSLContext],
+) -> None:
+    async with mail_server(certificate[1]) as box:
+        with pytest.raises(MailRefused) as refused:
+            await send(box.url)
+    assert not refused.value.final
+    assert box.mails == []
+
+
+HOSTILE = [
+    "Hello\r\nBcc: victim@elsewhere.test",
+    "Hello\nX-Evil: 1",
+    "Hello\r\n\r\n<script>alert(1)</script>",
+    "Hello\u2028Bcc: x\u0085Cc: y\x0bTo: z",
+    "é" * 500,
+    "=?utf-8?q?=0ABcc:_victim?=",
+]
+
+
+@pytest.mark.parametrize("subject", HOSTILE)
+async def test_hostile_text_in_a_subject_stays_in_the_subject(subject: str) -> None:
+    message = compose_mail(Settings(mail_from=SENDER), ["ada@ours.test"], subject, "text")
+    async with mail_server() as box:
+        await SmtpMail(box.url).send(SENDER, ["ada@ours.test"], message.as_bytes())
+    content = box.mails[0].content
+    assert isinstance(content, bytes)
+    head = content.split(b"\r\n\r\n")[0]
+    names = [line.split(b":")[0] for line in head.split(b"\r\n") if not line.startswith((b" ", b"\t"))]
+    assert len(names) == len(set(names))
+    assert set(names) <= {
+        b"From", b"To", b"Subject", b"Message-ID", b"MIME-Version", b"Content-Type", b"Content-Transfer-Encoding",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "recipient",
+    [
+        "ada@ours.test\r\nBcc: victim@elsewhere.test",
+        "a\nb@ours.test",
+        "=?utf-8?q?=0D=0ABcc=3A_victim=40elsewhere=2Etest?= <ada@ours.test>",
+    ],
+)
+def test_hostile_text_in_a_recipient_stays_there_and_raises_nothing(recipient: str) -> None:
+    message = compose_mail(Settings(mail_from=SENDER), [recipient, "grace@ours.test"], "Subject", "text")
+    assert b"\nBcc" not in message.as_bytes()
+    assert "grace@ours.test" in message["To"]
+
+
+async def test_without_a_mail_server_each_mail_is_a_file_of_its_own(tmp_path: Path) -> None:
+    gateway = mail_from_settings(Settings(data_dir=str(tmp_path)))
+    assert isinstance(gateway, FolderMail)
+    for text in (b"one", b"two"):
+        await gateway.send(SENDER, ["ada@ours.test"], text)
+    assert sorted(file.read_bytes() for file in (tmp_path / "mail").glob("*.eml")) == [b"one", b"two"]
+
+
+def test_with_a_mail_server_mail_goes_there() -> None:
+    assert isinstance(mail_from_settings(Settings(smtp_url="smtp://localhost:2525")), SmtpMail)
