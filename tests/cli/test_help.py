@@ -15,7 +15,10 @@ Named = tuple[tuple[str, ...], click.Command]
 def _commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[Named]:
     yield words, command
     if isinstance(command, click.Group):
-        for name, child in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
             yield from _commands(child, (*words, name))
 
 

@@ -103,7 +103,7 @@ def _price_lines(prices: PriceList, shares: Sequence[Share], grams: Sequence[int
     gross_sum = sum(mass * price for (_, mass), price in zip(parts, gross, strict=True))
     offset_cost = half_up(sum(net_sums), GRAMS_PER_TONNE)
     total_cost = ceil(gross_sum, GRAMS_PER_TONNE)
-    if total_cost > MAX_MINOR:
+    if max(total_cost, *gross) > MAX_MINOR:
         raise QuantityInvalid("The cost is too large to be stored: order less at a time.")
     costs = apportion(offset_cost, net_sums) if any(net_sums) else [0] * len(parts)
     lines = tuple(
