@@ -110,7 +110,7 @@ async def _play(scenario: Scenario, postgres: Postgres, folder: Path, seed: int,
     except Exception as error:  # noqa: BLE001 - one scenario that breaks must not keep the others from being played
         scene.problems += [f"the records cannot be judged: {reason!r}" for reason in _reasons(error)]
     finally:
-        scene.kill_all()
+        await scene.abandon()
     with contextlib.suppress(OSError):
         await postgres.drop(database)
     return _report(scenario, scene, tally, time.monotonic() - started)

@@ -15,6 +15,7 @@ from tonne.cli.doctor import examine
 
 # A request is signed a moment before it arrives: for so long a secret or a time may be out of date.
 SLACK_S = 1.5
+SURELY_S = 1.0
 # A sender that hangs up is noticed a little later than it happens; an answer is noted to the microsecond.
 HANG_UP_SLACK_S = 0.25
 SHOWN = 3
@@ -179,7 +180,7 @@ class _HookCheck:
         if not set(sent) <= set(valid):
             self._faults["a signature that does not verify"].append(f"{moment:.3f}")
         # Both, while a rotation surely overlaps: apart from the moments in which it begins and ends.
-        surely = [s for s in valid.values() if s.from_s + SLACK_S < moment < s.until_s - SLACK_S]
+        surely = [s for s in valid.values() if s.from_s + SURELY_S < moment < s.until_s - SURELY_S]
         if len(sent) < len(surely):
             self._faults["one signature where two are due"].append(f"{moment:.3f}")
 

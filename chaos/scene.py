@@ -139,10 +139,12 @@ class Scene:
         if self.api is not None:
             await self.api.stop()
 
-    def kill_all(self) -> None:
-        """At once, when there is no time left for order."""
+    async def abandon(self) -> None:
+        """At once, when there is no time left for order; nothing remains to be done after `close`."""
         for process in [*self.workers, *([self.api] if self.api else [])]:
             process.kill()
+        if self._http is not None:
+            await self._http.close()
 
     async def _stop(self, worker: Process) -> None:
         if not await worker.stop():

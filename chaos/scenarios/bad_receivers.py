@@ -39,11 +39,13 @@ class Canary:
 
 async def wrong_answers(scene: Scene) -> None:
     canary = Canary()
+    elsewhere = await scene.receiver("elsewhere")
     count = scene.faults.announce
     bad = {
         "half": behaviours.fail_sometimes(scene.rng, 0.5, count("answered with 500", TIMES)),
         "redirect": behaviours.redirect(canary.url, count("redirected to a private address", TIMES)),
         "metadata": behaviours.redirect("http://169.254.169.254/", count("redirected to the metadata address", TIMES)),
+        "elsewhere": behaviours.redirect(elsewhere.url, count("redirected to a good address", TIMES)),
         "flood": behaviours.flood(count("answered with 10 MB", TIMES)),
         "bomb": behaviours.gzip_bomb(count("answered with a gzip bomb", TIMES)),
         "slow-end": behaviours.drip_body(0.2, count("dripped after the status", TIMES)),
@@ -52,7 +54,7 @@ async def wrong_answers(scene: Scene) -> None:
     bystander = await Bystander(scene).open()
     await bystander.before()
     before_mb = worker.resident_mb()
-    receivers = [await _with_webhook(scene, name, behaviour) for name, behaviour in bad.items()]
+    receivers = [await _with_webhook(scene, f"{name}-hook", behaviour) for name, behaviour in bad.items()]
     await _keep_ordering(scene, scene.faults.missing)
     await bystander.compare()
     growth_mb = worker.resident_mb() - before_mb
@@ -62,6 +64,7 @@ async def wrong_answers(scene: Scene) -> None:
         receiver.behaviour = accept
     await scene.until_delivered(30)
     scene.require(not canary.was_visited(), "a redirect to a private address was followed")
+    scene.require(not elsewhere.exchanges, "a redirect was followed")
 
 
 async def hanging(scene: Scene) -> None:

@@ -73,15 +73,16 @@ async def frozen_after_the_bytes(scene: Scene) -> None:
         await scene.place(organisation, 10)
         await trap.sprung()
         before = len(receiver.exchanges)
-        token = await _token(scene, hook.id)
+        token, cursor = await _lease(scene, hook.id)
         await asyncio.sleep(scene.lease_s)
         await scene.place(organisation, 10)
         await asyncio.sleep(scene.lease_s)
-        if len(receiver.exchanges) > before and await _token(scene, hook.id) > token:
+        if len(receiver.exchanges) > before and (await _lease(scene, hook.id))[0] > token:
             took_over()
         sleepers[0].wake()
         await scene.place(organisation, 10)
         await asyncio.sleep(0.5)
+        await _require_settled_once(scene, hook.id, cursor + 1)
     receiver.behaviour = accept
     await scene.until_delivered(20)
 
@@ -99,24 +100,34 @@ async def frozen_after_the_claim(scene: Scene) -> None:
         await claimed_and_waiting(scene)
         sleeper.freeze()
         fired()
-    token = await _token(scene, hook.id)
+    token, _ = await _lease(scene, hook.id)
     scene.start_worker()
     await asyncio.sleep(2 * scene.lease_s)
     await scene.place(organisation, 20)
     await scene.until_delivered(20)
-    scene.require(await _token(scene, hook.id) > token, "nobody took over from the frozen worker")
+    scene.require((await _lease(scene, hook.id))[0] > token, "nobody took over from the frozen worker")
     before = len(receiver.exchanges)
     sleeper.wake()
     await asyncio.sleep(1.0)
     scene.note(f"{len(receiver.exchanges) - before} stale requests after waking")
+    await _require_settled_once(scene, hook.id, 1)
     await scene.place(organisation, 20)
     await scene.until_delivered(20)
 
 
-async def _token(scene: Scene, hook_id: str) -> int:
-    rows = await scene.fetch("SELECT lease_token FROM webhooks WHERE id = $1", hook_id)
-    token: int = rows[0][0]
-    return token
+ATTEMPTS = "SELECT count(*) FROM webhook_attempts WHERE webhook_id = $1 AND $2 = ANY (positions)"
+
+
+async def _require_settled_once(scene: Scene, hook_id: str, position: int) -> None:
+    """By the one who took over. The sleeper's token is too old: its attempt leaves no trace, whatever came of it."""
+    times = (await scene.fetch(ATTEMPTS, hook_id, position))[0][0]
+    scene.require(times == 1, f"an event that a frozen worker had claimed was settled {times} times")
+
+
+async def _lease(scene: Scene, hook_id: str) -> tuple[int, int]:
+    """The token, which rises with every claim, and the cursor."""
+    row = (await scene.fetch("SELECT lease_token, cursor_position FROM webhooks WHERE id = $1", hook_id))[0]
+    return row["lease_token"], row["cursor_position"]
 
 
 _FROZEN = {**QUICK, "TONNE_WEBHOOK_TIMEOUT_S": "1.5", "TONNE_WEBHOOK_LEASE_S": "2"}

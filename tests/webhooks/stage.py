@@ -21,7 +21,9 @@ from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.cli.doctor import examine
 from tonne.events.log import NewEvent, append
+from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.register import register_webhook
+from tonne.webhooks.sender import Sender
 from tonne.worker.loop import Job, run_jobs
 
 
@@ -82,8 +84,12 @@ class Stage:
         finally:
             await worker.stop()
 
-    def worker(self, settings: Settings | None = None) -> "Worker":
-        worker = Worker(House(self.house.database, settings or self.house.settings))
+    def worker(self, settings: Settings | None = None, wall_clock: Callable[[], float] = time.time) -> "Worker":
+        house = House(self.house.database, settings or self.house.settings)
+        house.deliverer = Deliverer(
+            house.database, lambda: Sender(house.settings), house.box, house.settings, wall_clock
+        )
+        worker = Worker(house)
         self._workers.append(worker)
         return worker
 

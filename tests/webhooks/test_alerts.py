@@ -148,6 +148,7 @@ HOSTILE_ADDRESSES = [
     '"a\\"b"@ours.test',
     "jörg@ours.test",
     "<script>@ours.test",
+    "=?utf-8?q?=0D=0ABcc=3A_victim=40elsewhere=2Etest?= <ada@ours.test>",
     "@@@",
 ]
 

@@ -89,6 +89,25 @@ async def test_a_rewind_during_a_request_is_not_undone_by_its_acknowledgement(
     assert [event["event_id"] for event in receiver.events] == [*first, *second, *first, *second]
 
 
+async def test_a_late_refusal_of_a_request_from_before_a_rewind_does_not_count_against_the_new_first_event(
+    stage: Stage, api: ApiClient, receiver: Receiver
+) -> None:
+    hook = await stage.register(receiver.url)
+    first = await stage.emit(stage.one)
+    await stage.deliver()
+    gate = asyncio.Event()
+    receiver.next(after(gate, reply(500)), reply(500))
+    await stage.emit(stage.one)
+    async with stage.working(stage.change(webhook_time_scale=1)):
+        await receiver.count(2)
+        await act(api, hook, "rewind", {"event_id": first[0]})
+        gate.set()
+        await receiver.count(3)
+        await stage.until(lambda: _has_failed(stage, hook, 2))
+        assert receiver.deliveries[2].event_ids == first
+        assert (await stage.row(hook))["head_refusals"] == 1
+
+
 async def test_a_new_url_during_a_request_gets_its_events_again(
     stage: Stage, api: ApiClient, receiver: Receiver, authority: Authority
 ) -> None:
@@ -122,9 +141,9 @@ async def test_a_new_url_is_tried_at_once_although_the_old_one_was_failing(
         assert (len(receiver.deliveries), len(await stage.attempts(hook))) == (1, 2)
 
 
-async def _has_failed(stage: Stage, hook: Hook) -> bool:
+async def _has_failed(stage: Stage, hook: Hook, times: int = 1) -> bool:
     row = await stage.row(hook)
-    return row["failures"] > 0 and row["lease_until"] is None
+    return row["failures"] >= times and row["lease_until"] is None
 
 
 async def test_a_filter_changed_during_a_request_holds_for_what_comes_after_it(

@@ -1,5 +1,6 @@
 """What arrives at a receiver: which events, in which batches, signed how, and when they come again."""
 
+import itertools
 import json
 import time
 from dataclasses import replace
@@ -7,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.db.ordering import place
-from tests.webhooks.receiver import OK, Receiver, receiving, reply
 from tests.webhooks.conftest import Authority
+from tests.webhooks.receiver import OK, Receiver, receiving, reply
 from tests.webhooks.stage import Hook, Stage, in_order_per_account, verify
 from tests.world import World
 from tonne.base.clock import utc_now
@@ -45,13 +46,12 @@ async def test_an_orders_two_events_carry_it_as_it_stood_at_each(stage: Stage, r
 async def test_every_attempt_is_signed_anew_over_the_same_bytes(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url)
     await stage.emit(document='{"name":"Zürich 🌍"}')
-    moments = []
-
-    async with stage.working() as worker:
-        # A clock of our own, a minute later at each attempt.
-        worker.house.deliverer._wall_clock = lambda: moments.append(0) or 1_700_000_000.9 + 60 * len(moments)  # type: ignore[func-returns-value]
-        receiver.next(reply(500), reply(503), OK)
-        await stage.idle()
+    receiver.next(reply(500), reply(503), OK)
+    # A clock that is a minute later at each look: one look for every attempt.
+    minutes = itertools.count(1)
+    worker = stage.worker(wall_clock=lambda: 1_700_000_000.9 + 60 * next(minutes))
+    await stage.idle()
+    await worker.stop()
     assert len(receiver.deliveries) == 3
     assert len({delivery.body for delivery in receiver.deliveries}) == 1
     assert "Zürich 🌍".encode() in receiver.deliveries[0].body
@@ -241,7 +241,7 @@ async def test_a_registration_of_which_the_rules_have_changed_is_not_dialled(sta
 
 
 async def _failed(stage: Stage, hook: Hook) -> bool:
-    return (await stage.row(hook))["failures"] > 0
+    return bool((await stage.row(hook))["failures"] > 0)
 
 
 async def test_one_log_of_events_is_what_all_receivers_together_saw(

@@ -37,7 +37,7 @@ async def test_several_workers_on_one_webhook_have_one_request_in_flight_and_los
     assert receiver.most_at_once == 1
     assert {event["event_id"] for event in receiver.events} == set(ids)
     assert in_order_per_account(receiver.events)
-    bodies = {}
+    bodies: dict[tuple[str, ...], bytes] = {}
     for delivery in receiver.deliveries:
         assert bodies.setdefault(tuple(delivery.event_ids), delivery.body) == delivery.body
 

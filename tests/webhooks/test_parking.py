@@ -1,68 +1,12 @@
 """A receiver that refuses one account's event while it takes others: only that account waits, and in order."""
 
-import asyncio
-from dataclasses import replace
-
 import pytest
 
 from tests.api_client import ApiClient, codes
-from tests.webhooks.receiver import OK, Delivery, Receiver, Reply, after, later, reply
-from tests.webhooks.stage import Hook, Stage, in_order_per_account
-from tests.world import START
-from tonne.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.accounts.open_account import open_account
-from tonne.base.ids import new_id
-from tonne.base.scope import Scope
+from tests.webhooks.parking import open_third, refuse, taken, until_only_parked_wait, until_parked
+from tests.webhooks.receiver import OK, Receiver, reply
+from tests.webhooks.stage import Stage, in_order_per_account
 from tonne.webhooks.schedule import REFUSALS_BEFORE_PARKING
-
-
-def refuse(receiver: Receiver, *event_ids: str) -> None:
-    """Everything that carries one of these is refused, the rest is taken."""
-    poison = set(event_ids)
-
-    def rule(delivery: Delivery) -> Reply:
-        return reply(422, b"bad event") if poison & set(delivery.event_ids) else OK
-
-    receiver.rule = rule
-
-
-async def open_third(stage: Stage) -> Scope:
-    scope = replace(stage.one, account_id=new_id("acc"))
-    account = Account(scope, AccountKind.CLIENT_ACCOUNT, "third", "EUR", "Someone", PaymentMethod.INVOICE, START)
-    async with stage.house.database.transaction() as tx:
-        await open_account(tx, account, actor="test")
-    return scope
-
-
-async def until_parked(stage: Stage, hook: Hook, *accounts: Scope) -> None:
-    wanted = sorted(account.account_id for account in accounts)
-
-    async def parked() -> bool:
-        return [row["account_id"] for row in await stage.parked(hook)] == wanted
-
-    await stage.until(parked)
-
-
-async def until_only_parked_wait(stage: Stage, hook: Hook) -> None:
-    """The main lane has delivered all it has."""
-
-    async def done() -> bool:
-        row = await stage.row(hook)
-        [stream] = await stage.fetch(
-            "SELECT last_position FROM event_streams WHERE organisation_id = $1 AND mode = $2",
-            row["organisation_id"],
-            row["mode"],
-        )
-        return bool(row["cursor_position"] == stream["last_position"])
-
-    await stage.until(done)
-
-
-def taken(receiver: Receiver, *, but: str) -> list[str]:
-    """What the receiver has taken, in order."""
-    return [
-        event_id for delivery in receiver.deliveries for event_id in delivery.event_ids if but not in delivery.event_ids
-    ]
 
 
 async def test_after_five_refusals_only_that_account_waits_and_the_others_go_on(
@@ -119,22 +63,6 @@ async def test_an_account_that_recovers_gets_its_events_in_order_and_leaves_the_
     assert in_order_per_account(receiver.events)
     assert {event["event_id"] for event in receiver.events} == set(ids)
     assert await stage.parked(hook) == []
-
-
-async def test_the_waiting_events_go_out_one_then_twice_as_many(stage: Stage, receiver: Receiver) -> None:
-    hook = await stage.register(receiver.url)
-    [poison] = await stage.emit(stage.one)
-    refuse(receiver, poison)
-    await stage.emit(stage.two)
-    waiting = await stage.emit_many(stage.one, ["{}"] * 20)
-    async with stage.working():
-        await until_parked(stage, hook, stage.one)
-        await until_only_parked_wait(stage, hook)
-        refuse(receiver)
-        await stage.idle()
-    recovered = receiver.deliveries[-5:]
-    assert [len(delivery.events) for delivery in recovered] == [1, 2, 4, 8, 6]
-    assert [event_id for delivery in recovered for event_id in delivery.event_ids] == [poison, *waiting]
 
 
 async def test_a_second_poisoned_event_of_the_same_account_keeps_it_waiting_there(
@@ -248,139 +176,6 @@ async def test_only_the_event_that_parks_an_account_can_be_skipped(
         answer = await api.post(f"/v1/webhooks/{hook.id}/skip", {"event_id": event_id})
         assert (answer.status_code, codes(answer)) == (409, ["event_not_parked"])
     assert await stage.fetch("SELECT FROM webhook_skips") == []
-
-
-async def test_retry_now_tries_a_parked_event_at_once(stage: Stage, api: ApiClient, receiver: Receiver) -> None:
-    hook = await stage.register(receiver.url)
-    ids = await stage.emit(stage.one, stage.two)
-    refuse(receiver, ids[0])
-    async with stage.working():
-        await until_parked(stage, hook, stage.one)
-        await until_only_parked_wait(stage, hook)
-    refuse(receiver)
-    await stage.fetch("UPDATE webhook_parked SET next_attempt_at = now() + interval '1 hour'")
-    await api.post(f"/v1/webhooks/{hook.id}/retry-now", {})
-    await stage.deliver()
-    assert receiver.deliveries[-1].event_ids == [ids[0]]
-
-
-async def test_skipping_while_the_parked_event_is_under_way_is_not_undone(
-    stage: Stage, api: ApiClient, receiver: Receiver
-) -> None:
-    hook = await stage.register(receiver.url)
-    ids = await stage.emit(stage.one, stage.two, stage.one)
-    refuse(receiver, ids[0])
-    async with stage.working():
-        await until_parked(stage, hook, stage.one)
-        await until_only_parked_wait(stage, hook)
-    gate = asyncio.Event()
-    receiver.next(after(gate, reply(422)))
-    seen = len(receiver.deliveries)
-    async with stage.working():
-        await receiver.count(seen + 1)
-        await api.post(f"/v1/webhooks/{hook.id}/skip", {"event_id": ids[0]})
-        gate.set()
-        await stage.idle()
-    assert [delivery.event_ids for delivery in receiver.deliveries[seen:]] == [[ids[0]], [ids[2]]]
-
-
-async def test_taking_a_parked_account_out_of_the_filter_leaves_no_event_unaccounted_for(
-    stage: Stage, api: ApiClient, receiver: Receiver
-) -> None:
-    hook = await stage.register(receiver.url)
-    ids = await stage.emit(stage.one, stage.two, stage.one)
-    refuse(receiver, ids[0])
-    async with stage.working():
-        await until_parked(stage, hook, stage.one)
-        await until_only_parked_wait(stage, hook)
-        changed = {"account_ids": [stage.two.account_id]}
-        answer = await api.http.put(f"/v1/webhooks/{hook.id}", json=changed, headers=api._headers({}))
-        assert answer.json()["delivery"]["parked"] == []
-        [last] = await stage.emit(stage.two)
-        await stage.idle()
-    assert receiver.deliveries[-1].event_ids == [last]
-
-
-async def test_a_rewind_behind_a_parked_event_keeps_the_accounts_order(
-    stage: Stage, api: ApiClient, receiver: Receiver
-) -> None:
-    hook = await stage.register(receiver.url)
-    ids = await stage.emit(stage.one, stage.one, stage.two)
-    refuse(receiver, ids[1])
-    async with stage.working():
-        await until_parked(stage, hook, stage.one)
-        await until_only_parked_wait(stage, hook)
-        await api.post(f"/v1/webhooks/{hook.id}/rewind", {"event_id": ids[0]})
-        await until_only_parked_wait(stage, hook)
-        refuse(receiver)
-        await stage.idle()
-    assert in_order_per_account(receiver.events)
-
-
-async def _failing_with_a_parked_account(stage: Stage, receiver: Receiver) -> Hook:
-    """One account is parked, and then the receiver goes down for everybody, with an event waiting in the main lane."""
-    hook = await stage.register(receiver.url)
-    ids = await stage.emit(stage.one, stage.two)
-    refuse(receiver, ids[0])
-    async with stage.working():
-        await until_parked(stage, hook, stage.one)
-        await until_only_parked_wait(stage, hook)
-    receiver.rule = lambda _: reply(503)
-    await stage.emit(stage.two)
-    return hook
-
-
-async def test_trying_a_parked_account_does_not_cut_the_main_lanes_backoff_short(
-    stage: Stage, receiver: Receiver
-) -> None:
-    hook = await _failing_with_a_parked_account(stage, receiver)
-    await stage.fetch("UPDATE webhooks SET next_attempt_at = now() + interval '1 hour', failures = 11")
-    await stage.fetch("UPDATE webhook_parked SET next_attempt_at = now()")
-    seen = len(receiver.deliveries)
-    async with stage.working():
-        await receiver.count(seen + 3)
-    assert {frozenset(delivery.account_ids) for delivery in receiver.deliveries[seen:]} == {
-        frozenset({stage.one.account_id})
-    }
-    assert (await stage.row(hook))["failures"] == 11
-
-
-async def test_a_parked_event_behind_the_rewound_cursor_does_not_make_the_worker_hammer_a_failing_receiver(
-    stage: Stage, api: ApiClient, receiver: Receiver
-) -> None:
-    hook = await _failing_with_a_parked_account(stage, receiver)
-    await api.post(f"/v1/webhooks/{hook.id}/rewind", {"sequence": "2000-01-01T00:00:00.000Z"})
-    await stage.fetch("UPDATE webhook_parked SET next_attempt_at = now()")
-    seen = len(receiver.deliveries)
-    house = stage.worker(stage.change(webhook_time_scale=1, worker_poll_s=30.0)).house
-    for _ in range(10):
-        await house.deliverer.run_once()
-        if house.deliverer._busy:
-            await asyncio.wait(house.deliverer._busy)
-    # A second's pause after the first failure, in real time: at most the one in between fits into these ten looks.
-    assert len(receiver.deliveries) - seen <= 3
-
-
-async def test_a_slow_receiver_in_the_parked_lane_still_has_one_request_at_a_time(
-    stage: Stage, receiver: Receiver
-) -> None:
-    """Several parked deliveries in a row take longer than a lease: it must be renewed between them."""
-    hook = await stage.register(receiver.url)
-    [poison] = await stage.emit(stage.one)
-    refuse(receiver, poison)
-    await stage.emit(stage.two)
-    waiting = await stage.emit_many(stage.one, ["{}"] * 30)
-    async with stage.working():
-        await until_parked(stage, hook, stage.one)
-        await until_only_parked_wait(stage, hook)
-    receiver.rule = lambda _: later(0.4)
-    receiver.most_at_once = 0
-    seen = len(receiver.deliveries)
-    short = stage.change(webhook_lease_s=1.0, webhook_timeout_s=0.9)
-    async with stage.working(short), stage.working(short):
-        await stage.idle()
-    assert receiver.most_at_once == 1
-    assert [event["event_id"] for d in receiver.deliveries[seen:] for event in d.events] == [poison, *waiting]
 
 
 @pytest.mark.parametrize("poisoned", [0, 3])

@@ -1,6 +1,7 @@
 """The backoff as data, and that it is kept."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -38,7 +39,7 @@ async def test_the_pauses_between_attempts_are_those_of_the_ladder(stage: Stage,
     await stage.deliver(stage.change(webhook_time_scale=scale))
     assert len(receiver.deliveries) == 6
     times = [attempt["at"] for attempt in await stage.attempts(hook)]
-    gaps = [(after - before).total_seconds() for before, after in zip(times, times[1:], strict=False)]
+    gaps = [(after - before).total_seconds() for before, after in itertools.pairwise(times)]
     # Never sooner than the shortest pause. How much later depends on the machine.
     assert all(gap >= 0.8 * scale * step - 0.001 for gap, step in zip(gaps, LADDER, strict=False))
     assert gaps[4] < 1.2 * scale * LADDER[4] + 5

@@ -69,33 +69,30 @@ class Deliverer:
             for parked in await self._due_parked(lease):
                 held = held and await self._deliver_parked(held, parked)
             for _ in range(TURN):
-                if held is None or not await self._deliver_main(held):
+                held = held and await self._deliver_main(held)
+                if held is None:
                     break
-                held = await self._renew(held)
             async with self._database.connection() as connection:
                 await lane_store.release(connection, lease)
         except Exception:  # noqa: BLE001 - one webhook's trouble must not end the others' deliveries
             # The lease is left to run out: the next try comes after a pause, here or in another worker.
             _log.exception("delivery_crashed", webhook_id=lease.id)
 
-    async def _renew(self, lease: Lease) -> Lease | None:
-        async with self._database.connection() as connection:
-            renewed = await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
-        return renewed[0] if renewed is not None and renewed[1] else None
-
     async def _due_parked(self, lease: Lease) -> list[Parked]:
         async with self._database.connection() as connection:
             return await lane_store.due_parked(connection, lease)
 
-    async def _deliver_main(self, lease: Lease) -> bool:
-        """One delivery in the main lane; true when another may follow at once."""
+    async def _deliver_main(self, lease: Lease) -> Lease | None:
+        """One delivery in the main lane; the lease when another may follow at once."""
+        if not lease.main_due:
+            return None
         async with self._database.connection() as connection:
             batch = await lane_store.read_main(connection, lease, lease.batch_limit)
             if not batch.events:
-                if batch.reaches > lease.cursor_position:
-                    await lane_store.pass_over(connection, lease, batch.reaches)
-                    return True
-                return False
+                if batch.reaches == lease.cursor_position:
+                    return None
+                await lane_store.pass_over(connection, lease, batch.reaches)
+                return await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
             probe = None
             # Every other time, once the first event has been refused often enough alone: is it that one, or all?
             if lease.head_refusals >= REFUSALS_BEFORE_PARKING and lease.failures % 2 == 1:
@@ -105,25 +102,27 @@ class Deliverer:
         outcome = await self._send(lease, batch)
         if outcome.acknowledged:
             async with self._database.connection() as connection:
-                return await lane_store.settle_acknowledged(connection, lease, batch, outcome)
+                return await lane_store.settle_acknowledged(
+                    connection, lease, batch, outcome, self._settings.webhook_lease_s
+                )
         await self._settle_refused(lease, batch, outcome, head_alone=len(batch.events) == 1)
-        return False
+        return None
 
-    async def _probe(self, lease: Lease, head: Outgoing, probe: Batch) -> bool:
+    async def _probe(self, lease: Lease, head: Outgoing, probe: Batch) -> Lease | None:
         """Send another account's next event. If it is taken, the head's account alone is the trouble: park it."""
         # All between the head and this one is the head's account, parked or out of scope: nothing is passed over.
         probe = Batch(probe.events, probe.events[0].position)
         outcome = await self._send(lease, probe)
         if not outcome.acknowledged:
             await self._settle_refused(lease, probe, outcome, head_alone=False)
-            return False
+            return None
         async with self._database.transaction() as tx:
             if not await lane_store.hold(tx, lease):
-                return False
+                return None
             await lane_store.park(tx, lease, head, self._pause(lease.head_refusals))
-            await lane_store.settle_acknowledged(tx, lease, probe, outcome)
+            settled = await lane_store.settle_acknowledged(tx, lease, probe, outcome, self._settings.webhook_lease_s)
         _log.warning("account_parked", webhook_id=lease.id, account_id=head.account_id, position=head.position)
-        return True
+        return settled
 
     async def _settle_refused(self, lease: Lease, batch: Batch, outcome: Outcome, *, head_alone: bool) -> None:
         pause = self._pause(lease.failures + 1)
@@ -150,13 +149,8 @@ class Deliverer:
                     break
                 await store.advance_parked(tx, lease, parked.account_id, batch.positions[-1])
             position, limit = batch.positions[-1] + 1, min(limit * 2, MAX_BATCH)
-        return await self._renew_any(lease)
-
-    async def _renew_any(self, lease: Lease) -> Lease | None:
-        """After parked events: the main lane may be waiting for its own time, and then this turn is over."""
         async with self._database.connection() as connection:
-            renewed = await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
-        return None if renewed is None else renewed[0]
+            return await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
 
     async def _send(self, lease: Lease, batch: Batch) -> Outcome:
         body = batch.body

@@ -34,7 +34,7 @@ FROM due WHERE (webhook.organisation_id, webhook.mode, webhook.id) = (due.organi
 RETURNING webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhook.account_ids, webhook.secret_box,
           CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END AS old_secret_box,
           webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals,
-          webhook.lease_token AS token, webhook.version
+          webhook.lease_token AS token, webhook.version, webhook.next_attempt_at <= clock_timestamp() AS main_due
 """
 
 
@@ -50,14 +50,14 @@ WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND enabled AND dele
 RETURNING organisation_id, mode, id, url, account_ids, secret_box,
           CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old_secret_box, cursor_position,
           batch_limit, failures, head_refusals, lease_token AS token, version,
-          next_attempt_at <= clock_timestamp() AS due
+          next_attempt_at <= clock_timestamp() AS main_due
 """
 
 
-async def renew(connection: Connection, lease: Lease, lease_s: float) -> tuple[Lease, bool] | None:
-    """The lease anew and whether the main lane is due; None when it is lost or the webhook is out of use."""
+async def renew(connection: Connection, lease: Lease, lease_s: float) -> Lease | None:
+    """The lease anew; None when it is lost or the webhook is out of use."""
     row = await connection.fetchrow(RENEW, lease.organisation_id, lease.id, lease.token, timedelta(seconds=lease_s))
-    return None if row is None else (_lease(row), row["due"])
+    return None if row is None else _lease(row)
 
 
 RELEASE = """
@@ -134,25 +134,36 @@ async def due_parked(connection: Connection, lease: Lease) -> list[Parked]:
 
 
 # Cursor and attempt together, or neither. A worker whose lease another one has taken settles nothing; one whose
-# webhook was changed meanwhile records the attempt, and leaves the cursor where the change has put it.
+# webhook was changed meanwhile records the attempt, and leaves the cursor where the change put it. The lease goes on.
 SETTLE_ACKNOWLEDGED = """
 WITH settled AS (
     UPDATE webhooks
     SET cursor_position = CASE WHEN version = $4 THEN greatest(cursor_position, $5) ELSE cursor_position END,
         batch_limit = least(100, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
-        alerts_sent = 0, next_attempt_at = clock_timestamp(), acknowledged_count = acknowledged_count + 1
+        alerts_sent = 0, next_attempt_at = clock_timestamp(), acknowledged_count = acknowledged_count + 1,
+        lease_until = clock_timestamp() + $11::interval, last_attempt_at = clock_timestamp()
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
-    RETURNING organisation_id, id
+    RETURNING organisation_id, mode, id, url, account_ids, secret_box,
+              CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old_secret_box,
+              cursor_position, batch_limit, failures, head_refusals, lease_token AS token, version,
+              enabled AND deleted_at IS NULL AS in_use
+), attempt AS (
+    INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged,
+                                  duration_ms, answer)
+    SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()), $7, $8, NULL, true, $9, $10
+    FROM settled
 )
-INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
-                              answer)
-SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()), $7, $8, NULL, true, $9, $10 FROM settled
+SELECT organisation_id, mode, id, url, account_ids, secret_box, old_secret_box, cursor_position, batch_limit, failures,
+       head_refusals, token, version, true AS main_due
+FROM settled WHERE in_use
 """
 
 
-async def settle_acknowledged(connection: Connection, lease: Lease, batch: Batch, outcome: Outcome) -> bool:
-    """False when the lease was lost: the events go out again, from whoever holds it now."""
-    status = await connection.execute(
+async def settle_acknowledged(
+    connection: Connection, lease: Lease, batch: Batch, outcome: Outcome, lease_s: float
+) -> Lease | None:
+    """The lease as it is now; None when it was lost, and the events go out again, or the webhook is out of use."""
+    row = await connection.fetchrow(
         SETTLE_ACKNOWLEDGED,
         lease.organisation_id,
         lease.id,
@@ -164,8 +175,9 @@ async def settle_acknowledged(connection: Connection, lease: Lease, batch: Batch
         outcome.status,
         outcome.duration_ms,
         outcome.answer,
+        timedelta(seconds=lease_s),
     )
-    return status == "INSERT 0 1"
+    return None if row is None else _lease(row)
 
 
 # Nothing in scope up to here: no request, no attempt.
@@ -302,4 +314,5 @@ def _lease(row: asyncpg.Record) -> Lease:
         head_refusals=row["head_refusals"],
         token=row["token"],
         version=row["version"],
+        main_due=row["main_due"],
     )

@@ -64,6 +64,8 @@ class Lease:
     token: int
     # Raised by every change of the registration: what was read before such a change settles nothing.
     version: int
+    # A webhook may be claimed for a parked account while the main lane still waits out a failure.
+    main_due: bool
 
 
 @dataclass(frozen=True, slots=True)

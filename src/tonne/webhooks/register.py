@@ -62,7 +62,7 @@ async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, acto
     """`changed` as it shall be. A request that is under way settles nothing: its events go out again."""
     await require(tx, scope, changed.id)
     await _check_accounts(tx, scope, changed.account_ids)
-    await store.update_webhook(tx, changed)
+    await store.update_webhook(tx, changed, by=actor)
     await _record(tx, changed, "webhook.changed", actor, now)
     return changed
 

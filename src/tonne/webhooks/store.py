@@ -89,23 +89,36 @@ UPDATE webhooks SET url = $3, enabled = $4, account_ids = $5, version = version 
                     next_attempt_at = clock_timestamp()
 WHERE organisation_id = $1 AND id = $2 RETURNING cursor_position
 """
-# Accounts that are no longer in scope wait no longer.
+# Accounts that are no longer in scope wait no longer: what they waited with is skipped, on record.
 DROP_PARKED_OUT_OF_SCOPE = """
-DELETE FROM webhook_parked WHERE organisation_id = $1 AND webhook_id = $2
-AND cardinality($3::text[]) > 0 AND account_id <> ALL ($3)
+WITH dropped AS (
+    DELETE FROM webhook_parked WHERE organisation_id = $1 AND webhook_id = $2
+    AND cardinality($3::text[]) > 0 AND account_id <> ALL ($3)
+    RETURNING account_id, position
+)
+INSERT INTO webhook_skips (organisation_id, webhook_id, position, skipped_at, skipped_by)
+SELECT $1, $2, event.position, clock_timestamp(), $6
+FROM dropped JOIN events event ON event.organisation_id = $1 AND event.mode = $4 AND event.account_id = dropped.account_id
+                              AND event.position >= dropped.position AND event.position <= $5
+ON CONFLICT (organisation_id, webhook_id, position) DO NOTHING
 """
+# What was noted for positions that the cursor has not reached, before a rewind, holds no longer.
+DROP_LATER_SCOPES = "DELETE FROM webhook_scopes WHERE organisation_id = $1 AND webhook_id = $2 AND from_position > $3"
 RECORD_SCOPE = """
 INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids) VALUES ($1, $2, $3, $4)
 ON CONFLICT (organisation_id, webhook_id, from_position) DO UPDATE SET account_ids = $4
 """
 
 
-async def update_webhook(tx: Connection, webhook: Webhook) -> None:
+async def update_webhook(tx: Connection, webhook: Webhook, *, by: str) -> None:
     account_ids = list(webhook.account_ids)
     cursor: int = await tx.fetchval(
         UPDATE_WEBHOOK, webhook.organisation_id, webhook.id, webhook.url, webhook.enabled, account_ids
     )
-    await tx.execute(DROP_PARKED_OUT_OF_SCOPE, webhook.organisation_id, webhook.id, account_ids)
+    await tx.execute(
+        DROP_PARKED_OUT_OF_SCOPE, webhook.organisation_id, webhook.id, account_ids, webhook.mode, cursor, by
+    )
+    await tx.execute(DROP_LATER_SCOPES, webhook.organisation_id, webhook.id, cursor + 1)
     await tx.execute(RECORD_SCOPE, webhook.organisation_id, webhook.id, cursor + 1, account_ids)
 
 

@@ -1,0 +1,60 @@
+"""What the scenarios of parking share: a receiver that refuses certain events, and waiting for what follows."""
+
+from dataclasses import replace
+
+from tests.webhooks.receiver import OK, Delivery, Receiver, Reply, reply
+from tests.webhooks.stage import Hook, Stage
+from tests.world import START
+from tonne.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.accounts.open_account import open_account
+from tonne.base.ids import new_id
+from tonne.base.scope import Scope
+
+
+def refuse(receiver: Receiver, *event_ids: str) -> None:
+    """Everything that carries one of these is refused, the rest is taken."""
+    poison = set(event_ids)
+
+    def rule(delivery: Delivery) -> Reply:
+        return reply(422, b"bad event") if poison & set(delivery.event_ids) else OK
+
+    receiver.rule = rule
+
+
+async def open_third(stage: Stage) -> Scope:
+    scope = replace(stage.one, account_id=new_id("acc"))
+    account = Account(scope, AccountKind.CLIENT_ACCOUNT, "third", "EUR", "Someone", PaymentMethod.INVOICE, START)
+    async with stage.house.database.transaction() as tx:
+        await open_account(tx, account, actor="test")
+    return scope
+
+
+async def until_parked(stage: Stage, hook: Hook, *accounts: Scope) -> None:
+    wanted = sorted(account.account_id for account in accounts)
+
+    async def parked() -> bool:
+        return [row["account_id"] for row in await stage.parked(hook)] == wanted
+
+    await stage.until(parked)
+
+
+async def until_only_parked_wait(stage: Stage, hook: Hook) -> None:
+    """The main lane has delivered all it has."""
+
+    async def done() -> bool:
+        row = await stage.row(hook)
+        [stream] = await stage.fetch(
+            "SELECT last_position FROM event_streams WHERE organisation_id = $1 AND mode = $2",
+            row["organisation_id"],
+            row["mode"],
+        )
+        return bool(row["cursor_position"] == stream["last_position"])
+
+    await stage.until(done)
+
+
+def taken(receiver: Receiver, *, but: str) -> list[str]:
+    """What the receiver has taken, in order."""
+    return [
+        event_id for delivery in receiver.deliveries for event_id in delivery.event_ids if but not in delivery.event_ids
+    ]

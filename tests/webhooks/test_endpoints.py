@@ -1,0 +1,315 @@
+"""Registrations over HTTP: what is answered, what is refused, who sees what, and where the secret is."""
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api_client import ApiClient, codes, fields
+from tests.webhooks.receiver import Receiver
+from tests.webhooks.stage import Stage
+from tests.webhooks.test_dial_guard import Names
+from tests.world import World
+from tonne.app import House, build_app
+from tonne.base.clock import utc_now
+from tonne.webhooks.endpoints import WebhookEndpoints
+from tonne.webhooks.register import MAX_WEBHOOKS
+from tonne.webhooks.sender import Sender
+
+URL = "https://93.184.216.34/hook"
+SECRET = re.compile(r"whsec_[A-Za-z0-9_-]{43}")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+FIELDS = ["id", "url", "enabled", "account_type", "account_ids", "created_at", "secret", "delivery"]
+
+
+async def register(api: ApiClient, url: str = URL, **body: Any) -> dict[str, Any]:
+    answer = await api.post("/v1/webhooks", {"url": url, **body})
+    assert answer.status_code == 201, answer.text
+    registered: dict[str, Any] = answer.json()
+    return registered
+
+
+async def put(api: ApiClient, webhook_id: str, body: Any) -> httpx.Response:
+    return await api.http.put(f"/v1/webhooks/{webhook_id}", json=body, headers=api._headers({}))
+
+
+async def delete(api: ApiClient, webhook_id: str) -> httpx.Response:
+    return await api.http.delete(f"/v1/webhooks/{webhook_id}", headers=api._headers({}))
+
+
+async def test_a_registration_answers_with_the_record_of_the_specification_and_how_delivery_stands(
+    api: ApiClient,
+) -> None:
+    before = utc_now()
+    webhook = await register(api)
+    assert list(webhook) == FIELDS
+    assert re.fullmatch(r"wh_[a-z0-9]{26}", webhook["id"])
+    assert SECRET.fullmatch(webhook["secret"])
+    assert MOMENT.fullmatch(webhook["created_at"])
+    assert webhook["created_at"] >= before.isoformat()[:19]
+    assert {name: webhook[name] for name in ("url", "enabled", "account_type", "account_ids")} == {
+        "url": URL,
+        "enabled": True,
+        "account_type": "test",
+        "account_ids": [],
+    }
+    assert webhook["delivery"] == {
+        "state": "idle",
+        "waiting_events": 0,
+        "oldest_waiting_at": None,
+        "failures": 0,
+        "failing_since": None,
+        "next_attempt_at": None,
+        "parked": [],
+    }
+
+
+async def test_the_mode_of_the_key_is_the_mode_of_the_webhook(api: ApiClient, world: World) -> None:
+    assert (await register(api.as_key(world.ours_live.key)))["account_type"] == "live"
+
+
+async def test_the_secret_is_whole_only_at_registration_and_rotation(api: ApiClient) -> None:
+    webhook = await register(api)
+    path = f"/v1/webhooks/{webhook['id']}"
+    shown = f"whsec_...{webhook['secret'][-4:]}"
+    assert (await api.get(path)).json() == {**webhook, "secret": shown}
+    assert [item["secret"] for item in (await api.get("/v1/webhooks")).json()["data"]] == [shown]
+    assert (await put(api, webhook["id"], {"enabled": False})).json()["secret"] == shown
+    rotated = (await api.post(f"{path}/rotate-secret", {})).json()
+    assert SECRET.fullmatch(rotated["secret"])
+    assert rotated["secret"] != webhook["secret"]
+    assert (await api.get(path)).json()["secret"] == f"whsec_...{rotated['secret'][-4:]}"
+
+
+async def test_the_secret_is_nowhere_in_the_database(api: ApiClient, stage: Stage) -> None:
+    webhook = await register(api)
+    rotated = (await api.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", {"overlap_seconds": 60})).json()
+    tables = await stage.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    searched = 0
+    for table in tables:
+        for row in await stage.fetch(f'SELECT row_to_json(t)::text AS text FROM "{table["tablename"]}" t'):  # noqa: S608 - the database's own names
+            searched += 1
+            for secret in (webhook["secret"], rotated["secret"]):
+                # Binary columns show as hexadecimal.
+                for spelling in (secret, secret[6:30], secret.encode().hex(), secret[6:30].encode().hex()):
+                    assert spelling not in row["text"], table["tablename"]
+    assert searched > 10
+
+
+async def test_a_sealed_secret_copied_to_another_webhook_does_not_open_there(api: ApiClient, stage: Stage) -> None:
+    one, two = await register(api), await register(api)
+    await stage.fetch(
+        "UPDATE webhooks SET secret_box = (SELECT secret_box FROM webhooks WHERE id = $1) WHERE id = $2",
+        one["id"],
+        two["id"],
+    )
+    answer = await api.post(f"/v1/webhooks/{two['id']}/test", {})
+    assert (answer.status_code, codes(answer)) == (500, ["internal_error"])
+    assert one["secret"] not in answer.text
+
+
+REFUSED: list[tuple[Any, str, str | None]] = [
+    ({}, "validation_error", "url"),
+    ({"url": None}, "validation_error", "url"),
+    ({"url": 5}, "validation_error", "url"),
+    ({"url": ["https://93.184.216.34/"]}, "validation_error", "url"),
+    ({"url": URL, "events": ["order.placed"]}, "validation_error", "events"),
+    ({"url": URL, "account_ids": "acc_1"}, "validation_error", "account_ids"),
+    ({"url": URL, "account_ids": [1]}, "validation_error", "account_ids[0]"),
+    ({"url": ""}, "webhook_url_invalid", "url"),
+    ({"url": "http://93.184.216.34/"}, "webhook_url_invalid", "url"),
+    ({"url": "https://10.0.0.1/"}, "webhook_url_invalid", "url"),
+    ({"url": "https://[::ffff:169.254.169.254]/"}, "webhook_url_invalid", "url"),
+    ({"url": "https://user:pass@93.184.216.34/"}, "webhook_url_invalid", "url"),
+    ({"url": "https://93.184.216.34/#x"}, "webhook_url_invalid", "url"),
+    ({"url": "https://2130706433/"}, "webhook_url_invalid", "url"),
+    ({"url": "https://93.184.216.34/" + "x" * 2048}, "webhook_url_invalid", "url"),
+    ({"url": URL, "account_ids": ["acc_unknown"]}, "webhook_account_invalid", "account_ids[0]"),
+    ({"url": URL, "account_ids": [""]}, "webhook_account_invalid", "account_ids[0]"),
+]
+
+
+@pytest.mark.parametrize(("body", "code", "field"), REFUSED)
+async def test_a_registration_that_cannot_be_used_is_refused_with_its_code_and_field(
+    api: ApiClient, body: Any, code: str, field: str | None
+) -> None:
+    answer = await api.post("/v1/webhooks", body)
+    assert (answer.status_code, codes(answer), fields(answer)) == (400, [code], [field])
+    assert (await api.get("/v1/webhooks")).json()["data"] == []
+
+
+async def test_a_name_that_cannot_be_found_is_refused_with_a_sentence_for_people(house: House, world: World) -> None:
+    sender = Sender(house.settings, Names(private_example_com=[["93.184.216.34", "10.0.0.1"]]))
+    house.webhooks = WebhookEndpoints(house.database, house.box, clock=utc_now, settings=house.settings, sender=sender)
+    transport = httpx.ASGITransport(build_app(house), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
+        api = ApiClient(client, world.ours_test.key)
+        for host in ("unknown.example.com", "private.example.com"):
+            answer = await api.post("/v1/webhooks", {"url": f"https://{host}/"})
+            assert (answer.status_code, codes(answer), fields(answer)) == (400, ["webhook_url_invalid"], ["url"])
+            assert "Errno" not in answer.json()["error"]["message"]
+
+
+async def test_accounts_of_others_cannot_be_named(api: ApiClient, world: World) -> None:
+    mine, client = world.ours_test.scope.account_id, world.ours_test.client_account_id
+    webhook = await register(api, account_ids=[client, mine])
+    assert webhook["account_ids"] == [client, mine]
+    unknown = await api.post("/v1/webhooks", {"url": URL, "account_ids": [mine, "acc_06gtv1alff3htg9thvlvj59t20"]})
+    for stranger in (world.ours_live.scope.account_id, world.theirs_test.scope.account_id):
+        answer = await api.post("/v1/webhooks", {"url": URL, "account_ids": [mine, stranger]})
+        assert (answer.status_code, codes(answer), fields(answer)) == (
+            400,
+            ["webhook_account_invalid"],
+            ["account_ids[1]"],
+        )
+        # As good as unknown.
+        assert answer.json()["error"] == unknown.json()["error"]
+        changed = await put(api, webhook["id"], {"account_ids": [stranger]})
+        assert (changed.status_code, codes(changed)) == (400, ["webhook_account_invalid"])
+    assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json()["account_ids"] == [client, mine]
+
+
+async def test_the_seventeenth_webhook_is_refused_and_a_deleted_one_makes_room(api: ApiClient, world: World) -> None:
+    answers = await asyncio.gather(*(api.post("/v1/webhooks", {"url": f"{URL}/{n}"}) for n in range(MAX_WEBHOOKS + 4)))
+    assert MAX_WEBHOOKS == 16
+    assert sorted(answer.status_code for answer in answers) == [201] * 16 + [409] * 4
+    assert {code for a in answers if a.status_code == 409 for code in codes(a)} == {"webhook_limit_reached"}
+    # Each mode and each organisation counts for itself.
+    await register(api.as_key(world.ours_live.key))
+    await register(api.as_key(world.theirs_test.key))
+    gone = next(answer.json()["id"] for answer in answers if answer.status_code == 201)
+    assert (await delete(api, gone)).status_code == 204
+    await register(api)
+
+
+async def test_a_put_changes_what_it_names_and_leaves_the_rest(api: ApiClient, world: World) -> None:
+    webhook = await register(api, account_ids=[world.ours_test.client_account_id])
+    expected = {**webhook, "secret": f"whsec_...{webhook['secret'][-4:]}"}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"enabled": False},
+        {"url": "https://93.184.216.34:8443/other?a=b"},
+        {"account_ids": []},
+        {"enabled": True, "account_ids": [world.ours_test.scope.account_id]},
+        {"url": None, "enabled": None, "account_ids": None},
+    ]
+    for change in changes:
+        answer = await put(api, webhook["id"], change)
+        assert answer.status_code == 200, answer.text
+        expected |= {name: value for name, value in change.items() if value is not None}
+        expected["delivery"] = {**expected["delivery"], "state": "idle" if expected["enabled"] else "disabled"}
+        assert answer.json() == expected
+        assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json() == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"url": "https://127.0.0.1.nip.io:22/#"}, "webhook_url_invalid"),
+        ({"url": "http://93.184.216.34/"}, "webhook_url_invalid"),
+        ({"enabled": "yes"}, "validation_error"),
+        ({"secret": "mine"}, "validation_error"),
+        ({"account_type": "live"}, "validation_error"),
+    ],
+)
+async def test_a_put_that_cannot_be_used_changes_nothing(api: ApiClient, body: Any, code: str) -> None:
+    webhook = await register(api)
+    before = (await api.get(f"/v1/webhooks/{webhook['id']}")).json()
+    answer = await put(api, webhook["id"], {"enabled": False, **body})
+    assert (answer.status_code, codes(answer)) == (400, [code])
+    assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json() == before
+
+
+async def test_a_deleted_webhook_is_gone_for_every_route(api: ApiClient) -> None:
+    webhook = await register(api)
+    answer = await delete(api, webhook["id"])
+    assert (answer.status_code, answer.content) == (204, b"")
+    path = f"/v1/webhooks/{webhook['id']}"
+    gone = [
+        await api.get(path),
+        await put(api, webhook["id"], {"enabled": True}),
+        await delete(api, webhook["id"]),
+        await api.post(f"{path}/rotate-secret", {}),
+        await api.post(f"{path}/test", {}),
+        await api.get(f"{path}/attempts"),
+        await api.post(f"{path}/rewind", {"sequence": "2026-11-15T10:00:00.000Z"}),
+        await api.post(f"{path}/retry-now", {}),
+        await api.post(f"{path}/skip", {"event_id": "evt_1"}),
+    ]
+    assert {answer.status_code for answer in gone} == {404}
+    assert {code for answer in gone for code in codes(answer)} == {"webhook_not_found"}
+    assert (await api.get("/v1/webhooks")).json()["data"] == []
+
+
+async def test_webhooks_are_listed_newest_first_in_pages(api: ApiClient) -> None:
+    ids = [(await register(api, f"{URL}/{n}"))["id"] for n in range(5)]
+    seen: list[str] = []
+    after = ""
+    while True:
+        page = (await api.get(f"/v1/webhooks?limit=2{after}")).json()
+        seen += [item["id"] for item in page["data"]]
+        if not page["has_more"]:
+            break
+        after = f"&after={page['next_cursor']}"
+    assert page["next_cursor"] is None
+    assert seen == ids[::-1]
+    assert codes(await api.get("/v1/webhooks?limit=0")) == ["pagination_limit_invalid"]
+    assert codes(await api.get("/v1/webhooks?after=nonsense")) == ["pagination_cursor_invalid"]
+
+
+async def test_other_organisations_and_the_other_mode_see_nothing(api: ApiClient, world: World) -> None:
+    webhook = await register(api)
+    for tenant in (world.theirs_test, world.ours_live):
+        stranger = api.as_key(tenant.key)
+        assert (await stranger.get("/v1/webhooks")).json()["data"] == []
+        for answer in (
+            await stranger.get(f"/v1/webhooks/{webhook['id']}"),
+            await delete(stranger, webhook["id"]),
+            await stranger.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", {}),
+        ):
+            assert (answer.status_code, codes(answer)) == (404, ["webhook_not_found"])
+    # An organisation's webhooks are those of all its accounts.
+    assert (
+        await api.get(f"/v1/webhooks/{webhook['id']}", Service_Account=world.ours_test.client_account_id)
+    ).is_success
+
+
+@pytest.mark.parametrize("overlap", [-1, 604_801, 1.5, "60", True])
+async def test_an_overlap_is_whole_seconds_up_to_seven_days(api: ApiClient, overlap: Any) -> None:
+    webhook = await register(api)
+    path = f"/v1/webhooks/{webhook['id']}/rotate-secret"
+    answer = await api.post(path, {"overlap_seconds": overlap})
+    assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], ["overlap_seconds"])
+    assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json()["secret"].endswith(webhook["secret"][-4:])
+    assert (await api.post(path, {"overlap_seconds": 604_800})).status_code == 200
+
+
+async def test_a_rotation_needs_no_body(api: ApiClient) -> None:
+    webhook = await register(api)
+    answer = await api.http.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", headers=api._headers({}))
+    assert answer.status_code == 200
+    assert SECRET.fullmatch(answer.json()["secret"])
+
+
+async def test_every_change_is_on_record_without_a_secret(
+    api: ApiClient, stage: Stage, world: World, receiver: Receiver
+) -> None:
+    webhook = await register(api, receiver.url)
+    await put(api, webhook["id"], {"enabled": False})
+    await api.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", {})
+    await api.post(f"/v1/webhooks/{webhook['id']}/rewind", {"sequence": "2026-11-15T10:00:00.000Z"})
+    await delete(api, webhook["id"])
+    rows = await stage.fetch(
+        "SELECT actor, action, details::text FROM audit_log WHERE subject_id = $1 ORDER BY at, id", webhook["id"]
+    )
+    assert [row["action"] for row in rows] == [
+        "webhook.registered",
+        "webhook.changed",
+        "webhook.secret_rotated",
+        "webhook.rewound",
+        "webhook.deleted",
+    ]
+    assert {row["actor"] for row in rows} == {f"key:{world.ours_test.key_id}"}
+    assert not any("whsec" in row["details"] for row in rows)
