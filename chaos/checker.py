@@ -104,7 +104,9 @@ EVENTS_IN_SCOPE = """
 SELECT event.position, event.id, event.account_id, event.payload,
        (SELECT cardinality(scope.account_ids) = 0 OR event.account_id = ANY (scope.account_ids)
         FROM webhook_scopes scope WHERE scope.webhook_id = $1 AND scope.from_position <= event.position
-        ORDER BY scope.from_position DESC LIMIT 1) AS in_scope
+        ORDER BY scope.from_position DESC LIMIT 1)
+       AND NOT EXISTS (SELECT FROM webhook_skips skip
+                       WHERE skip.webhook_id = $1 AND skip.position = event.position) AS in_scope
 FROM webhooks webhook JOIN events event USING (organisation_id, mode)
 WHERE webhook.id = $1 ORDER BY event.position
 """

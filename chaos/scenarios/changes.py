@@ -4,9 +4,11 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+from chaos.bystander import Bystander
 from chaos.receivers import Call, Receiver
 from chaos.scenarios.scenario import Scenario
 from chaos.scene import Hook, Organisation, Scene
+from chaos.volume import append_events
 
 QUIET_S = 1.0
 OVERLAP_S = 4
@@ -43,8 +45,8 @@ async def _request_under_way(scene: Scene, name: str, only_accounts: int = 0) ->
     receiver = await scene.receiver(name, gate.behave)
     account_ids = [scope.account_id for scope in organisation.scopes[:only_accounts]]
     hook = await scene.register(organisation, receiver, account_ids)
-    for scope in organisation.scopes * 2:
-        await scene.place_one(organisation, scope, f"{name}-{len(scene.placed)}")
+    for scope in organisation.scopes:
+        await append_events(scene, [scope], 6)
     async with asyncio.timeout(20):
         await gate.arrived.wait()
     return Case(organisation, receiver, hook, gate)
@@ -152,7 +154,10 @@ async def _expect_silence(scene: Scene, case: Case) -> None:
 async def changed_under_way(scene: Scene) -> None:
     """Each change has its own organisation; all are made side by side."""
     scene.start_worker()
+    bystander = await Bystander(scene).open()
+    await bystander.before()
     async with asyncio.TaskGroup() as cases:
+        cases.create_task(bystander.compare())
         for case in (
             *(_rotated, _rotated_with_overlap, _disabled, _deleted, _moved),
             *(_narrowed, _widened, _rewound),

@@ -8,30 +8,13 @@ from chaos.behaviours import answer_after, hang
 from chaos.bystander import Bystander
 from chaos.scenarios.scenario import Scenario
 from chaos.scene import QUICK, Organisation, Scene
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_id
-from tonne.events.log import NewEvent, append
+from chaos.volume import append_events
 
 BACKLOG = 100_000
-CHUNK = 2_000
 ORGANISATIONS = 40
 HANGING = 8
 BURST = 40
 ROUNDS = 3
-
-
-async def append_events(scene: Scene, organisation: Organisation, count: int) -> None:
-    """For volume: with the service's own code, in the place of orders that would take minutes to come in over HTTP."""
-    async with scene.connection() as connection:
-        for start in range(0, count, CHUNK):
-            events = []
-            for _ in range(min(CHUNK, count - start) // 2):
-                order_id = new_id("ord")
-                for status in ("received", "placed"):
-                    document = f'{{"id":"{order_id}","status":"{status}"}}'
-                    events.append(NewEvent(f"order.{status}", "order", order_id, document))
-            async with connection.transaction():
-                await append(connection, scene.rng.choice(organisation.scopes), events, utc_now())
 
 
 async def backlog(scene: Scene) -> None:
@@ -46,7 +29,7 @@ async def backlog(scene: Scene) -> None:
     receiver = await scene.receiver("returning")
     hook = await scene.register(organisation, receiver)
     receiver.shut()
-    await append_events(scene, organisation, BACKLOG)
+    await append_events(scene, organisation.scopes, BACKLOG)
     failures = "SELECT failures, (SELECT count(*) FROM events WHERE organisation_id = $2) FROM webhooks WHERE id = $1"
     failed, waiting = (await scene.fetch(failures, hook.id, organisation.id))[0]
     scene.faults.counts["events in the backlog"] = waiting - 1
@@ -80,7 +63,7 @@ async def hanging_among_many(scene: Scene) -> None:
         organisation = await scene.open_organisation(1)
         hanging.append(await scene.receiver(f"hanging-{number}", hang(hung)))
         await scene.register(organisation, hanging[-1])
-        await append_events(scene, organisation, 10)
+        await append_events(scene, organisation.scopes, 10)
 
     async def all_hang() -> bool:
         return all(receiver.exchanges for receiver in hanging)
@@ -99,7 +82,7 @@ async def hanging_among_many(scene: Scene) -> None:
 async def _burst(scene: Scene, organisations: list[Organisation]) -> float:
     """Seconds until all have what was appended for all of them at once."""
     for organisation in organisations:
-        await append_events(scene, organisation, BURST)
+        await append_events(scene, organisation.scopes, BURST)
     started = time.monotonic()
     ids = [organisation.id for organisation in organisations]
 
@@ -152,7 +135,7 @@ async def asked_to_stop(scene: Scene) -> None:
     organisation = await scene.open_organisation()
     receiver = await scene.receiver("steady", answer_after(1.0))
     await scene.register(organisation, receiver)
-    await append_events(scene, organisation, 1000)
+    await append_events(scene, organisation.scopes, 1000)
     for _ in range(2):
         before = len(receiver.exchanges)
         worker = scene.start_worker()

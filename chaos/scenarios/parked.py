@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from chaos.receivers import Call, Receiver
 from chaos.scenarios.scenario import Scenario
 from chaos.scene import QUICK, Hook, Organisation, Scene
+from chaos.volume import append_events
 
 PARKED_WITHIN_S = 25.0
 # In this time a receiver that refuses everything hears from us a handful of times, as the pauses grow. A worker that
 # forgot the pauses would come with every look for work: forty times.
 WATCHED_S = 2.0
 MAX_REQUESTS_WATCHED = 15
+# More than the service looks through at once.
+MANY = 1_600
 _EAGER = {**QUICK, "TONNE_WORKER_POLL_S": "0.05"}
 
 
@@ -136,8 +139,25 @@ async def parked_and_rewound(scene: Scene) -> None:
     await scene.until_delivered(20)
 
 
+async def parked_with_many(scene: Scene) -> None:
+    """However many events the refused account has in a row: those of the others behind them are found."""
+    fired = scene.faults.announce("account parked with many events")
+    organisation = await scene.open_organisation(2)
+    picky = Picky(organisation.scopes[0].account_id)
+    hook = await scene.register(organisation, await scene.receiver("picky", picky.behave))
+    await append_events(scene, organisation.scopes[:1], MANY)
+    for _ in range(3):
+        await scene.place_one(organisation, organisation.scopes[1], f"order-{len(scene.placed)}")
+    scene.start_worker()
+    await _main_lane_is_empty(scene, hook)
+    fired()
+    picky.refuses = "nothing"
+    await scene.until_delivered(20)
+
+
 SCENARIOS = (
     Scenario("parked-account", parked_and_freed),
     Scenario("parked-taken-slowly", parked_and_taken),
+    Scenario("parked-with-many", parked_with_many),
     Scenario("parked-rewound", parked_and_rewound, settings=_EAGER),
 )

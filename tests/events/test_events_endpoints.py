@@ -103,9 +103,9 @@ async def test_pages_oldest_first_have_no_gap_and_include_what_arrives_meanwhile
     while after is not None:
         page = (await api.get(f"/v1/events?limit=5{query}{after}")).json()
         seen += [event["event_id"] for event in page["data"]]
-        if len(ids) < 20:
-            ids += await emit(house, one, two)
         after = _next(page)
+        if after is not None and len(ids) < 20:
+            ids += await emit(house, one, two)
     assert seen == (ids[::2] if filtered else ids)
 
 
@@ -159,12 +159,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("query", "code", "field"), REFUSED)
-async def test_a_query_that_cannot_be_read_is_refused_with_its_code_and_field(
-    api: ApiClient, query: str, code: str, field: str
-) -> None:
-    answer = await api.get(f"/v1/events?{query}")
-    assert (answer.status_code, codes(answer), fields(answer)) == (400, [code], [field])
+async def test_a_query_that_cannot_be_read_is_refused_with_its_code_and_field(api: ApiClient) -> None:
+    for query, code, field in REFUSED:
+        answer = await api.get(f"/v1/events?{query}")
+        assert (answer.status_code, codes(answer), fields(answer)) == (400, [code], [field]), query
 
 
 async def test_a_cursor_is_good_for_its_own_list_only(
@@ -180,16 +178,17 @@ async def test_a_cursor_is_good_for_its_own_list_only(
         assert (answer.status_code, codes(answer)) == (400, ["pagination_cursor_invalid"])
 
 
-@pytest.mark.parametrize("position", ["", "x", "-1", "9" * 30, " 1", "1_0", "1.5"])
 async def test_a_cursor_that_somebody_made_up_is_refused_and_breaks_nothing(
-    api: ApiClient, house: House, one: Scope, position: str
+    api: ApiClient, house: House, one: Scope
 ) -> None:
     """The form of a cursor is no secret: whoever builds one must not get further than an error of their own."""
     await emit(house, one)
     list_name = f"events {one.organisation_id} {one.mode} None None None None"
-    forged = make_cursor(Position(utc_now(), position), list_name)
-    answer = await api.get(f"/v1/events?after={forged}")
-    assert (answer.status_code, codes(answer)) == (400, ["pagination_cursor_invalid"])
+    for position in ("", "x", "-1", "9" * 30, " 1", "1_0", "1.5"):
+        forged = make_cursor(Position(utc_now(), position), list_name)
+        answer = await api.get(f"/v1/events?after={forged}")
+        assert answer.status_code == 400, position
+        assert codes(answer) == ["pagination_cursor_invalid"]
 
 
 async def test_an_event_is_read_by_its_id_with_the_bytes_of_the_log(api: ApiClient, house: House, one: Scope) -> None:

@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.api_client import ApiClient, codes, fields
 from tests.webhooks.receiver import Receiver
@@ -125,19 +124,22 @@ REFUSED: list[tuple[Any, str, str | None]] = [
     ({"url": "https://user:pass@93.184.216.34/"}, "webhook_url_invalid", "url"),
     ({"url": "https://93.184.216.34/#x"}, "webhook_url_invalid", "url"),
     ({"url": "https://2130706433/"}, "webhook_url_invalid", "url"),
-    ({"url": "https://93.184.216.34/" + "x" * 2048}, "webhook_url_invalid", "url"),
     ({"url": URL, "account_ids": ["acc_unknown"]}, "webhook_account_invalid", "account_ids[0]"),
     ({"url": URL, "account_ids": [""]}, "webhook_account_invalid", "account_ids[0]"),
 ]
 
 
-@pytest.mark.parametrize(("body", "code", "field"), REFUSED)
-async def test_a_registration_that_cannot_be_used_is_refused_with_its_code_and_field(
-    api: ApiClient, body: Any, code: str, field: str | None
-) -> None:
-    answer = await api.post("/v1/webhooks", body)
-    assert (answer.status_code, codes(answer), fields(answer)) == (400, [code], [field])
+async def test_a_registration_that_cannot_be_used_is_refused_with_its_code_and_field(api: ApiClient) -> None:
+    for body, code, field in REFUSED:
+        answer = await api.post("/v1/webhooks", body)
+        assert (answer.status_code, codes(answer), fields(answer)) == (400, [code], [field]), body
     assert (await api.get("/v1/webhooks")).json()["data"] == []
+
+
+async def test_a_url_that_is_too_long_is_refused_like_any_other_that_cannot_be_used(api: ApiClient) -> None:
+    answer = await api.post("/v1/webhooks", {"url": URL + "x" * (2049 - len(URL))})
+    assert (answer.status_code, codes(answer), fields(answer)) == (400, ["webhook_url_invalid"], ["url"])
+    await register(api, URL + "x" * (2048 - len(URL)))
 
 
 async def test_a_name_that_cannot_be_found_is_refused_with_a_sentence_for_people(house: House, world: World) -> None:
@@ -204,21 +206,18 @@ async def test_a_put_changes_what_it_names_and_leaves_the_rest(api: ApiClient, w
         assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json() == expected
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ({"url": "https://127.0.0.1.nip.io:22/#"}, "webhook_url_invalid"),
+async def test_a_put_that_cannot_be_used_changes_nothing(api: ApiClient) -> None:
+    webhook = await register(api)
+    before = (await api.get(f"/v1/webhooks/{webhook['id']}")).json()
+    for body, code in (
+        ({"url": "https://93.184.216.34:22/#"}, "webhook_url_invalid"),
         ({"url": "http://93.184.216.34/"}, "webhook_url_invalid"),
         ({"enabled": "yes"}, "validation_error"),
         ({"secret": "mine"}, "validation_error"),
         ({"account_type": "live"}, "validation_error"),
-    ],
-)
-async def test_a_put_that_cannot_be_used_changes_nothing(api: ApiClient, body: Any, code: str) -> None:
-    webhook = await register(api)
-    before = (await api.get(f"/v1/webhooks/{webhook['id']}")).json()
-    answer = await put(api, webhook["id"], {"enabled": False, **body})
-    assert (answer.status_code, codes(answer)) == (400, [code])
+    ):
+        answer = await put(api, webhook["id"], {"enabled": False, **body})
+        assert (answer.status_code, codes(answer)) == (400, [code]), body
     assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json() == before
 
 
@@ -276,12 +275,12 @@ async def test_other_organisations_and_the_other_mode_see_nothing(api: ApiClient
     ).is_success
 
 
-@pytest.mark.parametrize("overlap", [-1, 604_801, 1.5, "60", True])
-async def test_an_overlap_is_whole_seconds_up_to_seven_days(api: ApiClient, overlap: Any) -> None:
+async def test_an_overlap_is_whole_seconds_up_to_seven_days(api: ApiClient) -> None:
     webhook = await register(api)
     path = f"/v1/webhooks/{webhook['id']}/rotate-secret"
-    answer = await api.post(path, {"overlap_seconds": overlap})
-    assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], ["overlap_seconds"])
+    for overlap in (-1, 604_801, 1.5, "60", True):
+        answer = await api.post(path, {"overlap_seconds": overlap})
+        assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], ["overlap_seconds"])
     assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json()["secret"].endswith(webhook["secret"][-4:])
     assert (await api.post(path, {"overlap_seconds": 604_800})).status_code == 200
 

@@ -17,6 +17,7 @@ def configure_logs(level: str, process: str) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _forget_rows,
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=_encode),
         ],
@@ -26,6 +27,17 @@ def configure_logs(level: str, process: str) -> None:
     )
     structlog.contextvars.bind_contextvars(process=process)
     logging.basicConfig(handlers=[LibraryHandler()], level=max(numeric, logging.WARNING), force=True)
+
+
+def _forget_rows(_logger: Any, _method: str, event: Any) -> Any:
+    """The database quotes the row that broke a constraint, and a client's data with it: that part is left out."""
+    info = event.get("exc_info")
+    error = info[1] if isinstance(info, tuple) else info if isinstance(info, BaseException) else sys.exc_info()[1]
+    while error is not None:
+        if hasattr(error, "sqlstate"):
+            error.detail = None  # type: ignore[union-attr]  # asyncpg's errors have one
+        error = error.__cause__ or error.__context__
+    return event
 
 
 def _encode(event: Any, **_: Any) -> bytes:

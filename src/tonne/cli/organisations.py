@@ -1,6 +1,5 @@
 """tonne org"""
 
-import re
 from decimal import Decimal, InvalidOperation
 
 import asyncpg
@@ -16,9 +15,7 @@ from tonne.catalog.store import load_catalogue
 from tonne.cli.database import run_in_transaction
 from tonne.cli.show import ACTOR, SELECTION, print_table, read_selection
 from tonne.db.pool import Connection
-
-# Enough to catch a slip; whether mail arrives only sending it tells.
-_EMAIL = re.compile(r"[^@\s<>,;\"]+@[^@\s<>,;\"]+\.[^@\s<>,;\".]+")
+from tonne.gateways.mail import is_mail_address
 
 
 class _FeeRate(click.ParamType[Decimal]):
@@ -96,7 +93,7 @@ def set_fee(organisation_id: str, fee_rate: Decimal) -> None:
 @click.argument("email")
 def add_admin(organisation_id: str, email: str) -> None:
     """Mail EMAIL when something of the organisation's needs a person, such as a receiver that fails for an hour."""
-    if not _EMAIL.fullmatch(email) or len(email) > 254:
+    if not is_mail_address(email):
         raise click.BadParameter("expected an address such as ops@example.com", param_hint="EMAIL")
 
     async def work(tx: Connection) -> None:

@@ -1,5 +1,6 @@
 """Mail: through SMTP when it is set, else as `.eml` files in the data folder."""
 
+import re
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
@@ -10,6 +11,8 @@ import aiosmtplib
 
 from tonne.base.ids import new_id
 from tonne.base.settings import Settings
+
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 
 
 class MailRefused(Exception):
@@ -72,6 +75,11 @@ class FolderMail:
 
 def mail_from_settings(settings: Settings) -> MailGateway:
     return SmtpMail(settings.smtp_url) if settings.smtp_url else FolderMail(settings.data_path / "mail")
+
+
+def is_mail_address(text: str) -> bool:
+    """A plain address: enough to catch a slip and to keep headers clean. Whether mail arrives only sending it tells."""
+    return len(text) <= 254 and _ADDRESS.fullmatch(text) is not None
 
 
 def compose_mail(settings: Settings, recipients: list[str], subject: str, text: str) -> EmailMessage:

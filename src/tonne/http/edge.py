@@ -89,9 +89,9 @@ class _Exchange:
             ]
         elif self.status >= 400 and not message.get("more_body", False) and self._has_unread_body():
             # Closing on a client that is still sending would tear the answer from its hands: give it, then read on.
-            await self._send({**message, "more_body": True})
+            await self._send(message)
             await self._discard_rest()
-            message = {"type": "http.response.body", "body": b""}
+            return
         await self._send(message)
 
     def _has_unread_body(self) -> bool:

@@ -91,9 +91,10 @@ class Gate:
         known = self._keys.get(digest)
         if known is not None and known[0] > now and scheme.lower() == b"bearer":
             return known[1]
-        # Looked at before the database is asked, so that a flood of wrong keys costs no queries.
+        # Looked at before the database is asked, so that a flood of wrong keys costs no queries. A key that was good a
+        # moment ago is looked up all the same: its neighbours behind one address do not lock it out.
         verdict = self._failures.take(client, 0)
-        if not verdict.allowed:
+        if known is None and not verdict.allowed:
             raise _too_many(verdict, self._limit_headers(self._failures, verdict))
         holder = None
         if scheme.lower() == b"bearer" and key.startswith(_KEY_PREFIXES):

@@ -34,7 +34,7 @@ def build_litestar(
     routes: Sequence[Route], gate: Gate, *, on_startup: Sequence[Lifecycle], on_shutdown: Sequence[Lifecycle]
 ) -> Litestar:
     return Litestar(
-        [_handler(route, gate) for route in routes],
+        [*_options(routes), *(_handler(route, gate) for route in routes)],
         on_startup=on_startup,
         on_shutdown=on_shutdown,
         exception_handlers={Exception: _answer_exception},
@@ -42,6 +42,21 @@ def build_litestar(
         openapi_config=None,  # ours is made from the routes: see openapi.py
         logging_config=None,
     )
+
+
+def _options(routes: Sequence[Route]) -> list[HTTPRouteHandler]:
+    """One per address, with all its methods: those that Litestar makes know only of one handler each."""
+    methods: dict[str, list[str]] = {}
+    for route in routes:
+        methods.setdefault(route.path, ["OPTIONS"]).append(route.method)
+
+    def handler(path: str, allowed: str) -> HTTPRouteHandler:
+        async def options() -> ASGIResponse:
+            return ASGIResponse(status_code=204, headers={"allow": allowed})
+
+        return HTTPRouteHandler(path, http_method="OPTIONS", status_code=200)(options)
+
+    return [handler(path, ", ".join(sorted(allowed))) for path, allowed in methods.items()]
 
 
 def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:

@@ -55,6 +55,9 @@ REFUSED: tuple[Network, ...] = tuple(
 # Where clouds keep their credentials: shut even when a developer opens everything private.
 NEVER: tuple[Network, ...] = (ipaddress.ip_network("169.254.0.0/16"),)
 
+# IPv4-compatible addresses and the two prefixes of NAT64: the IPv4 address is in the last 32 bits.
+_TRANSLATED = tuple(ipaddress.ip_network(network) for network in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
+
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _PLAIN = re.compile(r"[\x21-\x7e]+", re.ASCII)
 
@@ -96,7 +99,7 @@ class AddressPolicy:
             raise UrlInvalid("it cannot be read as an address") from error
         if url.scheme != "https":
             raise UrlInvalid("it must start with https://")
-        if url.user is not None or url.password is not None or "@" in url.raw_authority:
+        if url.user is not None or url.password is not None or "@" in text.partition("://")[2].partition("/")[0]:
             raise UrlInvalid("it must not carry a user name or password")
         if "#" in text:
             raise UrlInvalid("it must not have a fragment")
@@ -107,20 +110,23 @@ class AddressPolicy:
 
 
 def unwrap(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one that stands for it: mapped (::ffff:0:0/96), or embedded by NAT64 or 6to4."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return address.ipv4_mapped
-        if address in ipaddress.ip_network("64:ff9b::/96"):
-            return _never_or(address, ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if address.sixtofour is not None:
-            return _never_or(address, address.sixtofour)
-    return address
+    """The IPv4 address inside an IPv6 one that stands for it.
 
-
-def _never_or(outer: Address, inner: ipaddress.IPv4Address) -> Address:
-    """Translated addresses are refused as such; the inner one matters only where even the operator may not open it."""
-    return inner if _within(inner, NEVER) else outer
+    A mapped address (::ffff:0:0/96) is dialled as the inner one. The older and translated forms are refused as such;
+    their inner address matters only where even the operator may not open it.
+    """
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    inner: list[ipaddress.IPv4Address] = []
+    if _within(address, _TRANSLATED):
+        inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    if address.sixtofour is not None:
+        inner.append(address.sixtofour)
+    if address.teredo is not None:
+        inner += address.teredo
+    return next((wrapped for wrapped in inner if _within(wrapped, NEVER)), address)
 
 
 def _within(address: Address, networks: Sequence[Network]) -> bool:

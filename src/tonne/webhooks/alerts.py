@@ -3,7 +3,7 @@
 from tonne.base.clock import to_wire
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
-from tonne.gateways.mail import compose_mail
+from tonne.gateways.mail import compose_mail, is_mail_address
 from tonne.gateways.outbox import enqueue
 from tonne.webhooks.model import Lease, Outcome, Parked
 from tonne.webhooks.schedule import ALERT_AFTER
@@ -46,7 +46,8 @@ FIND_ADMINS = "SELECT email FROM organisation_admins WHERE organisation_id = $1 
 
 
 async def _mail_admins(tx: Connection, lease: Lease, what: str, outcome: Outcome, settings: Settings) -> None:
-    admins = [row["email"] for row in await tx.fetch(FIND_ADMINS, lease.organisation_id)]
+    found = [row["email"] for row in await tx.fetch(FIND_ADMINS, lease.organisation_id)]
+    admins = [email for email in found if is_mail_address(email)]
     if not admins:
         return
     text = (

@@ -18,6 +18,8 @@ from tonne.webhooks.signing import signature_header
 
 # So many deliveries in a row before a webhook gives way to others that wait.
 TURN = 10
+# So many accounts are tried in turn when the first one's event is refused again and again.
+PROBES = 20
 
 _log = structlog.get_logger()
 
@@ -93,12 +95,12 @@ class Deliverer:
                     return None
                 await lane_store.pass_over(connection, lease, batch.reaches)
                 return await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
-            probe = None
+            probes: list[Outgoing] = []
             # Every other time, once the first event has been refused often enough alone: is it that one, or all?
             if lease.head_refusals >= REFUSALS_BEFORE_PARKING and lease.failures % 2 == 1:
-                probe = await lane_store.read_main(connection, lease, 1, without_account=batch.events[0].account_id)
-        if probe is not None and probe.events:
-            return await self._probe(lease, batch.events[0], probe)
+                probes = await lane_store.read_probes(connection, lease, batch.events[0], PROBES)
+        if probes:
+            return await self._probe(lease, batch.events[0], probes)
         outcome = await self._send(lease, batch)
         if outcome.acknowledged:
             async with self._database.connection() as connection:
@@ -108,10 +110,16 @@ class Deliverer:
         await self._settle_refused(lease, batch, outcome, head_alone=len(batch.events) == 1)
         return None
 
-    async def _probe(self, lease: Lease, head: Outgoing, probe: Batch) -> Lease | None:
-        """Send another account's next event. If it is taken, the head's account alone is the trouble: park it."""
-        # All between the head and this one is the head's account, parked or out of scope: nothing is passed over.
-        probe = Batch(probe.events, probe.events[0].position)
+    async def _probe(self, lease: Lease, head: Outgoing, probes: list[Outgoing]) -> Lease | None:
+        """Send another account's next event. If it is taken, the head's account alone is the trouble: park it.
+
+        Each time the turn is another account's, in case several are refused.
+        """
+        chosen = probes[lease.failures // 2 % len(probes)]
+        # Up to the first of them, all is the head's account, parked or out of scope: nothing is passed over. One that
+        # was taken out of turn comes again in its turn.
+        reaches = chosen.position if chosen is probes[0] else probes[0].position - 1
+        probe = Batch((chosen,), reaches)
         outcome = await self._send(lease, probe)
         if not outcome.acknowledged:
             await self._settle_refused(lease, probe, outcome, head_alone=False)

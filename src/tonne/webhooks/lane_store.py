@@ -76,7 +76,7 @@ FROM (SELECT least($3::bigint + $6::bigint, last_position) AS reaches FROM event
 LEFT JOIN LATERAL (
     SELECT position, account_id, payload FROM events
     WHERE organisation_id = $1 AND mode = $2 AND position > $3 AND position <= bounds.reaches
-      AND (cardinality($4::text[]) = 0 OR account_id = ANY ($4)) AND account_id <> $8
+      AND (cardinality($4::text[]) = 0 OR account_id = ANY ($4))
       AND NOT EXISTS (SELECT FROM webhook_parked parked
                       WHERE parked.organisation_id = $1 AND parked.webhook_id = $5
                         AND parked.account_id = events.account_id AND parked.position <= events.position)
@@ -85,7 +85,7 @@ LEFT JOIN LATERAL (
 """
 
 
-async def read_main(connection: Connection, lease: Lease, limit: int, without_account: str = "") -> Batch:
+async def read_main(connection: Connection, lease: Lease, limit: int) -> Batch:
     """The next events in the main lane. Without any in the window, `reaches` says how far there is nothing."""
     rows = await connection.fetch(
         READ_MAIN,
@@ -96,10 +96,38 @@ async def read_main(connection: Connection, lease: Lease, limit: int, without_ac
         lease.id,
         WINDOW,
         limit,
-        without_account,
     )
     events = [Outgoing(row["position"], row["account_id"], row["payload"]) for row in rows if row["position"]]
     return _batch(events, limit, rows[0]["reaches"])
+
+
+# The next event of every other account in the main lane, however far behind the first one's backlog it stands.
+READ_PROBES = """
+SELECT event.position, event.account_id, event.payload
+FROM accounts account
+JOIN LATERAL (SELECT position, account_id, payload FROM events
+              WHERE organisation_id = $1 AND mode = $2 AND account_id = account.id AND position > $3
+              ORDER BY position LIMIT 1) event ON true
+WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id <> $6
+  AND (cardinality($4::text[]) = 0 OR account.id = ANY ($4))
+  AND NOT EXISTS (SELECT FROM webhook_parked parked
+                  WHERE parked.organisation_id = $1 AND parked.webhook_id = $5 AND parked.account_id = account.id)
+ORDER BY event.position LIMIT $7
+"""
+
+
+async def read_probes(connection: Connection, lease: Lease, head: Outgoing, limit: int) -> list[Outgoing]:
+    rows = await connection.fetch(
+        READ_PROBES,
+        lease.organisation_id,
+        lease.mode,
+        lease.cursor_position,
+        list(lease.account_ids),
+        lease.id,
+        head.account_id,
+        limit,
+    )
+    return [Outgoing(row["position"], row["account_id"], row["payload"]) for row in rows]
 
 
 READ_PARKED = """
@@ -289,9 +317,9 @@ async def record_parked_attempt(tx: Connection, lease: Lease, batch: Batch, outc
 
 def _batch(events: list[Outgoing], limit: int, end: int) -> Batch:
     """As many as fit. When some are left out, the cursor reaches only the last one that is in."""
-    size, count = 0, 0
+    size, count = len(Batch((), 0).body), 0
     for event in events:
-        size += len(event.payload.encode())
+        size += len(event.payload.encode()) + len(",")
         if count and size > MAX_BATCH_BYTES:
             break
         count += 1

@@ -10,6 +10,7 @@ from tonne.base.scope import Scope
 from tonne.base.secret_box import SecretBox
 from tonne.db.pool import Connection
 from tonne.webhooks import store
+from tonne.webhooks.addresses import AddressRefused
 from tonne.webhooks.errors import (
     EventNotParked,
     WebhookAccountInvalid,
@@ -30,9 +31,10 @@ async def check_url(sender: Sender, url: str) -> None:
         await sender.check_receiver(url)
     except ValueError as error:
         raise WebhookUrlInvalid(f"The url cannot be used: {error}.", field="url") from error
+    except AddressRefused as error:
+        raise WebhookUrlInvalid(f"The url cannot be used: {error}.", field="url") from error
     except (OSError, TimeoutError) as error:
-        reason = str(error) or "its host cannot be found"
-        raise WebhookUrlInvalid(f"The url cannot be used: {reason}.", field="url") from error
+        raise WebhookUrlInvalid("The url cannot be used: its host cannot be found.", field="url") from error
 
 
 async def register_webhook(

@@ -11,8 +11,8 @@ from tonne.webhooks.model import Outcome, Progress, Webhook
 _URL = Annotated[
     str,
     msgspec.Meta(
-        max_length=2048,
         description="A public https address, on port 443 or 8443.",
+        extra_json_schema={"maxLength": 2048},
         examples=["https://hooks.example.com/tonne"],
     ),
 ]

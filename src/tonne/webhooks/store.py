@@ -98,8 +98,9 @@ WITH dropped AS (
 )
 INSERT INTO webhook_skips (organisation_id, webhook_id, position, skipped_at, skipped_by)
 SELECT $1, $2, event.position, clock_timestamp(), $6
-FROM dropped JOIN events event ON event.organisation_id = $1 AND event.mode = $4 AND event.account_id = dropped.account_id
-                              AND event.position >= dropped.position AND event.position <= $5
+FROM dropped JOIN events event
+  ON event.organisation_id = $1 AND event.mode = $4 AND event.account_id = dropped.account_id
+ AND event.position >= dropped.position AND event.position <= $5
 ON CONFLICT (organisation_id, webhook_id, position) DO NOTHING
 """
 # What was noted for positions that the cursor has not reached, before a rewind, holds no longer.
