@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from enum import Enum
 from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -160,6 +161,8 @@ def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:
         return [_read_value(item, element, f"{path}[{i}]", faults) for i, element in enumerate(value)]
     reader = _own_reader(hint) or _READERS.get(plain)
     try:
+        if isinstance(plain, type) and issubclass(plain, Enum):
+            return _read_enum(plain, value)
         return reader(value) if reader else msgspec.convert(_as_python(value), hint)
     except (msgspec.ValidationError, ValueError) as error:
         faults.append(Fault("validation_error", f"{path} is not valid: {error}.", path))
@@ -176,6 +179,13 @@ def _as_python(value: Any) -> Any:
     if isinstance(value, JsonNumber):
         return int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")  # only its type is judged: no field is a float
     return value
+
+
+def _read_enum(options: type[Enum], value: Any) -> Enum:
+    for option in options:
+        if option.value == value and not isinstance(value, JsonNumber):
+            return option
+    raise ValueError(f"expected one of {', '.join(option.value for option in options)}")
 
 
 def _read_decimal(value: Any) -> Decimal:
