@@ -16,8 +16,8 @@ import asyncpg
 
 from chaos.certificates import HOST, Certificates
 from chaos.postgres import Postgres
+from chaos.processes import Process, free_port
 from chaos.receivers import Behaviour, Receiver, accept
-from chaos.service import Process, free_port
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account

@@ -11,6 +11,8 @@ from chaos.scene import QUICK, Organisation, Scene
 from chaos.volume import append_events
 
 BACKLOG = 100_000
+# A worker that goes on at once needs a third of it, on a machine that is busy with other things.
+DRAINED_WITHIN_S = 60.0
 ORGANISATIONS = 40
 HANGING = 8
 BURST = 40
@@ -42,6 +44,7 @@ async def backlog(scene: Scene) -> None:
     await bystander.compare()
     await scene.until_delivered(120)
     took_s = time.monotonic() - started
+    scene.require(took_s <= DRAINED_WITHIN_S, f"the backlog took {took_s:.0f} s: the worker pauses with work to do")
     scene.note(f"{BACKLOG / took_s:.0f} events/s, worker grew by {worker.resident_mb() - before_mb:.0f} MB")
 
 
@@ -163,9 +166,11 @@ async def asked_to_stop(scene: Scene) -> None:
 
 _REAL_TIME = {"TONNE_WORKER_POLL_S": "0.2", "TONNE_WEBHOOK_TIMEOUT_S": "30", "TONNE_WEBHOOK_LEASE_S": "45"}
 _LONG_TIMEOUT = {**QUICK, "TONNE_WEBHOOK_TIMEOUT_S": "20", "TONNE_WEBHOOK_LEASE_S": "25"}
+# With the default pause between two looks for work: a backlog must not wait for it.
+_PATIENT = {**QUICK, "TONNE_WORKER_POLL_S": "1"}
 SCENARIOS = (
     Scenario("asked-to-stop", asked_to_stop),
     Scenario("slow-answers", slow_answers, within_s=90, settings=_REAL_TIME),
     Scenario("hanging-among-many", hanging_among_many, within_s=90, settings=_LONG_TIMEOUT),
-    Scenario("backlog", backlog, within_s=180),
+    Scenario("backlog", backlog, within_s=180, settings=_PATIENT),
 )

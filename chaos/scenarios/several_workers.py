@@ -3,12 +3,12 @@
 import asyncio
 
 from chaos.behaviours import fail_sometimes
+from chaos.processes import Process
 from chaos.receivers import Call, accept
 from chaos.scenarios.kills import LOCK_EVENTS, claimed_and_waiting
 from chaos.scenarios.scenario import Scenario
 from chaos.scenarios.trap import Trap
 from chaos.scene import QUICK, Scene
-from chaos.service import Process
 
 ORDERS = 150
 
