@@ -88,9 +88,11 @@ class House:
         ]
 
     def jobs(self) -> list[Job]:
+        deliver = Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain)
+        self.deliverer.wake = deliver.wake.set
         return [
             Job("price_waiting_orders", self.price_waiting.run_once),
-            Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain),
+            deliver,
             Job("send_mails", self.mails.run_once),
             Job("forget_old_attempts", self._forget_attempts),
         ]

@@ -10,7 +10,8 @@ import pytest
 
 from tonne.webhooks.signing import new_secret, sign, signature_header
 
-DOCUMENT = json.loads(Path("docs/signing-vectors.json").read_text(encoding="utf-8"))
+_FILE = Path(__file__).parents[2] / "docs" / "signing-vectors.json"
+DOCUMENT = json.loads(_FILE.read_text(encoding="utf-8"))
 VECTORS: list[dict[str, Any]] = DOCUMENT["vectors"]
 by_name = pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
 

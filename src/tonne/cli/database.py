@@ -25,6 +25,8 @@ def plain_failures() -> Iterator[None]:
         yield
     except (SettingsError, DatabaseUnavailable, MigrationError, TonneError) as error:
         raise click.ClickException(str(error)) from error
+    except asyncpg.CannotConnectNowError as error:
+        raise click.ClickException("The database is just starting or stopping: try again in a moment.") from error
     except asyncpg.ClientConfigurationError as error:
         raise click.ClickException(f"TONNE_DATABASE_URL cannot be used: {error}.") from error
     except asyncpg.InvalidPasswordError as error:

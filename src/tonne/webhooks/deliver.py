@@ -24,6 +24,10 @@ PROBES = 20
 _log = structlog.get_logger()
 
 
+class _LeaseTooOld(Exception):
+    """This process stood still for so long that a request begun now could outlast its lease."""
+
+
 class Deliverer:
     """Runs in a worker. Any number may run at once: leases keep them out of each other's way."""
 
@@ -42,6 +46,9 @@ class Deliverer:
         self._settings = settings
         self._wall_clock = wall_clock
         self._busy: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        # Called when a webhook's turn is over although more waits, so that the next look comes at once.
+        self.wake: Callable[[], None] = lambda: None
 
     async def run_once(self) -> bool:
         """Claim as many due webhooks as there are free places, and start on them; false when there was none."""
@@ -58,7 +65,8 @@ class Deliverer:
         return bool(leases)
 
     async def drain(self) -> None:
-        """Let what is under way come to its end; nothing new is claimed meanwhile."""
+        """Let the requests that are under way come to their end, and begin none."""
+        self._stopping = True
         if self._busy:
             await asyncio.wait(self._busy)
         if self._sender is not None:
@@ -71,11 +79,15 @@ class Deliverer:
             for parked in await self._due_parked(lease):
                 held = held and await self._deliver_parked(held, parked)
             for _ in range(TURN):
-                held = held and await self._deliver_main(held)
-                if held is None:
+                if held is None or self._stopping:
                     break
+                held = await self._deliver_main(held)
             async with self._database.connection() as connection:
                 await lane_store.release(connection, lease)
+            if held is not None:
+                self.wake()
+        except _LeaseTooOld:
+            _log.warning("lease_too_old", webhook_id=lease.id)
         except Exception:  # noqa: BLE001 - one webhook's trouble must not end the others' deliveries
             # The lease is left to run out: the next try comes after a pause, here or in another worker.
             _log.exception("delivery_crashed", webhook_id=lease.id)
@@ -140,27 +152,32 @@ class Deliverer:
 
     async def _deliver_parked(self, lease: Lease, parked: Parked) -> Lease | None:
         """The waiting events of one account, as long as they are taken: one at first, then twice as many each time."""
-        position, limit = parked.position, 1
+        position, limit, held = parked.position, 1, lease
         for _ in range(TURN):
             async with self._database.connection() as connection:
-                batch = await lane_store.read_parked(connection, lease, parked.account_id, position, limit)
-            if not batch.events:
+                batch = await lane_store.read_parked(connection, held, parked.account_id, position, limit)
+            if not batch.events or self._stopping:
                 break
-            outcome = await self._send(lease, batch)
+            outcome = await self._send(held, batch)
             async with self._database.transaction() as tx:
-                if not await lane_store.hold(tx, lease):
+                if not await lane_store.hold(tx, held):
                     return None
-                await lane_store.record_parked_attempt(tx, lease, batch, outcome)
-                if not outcome.acknowledged:
-                    await lane_store.refuse_parked(tx, lease, parked.account_id, self._pause(parked.refusals + 1))
-                    await alerts.alert_parked_if_due(tx, lease, parked, outcome, self._settings)
-                    break
-                await store.advance_parked(tx, lease, parked.account_id, batch.positions[-1])
-            position, limit = batch.positions[-1] + 1, min(limit * 2, MAX_BATCH)
-        async with self._database.connection() as connection:
-            return await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
+                await lane_store.record_parked_attempt(tx, held, batch, outcome)
+                if outcome.acknowledged:
+                    await store.advance_parked(tx, held, parked.account_id, batch.positions[-1])
+                else:
+                    await lane_store.refuse_parked(tx, held, parked.account_id, self._pause(parked.refusals + 1))
+                    await alerts.alert_parked_if_due(tx, held, parked, outcome, self._settings)
+                renewed = await lane_store.renew(tx, held, self._settings.webhook_lease_s)
+            if renewed is None or not outcome.acknowledged:
+                return renewed
+            position, limit, held = batch.positions[-1] + 1, min(limit * 2, MAX_BATCH), renewed
+        return held
 
     async def _send(self, lease: Lease, batch: Batch) -> Outcome:
+        needed_s = min(self._settings.webhook_timeout_s, self._settings.webhook_lease_s * 2 / 3)
+        if time.monotonic() + needed_s > lease.expires_at:
+            raise _LeaseTooOld
         body = batch.body
         boxes = [box for box in (lease.secret_box, lease.old_secret_box) if box is not None]
         signing_secrets = [self._box.open(box, lease.id) for box in boxes]

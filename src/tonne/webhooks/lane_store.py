@@ -1,5 +1,6 @@
 """SQL of delivery: claim a webhook, read what is next, settle. Only workers call it."""
 
+import time
 from datetime import timedelta
 
 import asyncpg
@@ -39,8 +40,9 @@ RETURNING webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhoo
 
 
 async def claim_any_account(connection: Connection, limit: int, lease_s: float) -> list[Lease]:
+    expires_at = time.monotonic() + lease_s
     rows = await connection.fetch(CLAIM, limit, timedelta(seconds=lease_s))
-    return [_lease(row) for row in rows]
+    return [_lease(row, expires_at) for row in rows]
 
 
 # Holds on to a webhook for another delivery, and sees what changed meanwhile.
@@ -56,8 +58,9 @@ RETURNING organisation_id, mode, id, url, account_ids, secret_box,
 
 async def renew(connection: Connection, lease: Lease, lease_s: float) -> Lease | None:
     """The lease anew; None when it is lost or the webhook is out of use."""
+    expires_at = time.monotonic() + lease_s
     row = await connection.fetchrow(RENEW, lease.organisation_id, lease.id, lease.token, timedelta(seconds=lease_s))
-    return None if row is None else _lease(row)
+    return None if row is None else _lease(row, expires_at)
 
 
 RELEASE = """
@@ -191,6 +194,7 @@ async def settle_acknowledged(
     connection: Connection, lease: Lease, batch: Batch, outcome: Outcome, lease_s: float
 ) -> Lease | None:
     """The lease as it is now; None when it was lost, and the events go out again, or the webhook is out of use."""
+    expires_at = time.monotonic() + lease_s
     row = await connection.fetchrow(
         SETTLE_ACKNOWLEDGED,
         lease.organisation_id,
@@ -205,7 +209,7 @@ async def settle_acknowledged(
         outcome.answer,
         timedelta(seconds=lease_s),
     )
-    return None if row is None else _lease(row)
+    return None if row is None else _lease(row, expires_at)
 
 
 # Nothing in scope up to here: no request, no attempt.
@@ -222,10 +226,12 @@ async def pass_over(connection: Connection, lease: Lease, reaches: int) -> None:
 SETTLE_REFUSED = """
 WITH settled AS (
     UPDATE webhooks
-    SET batch_limit = 1, failures = failures + 1, head_refusals = head_refusals + $4,
+    SET batch_limit = 1, refused_count = refused_count + 1,
         failing_since = coalesce(failing_since, clock_timestamp()),
-        next_attempt_at = CASE WHEN version = $5 THEN clock_timestamp() + $6::interval ELSE next_attempt_at END,
-        refused_count = refused_count + 1
+        -- What was refused before a change says nothing about the webhook as it is now.
+        failures = failures + CASE WHEN version = $5 THEN 1 ELSE 0 END,
+        head_refusals = head_refusals + CASE WHEN version = $5 THEN $4::integer ELSE 0 END,
+        next_attempt_at = CASE WHEN version = $5 THEN clock_timestamp() + $6::interval ELSE next_attempt_at END
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
     RETURNING organisation_id, id
 )
@@ -327,7 +333,7 @@ def _batch(events: list[Outgoing], limit: int, end: int) -> Batch:
     return Batch(tuple(events[:count]), events[count - 1].position if cut and events else end)
 
 
-def _lease(row: asyncpg.Record) -> Lease:
+def _lease(row: asyncpg.Record, expires_at: float) -> Lease:
     return Lease(
         organisation_id=row["organisation_id"],
         mode=Mode(row["mode"]),
@@ -343,4 +349,5 @@ def _lease(row: asyncpg.Record) -> Lease:
         token=row["token"],
         version=row["version"],
         main_due=row["main_due"],
+        expires_at=expires_at,
     )

@@ -66,6 +66,8 @@ class Lease:
     version: int
     # A webhook may be claimed for a parked account while the main lane still waits out a failure.
     main_due: bool
+    # On this process's monotonic clock: afterwards another worker may hold the webhook.
+    expires_at: float
 
 
 @dataclass(frozen=True, slots=True)
