@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tonne.base.errors import Fault, Invalid
-from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
+from tonne.base.paging import CursorInvalid, Position, make_cursor, parse_cursor, parse_limit
 from tonne.db.pool import Database
 from tonne.events import store
 from tonne.events.errors import EventNotFound, SequenceInvalid
@@ -15,6 +15,7 @@ from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.http.route import Access, Answer, Call, Parameter, Route
 
 _SEQUENCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z", re.ASCII)
+_POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
 # Above every position there will ever be.
 _END = 2**62
 
@@ -124,4 +125,9 @@ def parse_sequence(text: str, field: str) -> datetime:
 
 def _parse_position(after: str | None, list_name: str) -> int | None:
     """The cursors of this list carry the position in the place of an id."""
-    return None if after is None else int(parse_cursor(after, list_name).id)
+    if after is None:
+        return None
+    text = parse_cursor(after, list_name).id
+    if not _POSITION.fullmatch(text):
+        raise CursorInvalid(field="after")
+    return int(text)

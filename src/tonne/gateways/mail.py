@@ -24,8 +24,8 @@ class MailRefused(Exception):
 
 
 class MailGateway(Protocol):
-    async def send(self, sender: str, recipients: list[str], message: bytes) -> None:
-        """Hand the message over, or raise MailRefused."""
+    async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:
+        """Hand the message over, or raise MailRefused. Returns the recipients to try again: not all may be taken."""
 
 
 class SmtpMail:
@@ -40,9 +40,9 @@ class SmtpMail:
         self._password = unquote(parts.password) if parts.password else None
         self._timeout_s = timeout_s
 
-    async def send(self, sender: str, recipients: list[str], message: bytes) -> None:
+    async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:
         try:
-            await aiosmtplib.send(
+            refused, _ = await aiosmtplib.send(
                 message,
                 sender=sender,
                 recipients=recipients,
@@ -60,6 +60,7 @@ class SmtpMail:
             raise MailRefused(f"{error.code} {error.message}", final=error.code >= 500) from error
         except (aiosmtplib.SMTPException, OSError) as error:
             raise MailRefused(str(error) or type(error).__name__) from error
+        return [recipient for recipient, answer in refused.items() if answer[0] < 500]
 
 
 class FolderMail:
@@ -68,9 +69,10 @@ class FolderMail:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def send(self, sender: str, recipients: list[str], message: bytes) -> None:  # noqa: ARG002 - both stand in the message
+    async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:  # noqa: ARG002 - in the message
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / f"{new_id('mail')}.eml").write_bytes(message)
+        return []
 
 
 def mail_from_settings(settings: Settings) -> MailGateway:
@@ -83,11 +85,12 @@ def is_mail_address(text: str) -> bool:
 
 
 def compose_mail(settings: Settings, recipients: list[str], subject: str, text: str) -> EmailMessage:
-    """Names come from strangers: line breaks in a header would start a new one, so they become spaces."""
+    """Names come from strangers: nothing in them may become a header of its own, or be read as an encoded word."""
     message = EmailMessage(policy=SMTP)
     message["From"] = settings.mail_from
-    message["To"] = ", ".join(recipients)
-    message["Subject"] = " ".join(subject.split())
+    message["To"] = ", ".join(filter(is_mail_address, recipients)) or "undisclosed-recipients:;"
+    plain = "".join(character if character.isprintable() else " " for character in subject)
+    message["Subject"] = " ".join(plain.replace("=?", "= ?").split())
     message["Message-ID"] = f"<{new_id('mail')}@{urlsplit(settings.base_url).hostname or 'localhost'}>"
     message.set_content(text)
     return message

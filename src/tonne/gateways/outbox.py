@@ -37,7 +37,8 @@ RETURNING id, recipients, message, attempts, lease_token
 """
 SETTLE_SENT = "UPDATE mails SET sent_at = clock_timestamp(), last_error = NULL WHERE id = $1 AND lease_token = $2"
 SETTLE_REFUSED = """
-UPDATE mails SET last_error = $3, next_attempt_at = clock_timestamp() + $4::interval WHERE id = $1 AND lease_token = $2
+UPDATE mails SET last_error = $3, next_attempt_at = clock_timestamp() + $4::interval, recipients = $5
+WHERE id = $1 AND lease_token = $2
 """
 
 
@@ -54,8 +55,11 @@ class SendMails:
         if row is None:
             return False
         refused: MailRefused | None = None
+        left = list(row["recipients"])
         try:
-            await self._gateway.send(self._settings.mail_from, list(row["recipients"]), row["message"])
+            left = await self._gateway.send(self._settings.mail_from, list(row["recipients"]), row["message"])
+            if left:
+                refused = MailRefused(f"not taken yet for {len(left)} of the recipients")
         except MailRefused as error:
             refused = error
         async with self._database.connection() as connection:
@@ -64,7 +68,7 @@ class SendMails:
                 return True
             given_up = refused.final or row["attempts"] >= len(PAUSES_MIN)
             pause = None if given_up else timedelta(minutes=PAUSES_MIN[row["attempts"] - 1])
-            await connection.execute(SETTLE_REFUSED, row["id"], row["lease_token"], str(refused)[:500], pause)
+            await connection.execute(SETTLE_REFUSED, row["id"], row["lease_token"], str(refused)[:500], pause, left)
         _log.warning(
             "mail_refused", mail_id=row["id"], attempts=row["attempts"], given_up=given_up, reason=str(refused)
         )

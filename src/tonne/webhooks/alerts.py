@@ -1,11 +1,13 @@
 """Mail to an organisation's admins when a receiver has been failing for long."""
 
+import msgspec
+
 from tonne.base.clock import to_wire
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import compose_mail, is_mail_address
 from tonne.gateways.outbox import enqueue
-from tonne.webhooks.model import Lease, Outcome, Parked
+from tonne.webhooks.model import Lease, Outcome, Outgoing
 from tonne.webhooks.schedule import ALERT_AFTER
 
 # Counts an alert, so that each is sent once: after the first time span, and after the second.
@@ -33,12 +35,14 @@ RETURNING parked_at
 
 
 async def alert_parked_if_due(
-    tx: Connection, lease: Lease, parked: Parked, outcome: Outcome, settings: Settings
+    tx: Connection, lease: Lease, event: Outgoing, outcome: Outcome, settings: Settings
 ) -> None:
+    """`event` is the one that its account waits with."""
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
-    since = await tx.fetchval(COUNT_PARKED_ALERT, lease.organisation_id, lease.id, parked.account_id, spans)
+    since = await tx.fetchval(COUNT_PARKED_ALERT, lease.organisation_id, lease.id, event.account_id, spans)
     if since is not None:
-        what = f"has refused event {parked.event_id} of account {parked.account_id} since {to_wire(since)}"
+        event_id = msgspec.json.decode(event.payload)["event_id"]
+        what = f"has refused event {event_id} of account {event.account_id} since {to_wire(since)}"
         await _mail_admins(tx, lease, what, outcome, settings)
 
 

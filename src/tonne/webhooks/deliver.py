@@ -71,6 +71,7 @@ class Deliverer:
             await asyncio.wait(self._busy)
         if self._sender is not None:
             await self._sender.close()
+            self._sender = None
 
     async def _serve(self, lease: Lease) -> None:
         """One webhook's turn. A crash anywhere leaves the lease to run out, and the events to go out again."""
@@ -152,7 +153,7 @@ class Deliverer:
 
     async def _deliver_parked(self, lease: Lease, parked: Parked) -> Lease | None:
         """The waiting events of one account, as long as they are taken: one at first, then twice as many each time."""
-        position, limit, held = parked.position, 1, lease
+        position, refusals, limit, held = parked.position, parked.refusals, 1, lease
         for _ in range(TURN):
             async with self._database.connection() as connection:
                 batch = await lane_store.read_parked(connection, held, parked.account_id, position, limit)
@@ -166,12 +167,12 @@ class Deliverer:
                 if outcome.acknowledged:
                     await store.advance_parked(tx, held, parked.account_id, batch.positions[-1])
                 else:
-                    await lane_store.refuse_parked(tx, held, parked.account_id, self._pause(parked.refusals + 1))
-                    await alerts.alert_parked_if_due(tx, held, parked, outcome, self._settings)
+                    await lane_store.refuse_parked(tx, held, parked.account_id, self._pause(refusals + 1))
+                    await alerts.alert_parked_if_due(tx, held, batch.events[0], outcome, self._settings)
                 renewed = await lane_store.renew(tx, held, self._settings.webhook_lease_s)
             if renewed is None or not outcome.acknowledged:
                 return renewed
-            position, limit, held = batch.positions[-1] + 1, min(limit * 2, MAX_BATCH), renewed
+            position, refusals, limit, held = batch.positions[-1] + 1, 0, min(limit * 2, MAX_BATCH), renewed
         return held
 
     async def _send(self, lease: Lease, batch: Batch) -> Outcome:

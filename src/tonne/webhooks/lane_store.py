@@ -26,6 +26,7 @@ WITH due AS (
       AND (webhook.cursor_position < stream.last_position AND webhook.next_attempt_at <= clock_timestamp()
            OR EXISTS (SELECT FROM webhook_parked parked
                       WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id
+                        AND parked.position <= webhook.cursor_position
                         AND parked.next_attempt_at <= clock_timestamp()))
     ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $1 FOR UPDATE OF webhook SKIP LOCKED
 )
@@ -154,13 +155,15 @@ SELECT parked.account_id, parked.position, event.id AS event_id, event.event_typ
        parked.next_attempt_at
 FROM webhook_parked parked JOIN events event
   ON event.organisation_id = $1 AND event.mode = $3 AND event.position = parked.position
-WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.next_attempt_at <= clock_timestamp()
+WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.position <= $4
+  AND parked.next_attempt_at <= clock_timestamp()
 ORDER BY parked.next_attempt_at
 """
 
 
 async def due_parked(connection: Connection, lease: Lease) -> list[Parked]:
-    rows = await connection.fetch(DUE_PARKED, lease.organisation_id, lease.id, lease.mode)
+    """Those whose event the main lane has passed: after a rewind it may come to it first."""
+    rows = await connection.fetch(DUE_PARKED, lease.organisation_id, lease.id, lease.mode, lease.cursor_position)
     return [Parked(**row) for row in rows]
 
 
@@ -227,9 +230,8 @@ SETTLE_REFUSED = """
 WITH settled AS (
     UPDATE webhooks
     SET batch_limit = 1, refused_count = refused_count + 1,
-        failing_since = coalesce(failing_since, clock_timestamp()),
-        -- What was refused before a change says nothing about the webhook as it is now.
-        failures = failures + CASE WHEN version = $5 THEN 1 ELSE 0 END,
+        failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
+        -- What was refused before a change says nothing about the event that is first now.
         head_refusals = head_refusals + CASE WHEN version = $5 THEN $4::integer ELSE 0 END,
         next_attempt_at = CASE WHEN version = $5 THEN clock_timestamp() + $6::interval ELSE next_attempt_at END
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3

@@ -87,7 +87,7 @@ async def rotate_secret(
 
 
 async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: str, now: datetime) -> None:
-    """A person's decision, on record: this receiver never gets this event."""
+    """A person's decision, on record: the account goes on without this event."""
     parked = next((lane for lane in await store.list_parked(tx, webhook) if lane.event_id == event_id), None)
     if parked is None:
         raise EventNotParked(field="event_id")

@@ -217,7 +217,8 @@ WITH next AS (
     WHERE webhook.organisation_id = $1 AND webhook.id = $2
 ), moved AS (
     UPDATE webhook_parked parked
-    SET position = next.position, refusals = 0, alerts_sent = 0, next_attempt_at = clock_timestamp()
+    SET position = next.position, refusals = 0, alerts_sent = 0, parked_at = clock_timestamp(),
+        next_attempt_at = clock_timestamp()
     FROM next
     WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.account_id = $3
       AND next.position IS NOT NULL

@@ -71,7 +71,7 @@ CREATE TABLE webhook_parked (
     PRIMARY KEY (organisation_id, webhook_id, account_id)
 );
 
--- A person decided that a receiver shall never get an event.
+-- A person decided that a receiver goes on without an event. A later rewind past it, also a decision, brings it again.
 CREATE TABLE webhook_skips (
     organisation_id  text NOT NULL,
     webhook_id       text NOT NULL,
