@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     if worker_id != "master":
         shared = shared.parent
     with _one_at_a_time(shared / "server.lock"):
-        # Not below pytest's own folder: as root the server runs as another user, whom a second run would lock out there.
+        # Not below pytest's own folder: as root the server runs as another user, whom a second run would lock out.
         folder = Path(tempfile.gettempdir()) / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
         handle = start_server(folder)
         url = handle.get_uri("postgres")
