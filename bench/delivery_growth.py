@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.checks import NotMeasured, require_durable
+from bench.delivery_events import lengthen_stream
 from bench.delivery_latency import EVENTS_PER_ORDER, place_singly
 from bench.delivery_pace import Pace
 from bench.delivery_scene import Scene, Worker
@@ -28,6 +29,8 @@ class Cost:
 
 async def event_growth(scene: Scene, pace: Pace) -> list[Result]:
     """All events are in one stream, and one worker delivers throughout: what it keeps adds up."""
+    # At least one order of this tenant, whose newest event is copied.
+    await scene.fill(scene.stage.tenants[:1], EVENTS_PER_ORDER)
     async with scene.worker() as worker:
         small = await _probe(scene, worker, pace, pace.small_events)
         large = await _probe(scene, worker, pace, pace.large_events)
@@ -44,14 +47,14 @@ COUNT_EVENTS = "SELECT count(*) FROM events"
 
 
 async def _probe(scene: Scene, worker: Worker, pace: Pace, stored: int) -> Cost:
-    tenants = scene.stage.tenants[:1]
+    tenant = scene.stage.tenants[0]
     async with scene.stage.connection() as connection:
         missing = stored - pace.newest_events - await connection.fetchval(COUNT_EVENTS)
-    await scene.fill(tenants, missing)
-    await require_durable(scene.stage)
-    async with scene.hooks(tenants) as hooks:
-        # The newest come after the registration, so that it owes them.
-        await scene.fill(tenants, pace.newest_events)
+    await lengthen_stream(scene.stage, tenant, missing)
+    async with scene.hooks([tenant]) as hooks:
+        # The newest come after the registration, so that they are owed to the receiver.
+        await lengthen_stream(scene.stage, tenant, pace.newest_events)
+        await require_durable(scene.stage)
         await scene.wait_until_delivered(hooks)
         scene.receivers.forget()
         before_s = await scene.cpu_s(worker)

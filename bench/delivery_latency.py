@@ -32,7 +32,7 @@ async def latency(scene: Scene, pace: Pace) -> list[Result]:
     await require_durable(scene.stage)
     async with scene.hooks(scene.stage.tenants[:1]) as hooks, scene.worker():
         await place_singly(scene, hooks[0], 5, pace.pause_s)
-        delays = await place_singly(scene, hooks[0], pace.single_orders, pace.pause_s)
+        delays = await place_singly(scene, hooks[0], pace.latency_orders, pace.pause_s)
         await require_sound(scene.stage)
     after_answer = [delay.after_answer_ms for delay in delays]
     after_request = [delay.after_request_ms for delay in delays]

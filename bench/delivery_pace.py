@@ -13,8 +13,10 @@ class Pace:
     events_each: int
     # The bare loop is quicker: it sends the same so often that it takes about as long.
     bare_times: int
-    # Orders placed one at a time, and the pause between them, spread so that nothing falls into step.
+    # Orders placed one at a time, for the latency and for the growth.
+    latency_orders: int
     single_orders: int
+    # The pause between them, spread so that nothing falls into step.
     pause_s: tuple[float, float]
     small_events: int
     large_events: int
@@ -28,8 +30,9 @@ FULL = Pace(
     backlog_events=20_000,
     events_each=1_000,
     bare_times=2,
-    single_orders=100,
-    pause_s=(0.06, 0.12),
+    latency_orders=150,
+    single_orders=60,
+    pause_s=(0.04, 0.1),
     small_events=100_000,
     large_events=1_000_000,
     newest_events=10_000,
@@ -41,8 +44,9 @@ QUICK = Pace(
     backlog_events=4_000,
     events_each=200,
     bare_times=1,
+    latency_orders=20,
     single_orders=20,
-    pause_s=(0.06, 0.12),
+    pause_s=(0.04, 0.1),
     small_events=40_000,
     large_events=80_000,
     newest_events=2_000,

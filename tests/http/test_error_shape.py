@@ -197,6 +197,8 @@ WHERE datname = current_database() AND wait_event_type = 'Lock'
 
 async def cut_whoever_waits(tx: Connection) -> None:
     for _ in range(500):
+        # What the statistics show is otherwise kept for the whole transaction.
+        await tx.execute("SELECT pg_stat_clear_snapshot()")
         if await tx.fetchval(CUT):
             return
         await asyncio.sleep(0.01)
