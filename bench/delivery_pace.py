@@ -26,17 +26,17 @@ class Pace:
 
 
 FULL = Pace(
-    rounds=5,
+    rounds=3,
     backlog_events=20_000,
-    events_each=1_000,
+    events_each=500,
     bare_times=2,
-    latency_orders=150,
-    single_orders=60,
+    latency_orders=120,
+    single_orders=50,
     pause_s=(0.04, 0.1),
     small_events=100_000,
     large_events=1_000_000,
     newest_events=10_000,
-    newest_rounds=6,
+    newest_rounds=4,
 )
 # To see whether everything still works: too short to conclude anything from the numbers.
 QUICK = Pace(

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import multiprocessing
+import os
 import ssl
 import time
 from collections.abc import Iterator
@@ -101,6 +102,8 @@ async def _serve(pipe: Pipe, count: int, certificate: Path) -> None:
     gone = asyncio.Event()
 
     def answer() -> None:
+        # The loop has made it one that never waits; an answer may be longer than what fits in at once.
+        os.set_blocking(pipe.fileno(), True)
         try:
             question, *values = pipe.recv()
         except EOFError:

@@ -100,6 +100,44 @@ async def test_times_come_back_in_utc(db: Database) -> None:
         assert await connection.fetchval("SHOW TimeZone") == "UTC"
 
 
-async def test_using_a_database_that_is_not_open_is_said_plainly(server: Server, settings: Settings) -> None:
-    with pytest.raises(RuntimeError, match="not open"):
-        _ = Database(server.url("postgres"), settings).pool
+async def test_a_connection_that_was_left_in_the_middle_of_a_statement_is_not_used_again(db: Database) -> None:
+    async with db.connection() as connection:
+        first = await connection.fetchval("SELECT pg_backend_pid()")
+
+    async def work() -> None:
+        async with db.connection() as connection:
+            await connection.execute("SELECT pg_sleep(0.1)")
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with db.connection() as connection:
+        assert await connection.fetchval("SELECT pg_backend_pid()") != first
+
+
+async def test_who_gave_up_waiting_takes_no_connection_away(db: Database) -> None:
+    async with db.connection(), db.connection():
+        waiting = [asyncio.create_task(_count(db)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        waiting[1].cancel()
+    assert await waiting[2] == 0
+    await asyncio.gather(*(_count(db) for _ in range(10)))
+
+
+async def test_connections_that_the_server_cut_are_made_anew(db: Database, server: Server) -> None:
+    async with db.connection() as one, db.connection() as two:
+        pids = [await one.fetchval("SELECT pg_backend_pid()"), await two.fetchval("SELECT pg_backend_pid()")]
+    killer = await asyncpg.connect(server.url("postgres"))
+    await killer.execute("SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) AS pid", pids)
+    await killer.close()
+    await asyncio.sleep(0.1)
+    assert await asyncio.gather(*(_count(db) for _ in range(5))) == [0] * 5
+
+
+async def test_a_database_out_of_reach_fails_everybody_who_waits_and_comes_back(settings: Settings) -> None:
+    lost = Database("postgresql://postgres@/x?host=/nowhere", settings)
+    found = await asyncio.gather(*(_count(lost) for _ in range(6)), return_exceptions=True)
+    assert all(isinstance(error, OSError) for error in found)

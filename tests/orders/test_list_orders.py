@@ -60,7 +60,12 @@ async def test_walking_the_pages_while_orders_arrive_skips_and_repeats_nothing(l
 async def test_orders_of_the_same_millisecond_are_walked_one_by_one(api: ApiClient, furnished_db: Database) -> None:
     placed = sorted([(await api.order())["id"] for _ in range(6)], reverse=True)
     async with furnished_db.connection() as connection:
-        await connection.execute("UPDATE orders SET created_at = '2026-11-15T10:00:00.123Z'")
+        await connection.execute(
+            """
+            UPDATE orders SET created_at = '2026-11-15T10:00:00.123Z', wire_document = regexp_replace(
+                wire_document, '"created_at":"[^"]*"', '"created_at":"2026-11-15T10:00:00.123Z"')
+            """
+        )
     seen: list[str] = []
     after: dict[str, str] = {}
     while not seen or after:

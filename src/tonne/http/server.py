@@ -26,6 +26,7 @@ from tonne.http.route import JSON, Access, Answer, Call, Route
 
 MAX_BODY_BYTES = 256 * 1024
 
+Receive = Callable[[], Awaitable[Any]]
 Lifecycle = Callable[[Litestar], Awaitable[None]]
 _log = structlog.get_logger()
 
@@ -38,7 +39,6 @@ def build_litestar(
         on_startup=on_startup,
         on_shutdown=on_shutdown,
         exception_handlers={Exception: _answer_exception},
-        request_max_body_size=MAX_BODY_BYTES,
         openapi_config=None,  # ours is made from the routes: see openapi.py
         logging_config=None,
     )
@@ -79,7 +79,7 @@ def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
                 path_params=asgi["path_params"],
                 raw_path=asgi["raw_path"],
                 query_string=asgi["query_string"],
-                body=await request.body() if route.body else b"",
+                body=await _read_body(request.receive, headers) if route.body else b"",
             )
             answer = await route.endpoint(call)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer here, the unknown ones logged
@@ -87,6 +87,21 @@ def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
         return _respond(answer, limits)
 
     return HTTPRouteHandler(route.path, http_method=route.method, status_code=200, opt={"access": route.access})(handle)  # type: ignore[arg-type]
+
+
+async def _read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
+    """The whole body, unless it is too large: then no more of it than shows that."""
+    declared = headers.get(b"content-length", b"")
+    if declared.isdigit() and int(declared[:20]) > MAX_BODY_BYTES:
+        raise BodyTooLarge
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = bool(message.get("more_body", False))
+        if len(body) > MAX_BODY_BYTES:
+            raise BodyTooLarge
+    return body
 
 
 def _respond(answer: Answer, limits: dict[str, str]) -> ASGIResponse:
@@ -108,7 +123,7 @@ def _refusal_for(error: Exception) -> TonneError:
     if isinstance(error, TonneError):
         return error
     if isinstance(error, HTTPException):
-        by_status: dict[int, type[TonneError]] = {404: RouteNotFound, 405: MethodNotAllowed, 413: BodyTooLarge}
+        by_status: dict[int, type[TonneError]] = {404: RouteNotFound, 405: MethodNotAllowed}
         refusal = by_status.get(error.status_code, InternalError)()
         refusal.headers.update(error.headers or {})
         return refusal

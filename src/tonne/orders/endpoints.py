@@ -28,7 +28,7 @@ from tonne.http.route import Answer, Call, json_answer
 from tonne.orders import store
 from tonne.orders.errors import EstimateUnknown, OrderNotFound
 from tonne.orders.place_order import Request, Wanted, compose_order, place_order, price, price_if_possible
-from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn
+from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, place_of
 
 BY_KEY = "/v1/orders/by-idempotency-key/"
 
@@ -94,15 +94,17 @@ class OrderEndpoints:
         list_name = f"orders {call.scope.account_id} {link}"
         start = parse_cursor(after, list_name)
         async with self._database.connection() as connection:
+            # One more than the page, to know whether another follows.
             if link is None:
-                page = await store.list_orders(connection, call.scope, start, limit)
+                documents = await store.list_orders(connection, call.scope, start, limit + 1)
             else:
-                page = await store.list_orders_of_link(connection, call.scope, start, limit, link)
+                documents = await store.list_orders_of_link(connection, call.scope, start, limit + 1, link)
         more, cursor = b"false", b"null"
-        if page.next is not None:
-            more, cursor = b"true", b'"%b"' % make_cursor(page.next, list_name).encode()
+        if len(documents) > limit:
+            del documents[limit:]
+            more, cursor = b"true", b'"%b"' % make_cursor(place_of(documents[-1]), list_name).encode()
         # The documents are JSON already: putting them between brackets is all there is to do.
-        return Answer(b'{"has_more":%b,"next_cursor":%b,"data":[%b]}' % (more, cursor, page.documents))
+        return Answer(b'{"has_more":%b,"next_cursor":%b,"data":[%b]}' % (more, cursor, b",".join(documents)))
 
     async def _place(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
         document = call.json()

@@ -55,8 +55,9 @@ INVARIANTS = (
         SELECT format('order %s of account %s', id, account_id) AS "where"
         FROM orders
         WHERE (wire_document::json ->> 'status', wire_document::json ->> 'id',
-               wire_document::json ->> 'idempotency_key', (wire_document::json -> 'metadata')::text)
-              IS DISTINCT FROM (status, id, idempotency_key, metadata)
+               wire_document::json ->> 'idempotency_key', (wire_document::json -> 'metadata')::text,
+               (wire_document::json ->> 'created_at')::timestamptz)
+              IS DISTINCT FROM (status, id, idempotency_key, metadata, created_at)
         """,
     ),
 )

@@ -1,5 +1,6 @@
 """Orders on the wire."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -8,6 +9,7 @@ from tonne.base.clock import to_wire
 from tonne.base.decimals import PATTERN, parse_decimal
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
+from tonne.base.paging import Position
 from tonne.catalog.schemas import BundleItemOut, Money, Timestamp, Tonnes, bundle_item_out
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.estimates.schemas import MassIn
@@ -103,6 +105,17 @@ class OrderOut(msgspec.Struct):
     estimate_id: str | None
     requested_value: Money | None
     requested_quantity: Tonnes | None
+
+
+class _Place(msgspec.Struct):
+    id: str
+    created_at: datetime
+
+
+def place_of(document: bytes) -> Position:
+    """Where an order stands in a list, read from what the list shows."""
+    place = msgspec.json.decode(document, type=_Place)
+    return Position(place.created_at, place.id)
 
 
 def order_document(order: Order) -> str:

@@ -38,45 +38,32 @@ async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> str
     return document
 
 
-class Page(NamedTuple):
-    """Orders as the interface shows them, separated by commas, and the last one's place when another page follows."""
-
-    documents: bytes
-    next: Position | None
-
-
-# One more than the page is looked at, to know whether another follows. The page leaves the database in one piece: a
-# hundred rows taken one by one cost the api process more than all the rest of the request.
+# Nothing but the documents, as bytes: decoding a hundred rows costs more than all the rest of the request.
 LIST_ORDERS = """
-SELECT convert_to(string_agg(wire_document, ',') FILTER (WHERE place <= $4), 'UTF8') AS documents,
-       count(*) > $4 AS more, (array_agg(created_at))[$4] AS last_created_at, (array_agg(id))[$4] AS last_id
-FROM (SELECT wire_document, created_at, id, row_number() OVER (ORDER BY created_at DESC, id DESC) AS place FROM orders
-      WHERE account_id = $1 AND (created_at, id) < ($2, $3)
-      ORDER BY created_at DESC, id DESC LIMIT $4::integer + 1) page
+SELECT convert_to(wire_document, 'UTF8') FROM orders
+WHERE account_id = $1 AND (created_at, id) < ($2, $3) ORDER BY created_at DESC, id DESC LIMIT $4
 """
 
 
-async def list_orders(connection: Connection, scope: Scope, start: Position, limit: int) -> Page:
-    return _page(await connection.fetchrow(LIST_ORDERS, scope.account_id, start.created_at, start.id, limit))
+async def list_orders(connection: Connection, scope: Scope, start: Position, limit: int) -> list[bytes]:
+    rows = await connection.fetch(LIST_ORDERS, scope.account_id, start.created_at, start.id, limit)
+    return [row[0] for row in rows]
 
 
 LIST_ORDERS_OF_LINK = """
-SELECT convert_to(string_agg(wire_document, ',') FILTER (WHERE place <= $4), 'UTF8') AS documents,
-       count(*) > $4 AS more, (array_agg(created_at))[$4] AS last_created_at, (array_agg(id))[$4] AS last_id
-FROM (SELECT wire_document, created_at, id, row_number() OVER (ORDER BY created_at DESC, id DESC) AS place FROM orders
-      WHERE account_id = $1 AND offset_link_id = $5 AND (created_at, id) < ($2, $3)
-      ORDER BY created_at DESC, id DESC LIMIT $4::integer + 1) page
+SELECT convert_to(wire_document, 'UTF8') FROM orders
+WHERE account_id = $1 AND offset_link_id = $5 AND (created_at, id) < ($2, $3)
+ORDER BY created_at DESC, id DESC LIMIT $4
 """
 
 
 async def list_orders_of_link(
     connection: Connection, scope: Scope, start: Position, limit: int, offset_link_id: str
-) -> Page:
-    return _page(
-        await connection.fetchrow(
-            LIST_ORDERS_OF_LINK, scope.account_id, start.created_at, start.id, limit, offset_link_id
-        )
+) -> list[bytes]:
+    rows = await connection.fetch(
+        LIST_ORDERS_OF_LINK, scope.account_id, start.created_at, start.id, limit, offset_link_id
     )
+    return [row[0] for row in rows]
 
 
 # Order and lines in one round trip. Nothing is written, and false comes back, when the key is taken.
@@ -230,12 +217,6 @@ POSTPONE = "UPDATE orders SET next_attempt_at = $3 WHERE account_id = $1 AND id 
 
 async def postpone(tx: Connection, scope: Scope, order_id: str, next_attempt_at: datetime) -> None:
     await tx.execute(POSTPONE, scope.account_id, order_id, next_attempt_at)
-
-
-def _page(row: asyncpg.Record | None) -> Page:
-    if row is None or row["documents"] is None:
-        return Page(b"", None)
-    return Page(row["documents"], Position(row["last_created_at"], row["last_id"]) if row["more"] else None)
 
 
 def _price_columns(priced: Priced | None) -> tuple[object, ...]:
