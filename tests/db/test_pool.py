@@ -139,5 +139,14 @@ async def test_connections_that_the_server_cut_are_made_anew(db: Database, serve
 
 async def test_a_database_out_of_reach_fails_everybody_who_waits_and_comes_back(settings: Settings) -> None:
     lost = Database("postgresql://postgres@/x?host=/nowhere", settings)
-    found = await asyncio.gather(*(_count(lost) for _ in range(6)), return_exceptions=True)
+    found = await asyncio.gather(*(lost.open() for _ in range(6)), return_exceptions=True)
     assert all(isinstance(error, OSError) for error in found)
+
+
+async def test_using_a_database_that_is_not_open_is_said_plainly(server: Server, settings: Settings) -> None:
+    database = Database(server.url("postgres"), settings)
+    with pytest.raises(asyncpg.InterfaceError, match="not open"):
+        await _count(database)
+    await (await database.open()).close()
+    with pytest.raises(asyncpg.InterfaceError, match="not open"):
+        await _count(database)

@@ -32,12 +32,14 @@ class Database:
         self._settings = settings
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
+        self._open = False
         # Connections that exist or are being made.
         self._count = 0
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
 
     async def open(self) -> "Database":
         """Make the first connection, so that a database out of reach is known at the start."""
+        self._open = True
         async with self.connection():
             return self
 
@@ -62,6 +64,7 @@ class Database:
 
     async def close(self) -> None:
         """Close what is idle, and cut off what is still lent: by now nobody should hold one."""
+        self._open = False
         idle, self._idle = self._idle, []
         for connection in list(self._lent):
             connection.terminate()
@@ -71,6 +74,8 @@ class Database:
     async def take(self) -> Connection:
         """An idle connection, a new one, or the next that is given back. Whoever waits longest comes first."""
         while True:
+            if not self._open:
+                raise asyncpg.InterfaceError("the database is not open")
             connection = self._idle_one()
             if connection is None and self._count < self._settings.database_connections:
                 connection = await self._connect()
