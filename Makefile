@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
-.PHONY: run test setup lint format bench chaos lock clean
+.PHONY: run test setup lint format bench bench-delivery chaos lock clean
 
 run: .venv/runtime.done
 	@exec $(BIN)/tonne serve --demo
@@ -29,6 +29,9 @@ format: .venv/dev.done
 
 bench: .venv/dev.done
 	@$(BIN)/python -m bench
+
+bench-delivery: .venv/dev.done
+	@$(BIN)/python -m bench.delivery
 
 chaos: .venv/dev.done
 	@$(BIN)/python -m chaos
