@@ -12,7 +12,7 @@ import asyncpg
 import uvloop
 
 from bench.tenants import MODE
-from tonne.webhooks.model import Batch, Outgoing
+from tonne.webhooks.model import Batch
 from tonne.webhooks.schedule import MAX_BATCH
 
 _HEADERS = {"Content-Type": "application/json"}
@@ -77,7 +77,7 @@ def _source(route: Route) -> tuple[str, int]:
 
 
 READ_EVENTS = """
-SELECT position, account_id, payload FROM events
+SELECT payload FROM events
 WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position
 """
 
@@ -87,10 +87,8 @@ async def _read_bodies(bare: Bare) -> dict[tuple[str, int], _Bodies]:
     found = {}
     for organisation_id, after_position in {_source(route) for route in bare.routes}:
         rows = await connection.fetch(READ_EVENTS, organisation_id, MODE, after_position)
-        events = [Outgoing(row["position"], row["account_id"], row["payload"]) for row in rows]
+        events = [row["payload"].encode() for row in rows]
         batches = [events[start : start + MAX_BATCH] for start in range(0, len(events), MAX_BATCH)]
-        found[organisation_id, after_position] = _Bodies(
-            len(events), [Batch(tuple(batch), batch[-1].position).body for batch in batches]
-        )
+        found[organisation_id, after_position] = _Bodies(len(events), [Batch([], batch, 0).body for batch in batches])
     await connection.close()
     return found

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import time
 
 import asyncpg
 import structlog
@@ -44,6 +45,7 @@ from tonne.worker.loop import Job
 
 # Last-used times of keys are written this often: well within what a person looking at them notices.
 WRITE_USES_EVERY_S = 2.0
+FORGET_EVERY_S = 300.0
 
 _log = structlog.get_logger()
 
@@ -55,6 +57,7 @@ class House:
         self.database = database
         self.settings = settings
         self.metrics = Metrics()
+        self._forget_at = 0.0
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
         self.catalogues = Catalogues(database, settings.base_url, settings.catalogue_refresh_s)
         self.gate = Gate(self.directory, settings)
@@ -98,6 +101,10 @@ class House:
         ]
 
     async def _forget_attempts(self) -> bool:
+        """Looked at every few minutes, however often the workers are woken."""
+        if time.monotonic() < self._forget_at:
+            return False
+        self._forget_at = time.monotonic() + FORGET_EVERY_S
         async with self.database.connection() as connection:
             return await prune_attempts_any_account(connection, self.settings.webhook_attempts_days)
 

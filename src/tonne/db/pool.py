@@ -116,6 +116,8 @@ class Database:
                     "TimeZone": "UTC",
                     # Our queries are short and indexed: compiling them costs more than running them.
                     "jit": "off",
+                    # One plan per statement: planning anew costs as much as running. Statements are written for it.
+                    "plan_cache_mode": "force_generic_plan",
                 },
             )
         except BaseException:

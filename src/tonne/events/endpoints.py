@@ -50,7 +50,7 @@ class EventEndpoints:
                 scope,
                 below=_END if order == "asc" or start is None else start,
                 above=max(floor, start or 0) if order == "asc" else floor,
-                account_id=account_id or "",
+                account_id=account_id,
                 event_type=event_type or "",
                 oldest_first=order == "asc",
                 limit=limit + 1,

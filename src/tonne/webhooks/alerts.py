@@ -1,13 +1,11 @@
 """Mail to an organisation's admins when a receiver has been failing for long."""
 
-import msgspec
-
 from tonne.base.clock import to_wire
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import compose_mail, is_mail_address
 from tonne.gateways.outbox import enqueue
-from tonne.webhooks.model import Lease, Outcome, Outgoing
+from tonne.webhooks.model import Lease, Outcome
 from tonne.webhooks.schedule import ALERT_AFTER
 
 # Counts an alert, so that each is sent once: after the first time span, and after the second.
@@ -30,19 +28,18 @@ COUNT_PARKED_ALERT = """
 UPDATE webhook_parked SET alerts_sent = alerts_sent + 1
 WHERE organisation_id = $1 AND webhook_id = $2 AND account_id = $3 AND alerts_sent < cardinality($4::interval[])
   AND parked_at + ($4::interval[])[alerts_sent + 1] <= clock_timestamp()
-RETURNING parked_at
+RETURNING parked_at, (SELECT event.id FROM events event WHERE event.organisation_id = $1 AND event.mode = $5
+                      AND event.position = webhook_parked.position) AS event_id
 """
 
 
 async def alert_parked_if_due(
-    tx: Connection, lease: Lease, event: Outgoing, outcome: Outcome, settings: Settings
+    tx: Connection, lease: Lease, account_id: str, outcome: Outcome, settings: Settings
 ) -> None:
-    """`event` is the one that its account waits with."""
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
-    since = await tx.fetchval(COUNT_PARKED_ALERT, lease.organisation_id, lease.id, event.account_id, spans)
-    if since is not None:
-        event_id = msgspec.json.decode(event.payload)["event_id"]
-        what = f"has refused event {event_id} of account {event.account_id} since {to_wire(since)}"
+    row = await tx.fetchrow(COUNT_PARKED_ALERT, lease.organisation_id, lease.id, account_id, spans, lease.mode)
+    if row is not None:
+        what = f"has refused event {row['event_id']} of account {account_id} since {to_wire(row['parked_at'])}"
         await _mail_admins(tx, lease, what, outcome, settings)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import structlog
@@ -11,7 +12,7 @@ from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.webhooks import alerts, lane_store, store
-from tonne.webhooks.model import Batch, Lease, Outcome, Outgoing, Parked
+from tonne.webhooks.model import Batch, Lease, Outcome, Parked
 from tonne.webhooks.schedule import MAX_BATCH, REFUSALS_BEFORE_PARKING, pause_after
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.signing import signature_header
@@ -103,36 +104,38 @@ class Deliverer:
             return None
         async with self._database.connection() as connection:
             batch = await lane_store.read_main(connection, lease, lease.batch_limit)
-            if not batch.events:
+            if not batch.positions:
                 if batch.reaches == lease.cursor_position:
                     return None
                 await lane_store.pass_over(connection, lease, batch.reaches)
                 return await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
-            probes: list[Outgoing] = []
+            probes: list[Batch] = []
+            account_id = ""
             # Every other time, once the first event has been refused often enough alone: is it that one, or all?
             if lease.head_refusals >= REFUSALS_BEFORE_PARKING and lease.failures % 2 == 1:
-                probes = await lane_store.read_probes(connection, lease, batch.events[0], PROBES)
+                account_id = await lane_store.account_at(connection, lease, batch.positions[0])
+                probes = await lane_store.read_probes(connection, lease, account_id, PROBES)
         if probes:
-            return await self._probe(lease, batch.events[0], probes)
+            return await self._probe(lease, account_id, batch.positions[0], probes)
         outcome = await self._send(lease, batch)
         if outcome.acknowledged:
             async with self._database.connection() as connection:
                 return await lane_store.settle_acknowledged(
                     connection, lease, batch, outcome, self._settings.webhook_lease_s
                 )
-        await self._settle_refused(lease, batch, outcome, head_alone=len(batch.events) == 1)
+        await self._settle_refused(lease, batch, outcome, head_alone=len(batch.positions) == 1)
         return None
 
-    async def _probe(self, lease: Lease, head: Outgoing, probes: list[Outgoing]) -> Lease | None:
-        """Send another account's next event. If it is taken, the head's account alone is the trouble: park it.
+    async def _probe(self, lease: Lease, account_id: str, position: int, probes: list[Batch]) -> Lease | None:
+        """Send another account's next event. If it is taken, the first one's account alone is the trouble: park it.
 
         Each time the turn is another account's, in case several are refused.
         """
-        chosen = probes[lease.failures // 2 % len(probes)]
-        # Up to the first of them, all is the head's account, parked or out of scope: nothing is passed over. One that
-        # was taken out of turn comes again in its turn.
-        reaches = chosen.position if chosen is probes[0] else probes[0].position - 1
-        probe = Batch((chosen,), reaches)
+        probe = probes[lease.failures // 2 % len(probes)]
+        if probe is not probes[0]:
+            # Up to the first of them, all is the first account's, parked or out of scope: nothing is passed over. One
+            # that was taken out of turn comes again in its turn.
+            probe = replace(probe, reaches=probes[0].reaches - 1)
         outcome = await self._send(lease, probe)
         if not outcome.acknowledged:
             await self._settle_refused(lease, probe, outcome, head_alone=False)
@@ -140,9 +143,9 @@ class Deliverer:
         async with self._database.transaction() as tx:
             if not await lane_store.hold(tx, lease):
                 return None
-            await lane_store.park(tx, lease, head, self._pause(lease.head_refusals))
+            await lane_store.park(tx, lease, account_id, position, self._pause(lease.head_refusals))
             settled = await lane_store.settle_acknowledged(tx, lease, probe, outcome, self._settings.webhook_lease_s)
-        _log.warning("account_parked", webhook_id=lease.id, account_id=head.account_id, position=head.position)
+        _log.warning("account_parked", webhook_id=lease.id, account_id=account_id, position=position)
         return settled
 
     async def _settle_refused(self, lease: Lease, batch: Batch, outcome: Outcome, *, head_alone: bool) -> None:
@@ -157,7 +160,7 @@ class Deliverer:
         for _ in range(TURN):
             async with self._database.connection() as connection:
                 batch = await lane_store.read_parked(connection, held, parked.account_id, position, limit)
-            if not batch.events or self._stopping:
+            if not batch.positions or self._stopping:
                 break
             outcome = await self._send(held, batch)
             async with self._database.transaction() as tx:
@@ -168,7 +171,7 @@ class Deliverer:
                     await store.advance_parked(tx, held, parked.account_id, batch.positions[-1])
                 else:
                     await lane_store.refuse_parked(tx, held, parked.account_id, self._pause(refusals + 1))
-                    await alerts.alert_parked_if_due(tx, held, batch.events[0], outcome, self._settings)
+                    await alerts.alert_parked_if_due(tx, held, parked.account_id, outcome, self._settings)
                 renewed = await lane_store.renew(tx, held, self._settings.webhook_lease_s)
             if renewed is None or not outcome.acknowledged:
                 return renewed
@@ -192,7 +195,7 @@ class Deliverer:
             webhook_id=lease.id,
             organisation_id=lease.organisation_id,
             first_position=batch.positions[0],
-            events=len(batch.events),
+            events=len(batch.positions),
             status=outcome.status,
             error=outcome.error,
             ms=outcome.duration_ms,

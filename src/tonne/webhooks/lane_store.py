@@ -8,7 +8,7 @@ import asyncpg
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.webhooks.model import Batch, Lease, Outcome, Outgoing, Parked
+from tonne.webhooks.model import Batch, Lease, Outcome, Parked
 from tonne.webhooks.schedule import MAX_BATCH_BYTES
 
 # So many positions are looked through at once for events in scope: an account that is filtered out costs little, and
@@ -74,11 +74,11 @@ async def release(connection: Connection, lease: Lease) -> None:
 
 
 READ_MAIN = """
-SELECT bounds.reaches, event.position, event.account_id, event.payload
+SELECT bounds.reaches, event.position, event.payload
 FROM (SELECT least($3::bigint + $6::bigint, last_position) AS reaches FROM event_streams
       WHERE organisation_id = $1 AND mode = $2) bounds
 LEFT JOIN LATERAL (
-    SELECT position, account_id, payload FROM events
+    SELECT position, convert_to(payload, 'UTF8') AS payload FROM events
     WHERE organisation_id = $1 AND mode = $2 AND position > $3 AND position <= bounds.reaches
       AND (cardinality($4::text[]) = 0 OR account_id = ANY ($4))
       AND NOT EXISTS (SELECT FROM webhook_parked parked
@@ -101,15 +101,25 @@ async def read_main(connection: Connection, lease: Lease, limit: int) -> Batch:
         WINDOW,
         limit,
     )
-    events = [Outgoing(row["position"], row["account_id"], row["payload"]) for row in rows if row["position"]]
-    return _batch(events, limit, rows[0]["reaches"])
+    reaches: int = rows[0]["reaches"]
+    if rows[0]["position"] is None:
+        return Batch([], [], reaches)
+    return _batch([row[1] for row in rows], [row[2] for row in rows], limit, reaches)
+
+
+FIND_ACCOUNT = "SELECT account_id FROM events WHERE organisation_id = $1 AND mode = $2 AND position = $3"
+
+
+async def account_at(connection: Connection, lease: Lease, position: int) -> str:
+    account_id: str = await connection.fetchval(FIND_ACCOUNT, lease.organisation_id, lease.mode, position)
+    return account_id
 
 
 # The next event of every other account in the main lane, however far behind the first one's backlog it stands.
 READ_PROBES = """
-SELECT event.position, event.account_id, event.payload
+SELECT event.position, event.payload
 FROM accounts account
-JOIN LATERAL (SELECT position, account_id, payload FROM events
+JOIN LATERAL (SELECT position, convert_to(payload, 'UTF8') AS payload FROM events
               WHERE organisation_id = $1 AND mode = $2 AND account_id = account.id AND position > $3
               ORDER BY position LIMIT 1) event ON true
 WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id <> $6
@@ -120,7 +130,8 @@ ORDER BY event.position LIMIT $7
 """
 
 
-async def read_probes(connection: Connection, lease: Lease, head: Outgoing, limit: int) -> list[Outgoing]:
+async def read_probes(connection: Connection, lease: Lease, without_account: str, limit: int) -> list[Batch]:
+    """Each alone in its batch, which reaches to itself."""
     rows = await connection.fetch(
         READ_PROBES,
         lease.organisation_id,
@@ -128,14 +139,14 @@ async def read_probes(connection: Connection, lease: Lease, head: Outgoing, limi
         lease.cursor_position,
         list(lease.account_ids),
         lease.id,
-        head.account_id,
+        without_account,
         limit,
     )
-    return [Outgoing(row["position"], row["account_id"], row["payload"]) for row in rows]
+    return [Batch([row["position"]], [row["payload"]], row["position"]) for row in rows]
 
 
 READ_PARKED = """
-SELECT position, account_id, payload FROM events
+SELECT position, convert_to(payload, 'UTF8') AS payload FROM events
 WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND position >= $4 AND position <= $5
 ORDER BY position LIMIT $6
 """
@@ -146,8 +157,7 @@ async def read_parked(connection: Connection, lease: Lease, account_id: str, pos
     rows = await connection.fetch(
         READ_PARKED, lease.organisation_id, lease.mode, account_id, position, lease.cursor_position, limit
     )
-    events = [Outgoing(row["position"], row["account_id"], row["payload"]) for row in rows]
-    return _batch(events, limit, lease.cursor_position)
+    return _batch([row[0] for row in rows], [row[1] for row in rows], limit, lease.cursor_position)
 
 
 DUE_PARKED = """
@@ -271,8 +281,8 @@ ON CONFLICT (organisation_id, webhook_id, account_id) DO UPDATE SET position = l
 """
 
 
-async def park(tx: Connection, lease: Lease, head: Outgoing, pause: timedelta) -> None:
-    await tx.execute(PARK, lease.organisation_id, lease.id, head.account_id, head.position, lease.head_refusals, pause)
+async def park(tx: Connection, lease: Lease, account_id: str, position: int, pause: timedelta) -> None:
+    await tx.execute(PARK, lease.organisation_id, lease.id, account_id, position, lease.head_refusals, pause)
 
 
 REFUSE_PARKED = """
@@ -323,16 +333,16 @@ async def record_parked_attempt(tx: Connection, lease: Lease, batch: Batch, outc
     )
 
 
-def _batch(events: list[Outgoing], limit: int, end: int) -> Batch:
+def _batch(positions: list[int], payloads: list[bytes], limit: int, end: int) -> Batch:
     """As many as fit. When some are left out, the cursor reaches only the last one that is in."""
-    size, count = len(Batch((), 0).body), 0
-    for event in events:
-        size += len(event.payload.encode()) + len(",")
+    size, count = len(Batch([], [], 0).body), 0
+    for payload in payloads:
+        size += len(payload) + len(b",")
         if count and size > MAX_BATCH_BYTES:
             break
         count += 1
-    cut = count < len(events) or len(events) == limit
-    return Batch(tuple(events[:count]), events[count - 1].position if cut and events else end)
+    cut = count < len(payloads) or len(payloads) == limit
+    return Batch(positions[:count], payloads[:count], positions[count - 1] if cut and count else end)
 
 
 def _lease(row: asyncpg.Record, expires_at: float) -> Lease:

@@ -71,28 +71,16 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """An event on its way: `payload` goes out as it is."""
-
-    position: int
-    account_id: str
-    payload: str
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
-    """Events in order, and where the cursor stands once they are acknowledged: past what was out of scope, too."""
+    """Events in order, as bytes, and where the cursor stands once they are taken: past what was out of scope, too."""
 
-    events: tuple[Outgoing, ...]
+    positions: list[int]
+    payloads: list[bytes]
     reaches: int
 
     @property
     def body(self) -> bytes:
-        return ('{"events":[' + ",".join([event.payload for event in self.events]) + "]}").encode()
-
-    @property
-    def positions(self) -> list[int]:
-        return [event.position for event in self.events]
+        return b'{"events":[%b]}' % b",".join(self.payloads)
 
 
 @dataclass(frozen=True, slots=True)

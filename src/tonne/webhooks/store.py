@@ -281,7 +281,7 @@ async def find_foreign_accounts(connection: Connection, scope: Scope, account_id
 
 PRUNE_ATTEMPTS = """
 DELETE FROM webhook_attempts WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM webhook_attempts WHERE at < clock_timestamp() - $1 * interval '1 day' LIMIT 5000))
+    SELECT ctid FROM webhook_attempts WHERE at < now() - $1 * interval '1 day' LIMIT 5000))
 """
 
 
