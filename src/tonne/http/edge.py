@@ -44,7 +44,7 @@ class Edge:
         # Routed as it was sent: an encoded slash belongs to a segment and does not end it.
         scope["raw_path"] = scope["raw_path"].partition(b"?")[0]
         scope["path"] = scope["raw_path"].decode("latin-1")
-        exchange = _Exchange(scope, receive, send, request_id)
+        exchange = _Exchange(scope, receive, send, seen)
         self._metrics.in_flight.inc()
         try:
             await self._app(scope, exchange.receive, exchange.send)
@@ -66,12 +66,12 @@ class Edge:
 class _Exchange:
     """One request and its answer, as they pass by."""
 
-    def __init__(self, scope: AsgiScope, receive: Receive, send: Send, request_id: str) -> None:
+    def __init__(self, scope: AsgiScope, receive: Receive, send: Send, seen: dict[str, Any]) -> None:
         self.status = 0
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._request_id = request_id.encode()
+        self._seen = seen
         self._body_read = False
 
     async def receive(self) -> Message:
@@ -84,7 +84,8 @@ class _Exchange:
             self.status = message["status"]
             message["headers"] = [
                 *message.get("headers", ()),
-                (b"x-request-id", self._request_id),
+                *self._seen.pop("headers", ()),
+                (b"x-request-id", self._seen["request_id"].encode()),
                 *_SAFE_HEADERS,
             ]
         elif self.status >= 400 and not message.get("more_body", False) and self._has_unread_body():

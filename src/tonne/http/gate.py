@@ -14,6 +14,9 @@ from tonne.base.settings import Settings
 from tonne.http.errors import AccountNotFound, RateLimited, Unauthorised
 from tonne.http.rate_limit import TokenBuckets, Verdict
 
+# As they go out: nearly every answer has these, and encoding them each time shows in the bill.
+RawHeaders = list[tuple[bytes, bytes]]
+
 _MAX_REMEMBERED = 10_000
 _KEY_PREFIXES = (b"tonne_test_", b"tonne_live_")
 
@@ -56,11 +59,11 @@ class Gate:
         self._keys: dict[bytes, tuple[float, KeyHolder]] = {}
         self._accounts: dict[tuple[str, str, str], float] = {}
 
-    async def admit(self, headers: dict[bytes, bytes], client: str) -> tuple[KeyHolder, Scope, dict[str, str]]:
+    async def admit(self, headers: dict[bytes, bytes], client: str) -> tuple[KeyHolder, Scope, RawHeaders]:
         """The key's holder, the scope to act in, and the rate-limit headers for the answer."""
         holder = await self._identify(headers, client)
         verdict = self._calls.take(holder.key_id)
-        limits = self._limit_headers(self._calls, verdict)
+        limits = _limit_headers(self._calls, verdict)
         if not verdict.allowed:
             raise _too_many(verdict, limits)
         self._directory.note_use(holder)
@@ -95,7 +98,7 @@ class Gate:
         # moment ago is looked up all the same: its neighbours behind one address do not lock it out.
         verdict = self._failures.take(client, 0)
         if known is None and not verdict.allowed:
-            raise _too_many(verdict, self._limit_headers(self._failures, verdict))
+            raise _too_many(verdict, _limit_headers(self._failures, verdict))
         holder = None
         if scheme.lower() == b"bearer" and key.startswith(_KEY_PREFIXES):
             holder = await self._directory.find_key(digest)
@@ -119,17 +122,18 @@ class Gate:
             self._accounts[place] = now + self._refresh_s
         return Scope(scope.organisation_id, account_id, scope.mode)
 
-    @staticmethod
-    def _limit_headers(buckets: TokenBuckets, verdict: Verdict) -> dict[str, str]:
-        return {
-            "RateLimit-Limit": str(buckets.burst),
-            "RateLimit-Remaining": str(verdict.remaining),
-            "RateLimit-Reset": str(math.ceil((buckets.burst - verdict.remaining) / buckets.per_second)),
-        }
+
+def _limit_headers(buckets: TokenBuckets, verdict: Verdict) -> RawHeaders:
+    reset_s = math.ceil((buckets.burst - verdict.remaining) / buckets.per_second)
+    return [
+        (b"ratelimit-limit", b"%d" % buckets.burst),
+        (b"ratelimit-remaining", b"%d" % verdict.remaining),
+        (b"ratelimit-reset", b"%d" % reset_s),
+    ]
 
 
-def _too_many(verdict: Verdict, headers: dict[str, str]) -> RateLimited:
+def _too_many(verdict: Verdict, limits: RawHeaders) -> RateLimited:
     error = RateLimited()
-    error.headers.update(headers)
+    error.headers.update({name.decode(): value.decode() for name, value in limits})
     error.headers["Retry-After"] = str(max(1, math.ceil(verdict.retry_after_s)))
     return error

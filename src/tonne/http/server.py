@@ -66,11 +66,10 @@ def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
         seen["route"] = route.path
         headers = dict(asgi["headers"])
         scope = None
-        limits: dict[str, str] = {}
         try:
             if route.access is Access.API_KEY:
                 peer = gate.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
-                holder, scope, limits = await gate.admit(headers, peer)
+                holder, scope, seen["headers"] = await gate.admit(headers, peer)
                 seen["key_id"], seen["account_id"] = holder.key_id, scope.account_id
             call = Call(
                 scope=scope,
@@ -84,7 +83,7 @@ def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
             answer = await route.endpoint(call)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer here, the unknown ones logged
             answer = _answer_for(error, seen["request_id"])
-        return _respond(answer, limits)
+        return _respond(answer)
 
     return HTTPRouteHandler(route.path, http_method=route.method, status_code=200, opt={"access": route.access})(handle)  # type: ignore[arg-type]
 
@@ -104,11 +103,11 @@ async def _read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
     return body
 
 
-def _respond(answer: Answer, limits: dict[str, str]) -> ASGIResponse:
+def _respond(answer: Answer) -> ASGIResponse:
     return ASGIResponse(
         body=answer.body,
         status_code=answer.status,
-        headers={"content-type": answer.media_type.decode(), **limits, **answer.headers},
+        headers={"content-type": answer.media_type.decode(), **answer.headers},
     )
 
 

@@ -205,6 +205,9 @@ CREATE TABLE estimates (
 CREATE TABLE orders (
     account_id                text NOT NULL,
     id                        text NOT NULL,
+    -- The order as the interface shows it, written with every transition: reading an order copies these bytes. It stands
+    -- in front because a row is unpacked from its beginning, up to the last column that is asked for.
+    wire_document             text NOT NULL,
     organisation_id           text NOT NULL,
     mode                      mode NOT NULL,
     idempotency_key           text NOT NULL CHECK (length(idempotency_key) BETWEEN 1 AND 255),
@@ -233,8 +236,6 @@ CREATE TABLE orders (
     created_at                timestamptz NOT NULL,
     status_changed_at         timestamptz NOT NULL,
     next_attempt_at           timestamptz,
-    -- The order as the interface shows it, written with every transition: reading an order copies these bytes.
-    wire_document             text NOT NULL,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, idempotency_key),
     CHECK ((requested_quantity_grams IS NULL) <> (requested_value_minor IS NULL)),
