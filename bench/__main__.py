@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
 
@@ -33,12 +34,16 @@ def main() -> None:
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}: choose from {', '.join(NAMES)}.")
+    # As Ctrl-C does, so that server, database and folder are gone whoever ends us.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()
     _warn_when_busy()
     try:
         results = asyncio.run(_run(set(arguments.names or NAMES), QUICK if arguments.quick else FULL))
     except (NotMeasured, WrongAnswer) as error:
         sys.exit(f"The run is void. {error}")
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")
     print_table(results)
     print(f"\nIt took {time.monotonic() - started:.0f} s.")
     sys.exit(any(result.verdict == "MISSED" for result in results))

@@ -73,7 +73,7 @@ async def _fire_block(stage: Stage, pace: Pace, shots: list[Shot], cost: Cost) -
 
 
 def compare(small: Mapping[str, Cost], large: Mapping[str, Cost]) -> list[Result]:
-    """CPU is judged, since it hardly depends on what else the machine does; the time is there for comparison."""
+    """CPU is judged, since it depends far less on what else the machine does; the time is there for comparison."""
     cpu = [
         Result(f"growth_{kind}_cpu", large[kind].cpu_ms, "ms", small[kind].cpu_ms, None if kind == REFERENCE else GOAL)
         for kind in small
