@@ -70,7 +70,7 @@ async def _read_template(connection: Connection) -> Template:
         )
         for event in await connection.fetch(ITS_EVENTS, order["account_id"], order["id"])
     ]
-    return Template(order["account_id"], order["id"], _cut(order["wire_document"], own), events)
+    return Template(order["account_id"], order["id"], _cut(order["wire_document"].decode(), own), events)
 
 
 def _cut(text: str, values: Sequence[str]) -> list[str]:
@@ -134,7 +134,8 @@ SELECT copy.account_id, copy.order_id, copy.organisation_id, mode, copy.key, sha
        quantity_grams, offset_cost_minor, total_cost_minor, commission_minor, fee_rate, exchange_rate,
        exchange_rate_source, exchange_rate_as_of, copy.estimate_id, offset_link_id, email, metadata, copy.created_at,
        copy.created_at, next_attempt_at,
-       $3 || copy.order_id || $4 || copy.key || $5 || copy.created_at_text || $6 || copy.estimate_id || $7
+       convert_to($3 || copy.order_id || $4 || copy.key || $5 || copy.created_at_text || $6 || copy.estimate_id || $7,
+                  'UTF8')
 FROM bench_copies copy CROSS JOIN orders template
 WHERE template.account_id = $1 AND template.id = $2
 """

@@ -172,7 +172,7 @@ async def test_an_events_order_is_the_order_as_it_stood_byte_for_byte(house: Hou
     received, placed = await _rows(house.database, order.scope)
     async with house.database.connection() as connection:
         document = await connection.fetchval("SELECT wire_document FROM orders WHERE id = $1", order.id)
-    assert placed["payload"].endswith(f'"data":{{"order":{document}}}}}')
+    assert placed["payload"].endswith(f'"data":{{"order":{document.decode()}}}}}')
     assert (_read(received)["data"]["order"]["status"], received["event_type"]) == ("received", "order.received")
     assert (_read(placed)["data"]["order"]["status"], placed["event_type"]) == ("placed", "order.placed")
     assert _read(received)["data"]["order"]["bundles"] == []

@@ -62,8 +62,9 @@ async def test_orders_of_the_same_millisecond_are_walked_one_by_one(api: ApiClie
     async with furnished_db.connection() as connection:
         await connection.execute(
             """
-            UPDATE orders SET created_at = '2026-11-15T10:00:00.123Z', wire_document = regexp_replace(
-                wire_document, '"created_at":"[^"]*"', '"created_at":"2026-11-15T10:00:00.123Z"')
+            UPDATE orders SET created_at = '2026-11-15T10:00:00.123Z', wire_document = convert_to(regexp_replace(
+                convert_from(wire_document, 'UTF8'), '"created_at":"[^"]*"', '"created_at":"2026-11-15T10:00:00.123Z"'
+            ), 'UTF8')
             """
         )
     seen: list[str] = []

@@ -79,14 +79,14 @@ class OrderEndpoints:
             document = await store.find_by_id(connection, call.scope, call.path("order_id"))
         if document is None:
             raise OrderNotFound
-        return Answer(document.encode())
+        return Answer(document)
 
     async def read_by_key(self, call: Call) -> Answer:
         async with self._database.connection() as connection:
             found = await store.find_by_key(connection, call.scope, call.path_tail(BY_KEY))
         if found is None:
             raise OrderNotFound
-        return Answer(found.document.encode())
+        return Answer(found.document)
 
     async def list_orders(self, call: Call) -> Answer:
         limit_text, after, link = call.query("limit", "after", "offset_link_id")
@@ -103,8 +103,14 @@ class OrderEndpoints:
         if len(documents) > limit:
             del documents[limit:]
             more, cursor = b"true", b'"%b"' % make_cursor(place_of(documents[-1]), list_name).encode()
-        # The documents are JSON already: putting them between brackets is all there is to do.
-        return Answer(b'{"has_more":%b,"next_cursor":%b,"data":[%b]}' % (more, cursor, b",".join(documents)))
+        head = b'{"has_more":%b,"next_cursor":%b,"data":[' % (more, cursor)
+        if not documents:
+            return Answer(head + b"]}")
+        # The documents are JSON already. What goes around them goes to the first and the last of them, so that the page
+        # is put together in one pass.
+        documents[0] = head + documents[0]
+        documents[-1] += b"]}"
+        return Answer(b",".join(documents))
 
     async def _place(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
         document = call.json()
@@ -129,7 +135,7 @@ class OrderEndpoints:
             if placed is None:
                 return await _replay(connection, call.scope, order.idempotency_key, digest) or _vanished(order.id)
         self._hints.give()
-        return Answer(placed.encode(), 201)
+        return Answer(placed, 201)
 
     async def _quote(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
         document = call.json()
@@ -150,7 +156,7 @@ class OrderEndpoints:
 
 async def _replay(connection: Connection, scope: Scope, key: str, digest: bytes) -> Answer | None:
     found = await store.find_by_key(connection, scope, key)
-    return None if found is None else replay(found.document.encode(), found.request_digest, digest)
+    return None if found is None else replay(found.document, found.request_digest, digest)
 
 
 async def _read(

@@ -53,10 +53,9 @@ INVARIANTS = (
         "The document of an order differs from its columns: clients would see something that is not true.",
         """
         SELECT format('order %s of account %s', id, account_id) AS "where"
-        FROM orders
-        WHERE (wire_document::json ->> 'status', wire_document::json ->> 'id',
-               wire_document::json ->> 'idempotency_key', (wire_document::json -> 'metadata')::text,
-               (wire_document::json ->> 'created_at')::timestamptz)
+        FROM orders, LATERAL (SELECT convert_from(wire_document, 'UTF8')::json AS shown) AS document
+        WHERE (shown ->> 'status', shown ->> 'id', shown ->> 'idempotency_key', (shown -> 'metadata')::text,
+               (shown ->> 'created_at')::timestamptz)
               IS DISTINCT FROM (status, id, idempotency_key, metadata, created_at)
         """,
     ),

@@ -26,5 +26,5 @@ async def move_order(tx: Connection, order: Order, to: OrderStatus, now: datetim
     return moved
 
 
-def event_of(order: Order, document: str) -> NewEvent:
-    return NewEvent(EVENT_TYPES[order.status], "order", order.id, document)
+def event_of(order: Order, document: bytes) -> NewEvent:
+    return NewEvent(EVENT_TYPES[order.status], "order", order.id, document.decode())

@@ -78,7 +78,7 @@ def price_if_possible(wanted: Wanted, terms: Terms, catalogue: Catalogue) -> Pri
         return None
 
 
-async def place_order(tx: Connection, order: Order, digest: bytes, *, retry_after: timedelta) -> str | None:
+async def place_order(tx: Connection, order: Order, digest: bytes, *, retry_after: timedelta) -> bytes | None:
     """Write the order and its events; returns it as the interface shows it, or None when its key is taken already.
 
     Two requests with one key meet at the unique constraint: the second waits for the first to commit, then gets None.

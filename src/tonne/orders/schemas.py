@@ -118,9 +118,9 @@ def place_of(document: bytes) -> Position:
     return Position(place.created_at, place.id)
 
 
-def order_document(order: Order) -> str:
+def order_document(order: Order) -> bytes:
     """The order as the interface shows it. The one place where that form is made: answers and events copy it."""
-    return msgspec.json.encode(_order_out(order)).decode()
+    return msgspec.json.encode(_order_out(order))
 
 
 def _order_out(order: Order) -> OrderOut:

@@ -4,6 +4,7 @@ import json
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from operator import itemgetter
 from typing import NamedTuple
 
 import asyncpg
@@ -17,8 +18,11 @@ from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderStatus, OrderType
 
 
+_first = itemgetter(0)
+
+
 class Stored(NamedTuple):
-    document: str
+    document: bytes
     request_digest: bytes
 
 
@@ -33,25 +37,25 @@ async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str
 FIND_BY_ID = "SELECT wire_document FROM orders WHERE account_id = $1 AND id = $2"
 
 
-async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> str | None:
-    document: str | None = await connection.fetchval(FIND_BY_ID, scope.account_id, order_id)
+async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
+    document: bytes | None = await connection.fetchval(FIND_BY_ID, scope.account_id, order_id)
     return document
 
 
-# Nothing but the documents, as bytes: decoding a hundred rows costs more than all the rest of the request.
+# Nothing but the documents: decoding a hundred rows costs more than all the rest of the request.
 LIST_ORDERS = """
-SELECT convert_to(wire_document, 'UTF8') FROM orders
+SELECT wire_document FROM orders
 WHERE account_id = $1 AND (created_at, id) < ($2, $3) ORDER BY created_at DESC, id DESC LIMIT $4
 """
 
 
 async def list_orders(connection: Connection, scope: Scope, start: Position, limit: int) -> list[bytes]:
     rows = await connection.fetch(LIST_ORDERS, scope.account_id, start.created_at, start.id, limit)
-    return [row[0] for row in rows]
+    return list(map(_first, rows))
 
 
 LIST_ORDERS_OF_LINK = """
-SELECT convert_to(wire_document, 'UTF8') FROM orders
+SELECT wire_document FROM orders
 WHERE account_id = $1 AND offset_link_id = $5 AND (created_at, id) < ($2, $3)
 ORDER BY created_at DESC, id DESC LIMIT $4
 """
@@ -63,7 +67,7 @@ async def list_orders_of_link(
     rows = await connection.fetch(
         LIST_ORDERS_OF_LINK, scope.account_id, start.created_at, start.id, limit, offset_link_id
     )
-    return [row[0] for row in rows]
+    return list(map(_first, rows))
 
 
 # Order and lines in one round trip. Nothing is written, and false comes back, when the key is taken.
@@ -91,7 +95,7 @@ SELECT EXISTS (SELECT FROM new)
 
 
 async def insert_order(
-    tx: Connection, order: Order, *, request_digest: bytes, document: str, next_attempt_at: datetime | None
+    tx: Connection, order: Order, *, request_digest: bytes, document: bytes, next_attempt_at: datetime | None
 ) -> bool:
     inserted: bool = await tx.fetchval(
         INSERT_ORDER,
@@ -128,7 +132,7 @@ WHERE account_id = $1 AND id = $2 AND status = $3 RETURNING true
 """
 
 
-async def move_order(tx: Connection, order: Order, *, expected: OrderStatus, document: str, now: datetime) -> bool:
+async def move_order(tx: Connection, order: Order, *, expected: OrderStatus, document: bytes, now: datetime) -> bool:
     """`order` as it shall be from now on."""
     moved = await tx.fetchval(MOVE_ORDER, order.scope.account_id, order.id, expected, order.status, now, document)
     return moved is True

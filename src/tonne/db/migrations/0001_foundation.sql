@@ -205,9 +205,10 @@ CREATE TABLE estimates (
 CREATE TABLE orders (
     account_id                text NOT NULL,
     id                        text NOT NULL,
-    -- The order as the interface shows it, written with every transition: reading an order copies these bytes. It stands
-    -- in front because a row is unpacked from its beginning, up to the last column that is asked for.
-    wire_document             text NOT NULL,
+    -- The order as the interface shows it, written with every transition: reading an order copies these bytes, and they
+    -- are bytes (JSON, UTF-8) because text would be checked and converted on every way. They stand in front because a
+    -- row is unpacked from its beginning, up to the last column that is asked for.
+    wire_document             bytea NOT NULL,
     organisation_id           text NOT NULL,
     mode                      mode NOT NULL,
     idempotency_key           text NOT NULL CHECK (length(idempotency_key) BETWEEN 1 AND 255),
