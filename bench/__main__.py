@@ -79,6 +79,7 @@ async def _run(names: set[str], pace: Pace) -> list[Result]:
             filled += FULL_PAGES
         for name, measure in SPEED.items():
             if name in names:
+                await stage.settle()
                 note(await measure(stage, pace))
         if "growth" in names:
             missing = pace.large_orders - await count_orders(stage)

@@ -80,6 +80,12 @@ class Stage:
         finally:
             await connection.close()
 
+    async def settle(self) -> None:
+        """Have the database do now what it would otherwise do behind the next measurement, half of it or all."""
+        async with self.connection() as connection:
+            await connection.execute("VACUUM ANALYZE")
+            await connection.execute("CHECKPOINT")
+
     def serving(self) -> psutil.Process:
         """The process that answers: the largest one below the command, which itself only watches."""
         processes = psutil.Process(self.server.pid).children(recursive=True)
