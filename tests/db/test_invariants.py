@@ -49,6 +49,12 @@ INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_
 SELECT organisation_id, id, 0, '{}' FROM webhooks
 """
 
+
+def _shown_instead(old: str, new: str) -> str:
+    replaced = f"replace(convert_from(wire_document, 'UTF8'), '{old}', '{new}')"
+    return f"UPDATE orders SET wire_document = convert_to({replaced}, 'UTF8')"  # noqa: S608 - constants of this file
+
+
 BREACHES: list[tuple[str, list[str], set[str]]] = [
     (POSITIONS, ["DELETE FROM events WHERE position = 2"], {LAST_EVENT}),
     (POSITIONS, ["DELETE FROM events WHERE position = 1"], {WALKS}),
@@ -64,9 +70,9 @@ BREACHES: list[tuple[str, list[str], set[str]]] = [
     (SUMS, ["UPDATE order_lines SET quantity_grams = quantity_grams + 1 WHERE position = 1"], set()),
     (SUMS, ["UPDATE order_lines SET offset_cost_minor = offset_cost_minor + 1 WHERE position = 1"], set()),
     (SUMS, ["DELETE FROM order_lines"], set()),
-    (SHOWN, ["""UPDATE orders SET wire_document = convert_to(replace(convert_from(wire_document, 'UTF8'), '"placed"', '"paid"'), 'UTF8')"""], set()),
-    (SHOWN, ["""UPDATE orders SET wire_document = convert_to(replace(convert_from(wire_document, 'UTF8'), '{"n":1}', '{"n":2}'), 'UTF8')"""], set()),
-    (SHOWN, ["""UPDATE orders SET wire_document = convert_to(replace(convert_from(wire_document, 'UTF8'), '"id":"ord_', '"id":"ord_x'), 'UTF8')"""], set()),
+    (SHOWN, [_shown_instead('"placed"', '"paid"')], set()),
+    (SHOWN, [_shown_instead('{"n":1}', '{"n":2}')], set()),
+    (SHOWN, [_shown_instead('"id":"ord_', '"id":"ord_x')], set()),
     (OVERLAPS, ["ALTER TABLE lots DROP CONSTRAINT lots_never_overlap", _COPY_SERIALS], set()),
     (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = quantity_grams + 1"], set()),
     (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = -1"], set()),

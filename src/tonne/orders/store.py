@@ -17,7 +17,6 @@ from tonne.catalog.pricing import Priced, PricedLine
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderStatus, OrderType
 
-
 _first = itemgetter(0)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import asyncpg
 import structlog
 
 from tonne.base.secret_box import SecretBox
@@ -80,10 +81,11 @@ class Deliverer:
         try:
             for parked in await self._due_parked(lease):
                 held = held and await self._deliver_parked(held, parked)
-            for _ in range(TURN):
+            ahead: Batch | None = None
+            for left in reversed(range(TURN)):
                 if held is None or self._stopping:
                     break
-                held = await self._deliver_main(held)
+                held, ahead = await self._deliver_main(held, ahead, more=left > 0)
             async with self._database.connection() as connection:
                 await lane_store.release(connection, lease)
             if held is not None:
@@ -95,36 +97,60 @@ class Deliverer:
             _log.exception("delivery_crashed", webhook_id=lease.id)
 
     async def _due_parked(self, lease: Lease) -> list[Parked]:
+        if not lease.has_parked:
+            return []
         async with self._database.connection() as connection:
             return await lane_store.due_parked(connection, lease)
 
-    async def _deliver_main(self, lease: Lease) -> Lease | None:
-        """One delivery in the main lane; the lease when another may follow at once."""
+    async def _deliver_main(
+        self, lease: Lease, ahead: Batch | None, *, more: bool
+    ) -> tuple[Lease | None, Batch | None]:
+        """One delivery in the main lane; the lease when another may follow at once, and its batch if read ahead.
+
+        `ahead` is what the delivery before has read; `more` says whether this one shall read ahead for another.
+        """
         if not lease.main_due:
-            return None
-        async with self._database.connection() as connection:
-            batch = await lane_store.read_main(connection, lease, lease.batch_limit)
-            if not batch.positions:
-                if batch.reaches == lease.cursor_position:
-                    return None
-                await lane_store.pass_over(connection, lease, batch.reaches)
-                return await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
-            probes: list[Batch] = []
-            account_id = ""
-            # Every other time, once the first event has been refused often enough alone: is it that one, or all?
-            if lease.head_refusals >= REFUSALS_BEFORE_PARKING and lease.failures % 2 == 1:
-                account_id = await lane_store.account_at(connection, lease, batch.positions[0])
-                probes = await lane_store.read_probes(connection, lease, account_id, PROBES)
-        if probes:
-            return await self._probe(lease, account_id, batch.positions[0], probes)
-        outcome = await self._send(lease, batch)
-        if outcome.acknowledged:
+            return None, None
+        batch, probes, account_id = ahead, [], ""
+        if batch is None:
             async with self._database.connection() as connection:
-                return await lane_store.settle_acknowledged(
-                    connection, lease, batch, outcome, self._settings.webhook_lease_s
+                batch = await lane_store.read_main(connection, lease, lease.batch_limit)
+                if not batch.positions:
+                    if batch.reaches == lease.cursor_position:
+                        return None, None
+                    await lane_store.pass_over(connection, lease, batch.reaches)
+                    return await lane_store.renew(connection, lease, self._settings.webhook_lease_s), None
+                # Every other time, once the first event has been refused often enough alone: is it that one, or all?
+                if lease.head_refusals >= REFUSALS_BEFORE_PARKING and lease.failures % 2 == 1:
+                    account_id = await lane_store.account_at(connection, lease, batch.positions[0])
+                    probes = await lane_store.read_probes(connection, lease, account_id, PROBES)
+        if probes:
+            return await self._probe(lease, account_id, batch.positions[0], probes), None
+        if more and lease.gets_all and len(batch.positions) == lease.batch_limit:
+            outcome, ahead = await asyncio.gather(self._send(lease, batch), self._read_ahead(lease, batch))
+        else:
+            outcome, ahead = await self._send(lease, batch), None
+        if not outcome.acknowledged:
+            await self._settle_refused(lease, batch, outcome, head_alone=len(batch.positions) == 1)
+            return None, None
+        async with self._database.connection() as connection:
+            settled = await lane_store.settle_acknowledged(
+                connection, lease, batch, outcome, self._settings.webhook_lease_s
+            )
+        # Any change meanwhile (rewound, another filter) raises the version: what was read ahead may no longer be next.
+        return settled, ahead if settled is not None and settled.version == lease.version else None
+
+    async def _read_ahead(self, lease: Lease, batch: Batch) -> Batch | None:
+        """What follows `batch`, read while that is on its way."""
+        try:
+            async with self._database.connection() as connection:
+                ahead = await lane_store.read_next(
+                    connection, lease, batch.reaches, min(MAX_BATCH, lease.batch_limit * 2)
                 )
-        await self._settle_refused(lease, batch, outcome, head_alone=len(batch.positions) == 1)
-        return None
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            # The request under way must be settled all the same; the next read meets the trouble again.
+            return None
+        return ahead if ahead.positions else None
 
     async def _probe(self, lease: Lease, account_id: str, position: int, probes: list[Batch]) -> Lease | None:
         """Send another account's next event. If it is taken, the first one's account alone is the trouble: park it.

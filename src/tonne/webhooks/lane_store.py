@@ -36,7 +36,9 @@ FROM due WHERE (webhook.organisation_id, webhook.mode, webhook.id) = (due.organi
 RETURNING webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhook.account_ids, webhook.secret_box,
           CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END AS old_secret_box,
           webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals,
-          webhook.lease_token AS token, webhook.version, webhook.next_attempt_at <= clock_timestamp() AS main_due
+          webhook.lease_token AS token, webhook.version, webhook.next_attempt_at <= clock_timestamp() AS main_due,
+          EXISTS (SELECT FROM webhook_parked parked WHERE parked.organisation_id = webhook.organisation_id
+                                                      AND parked.webhook_id = webhook.id) AS has_parked
 """
 
 
@@ -53,7 +55,9 @@ WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND enabled AND dele
 RETURNING organisation_id, mode, id, url, account_ids, secret_box,
           CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old_secret_box, cursor_position,
           batch_limit, failures, head_refusals, lease_token AS token, version,
-          next_attempt_at <= clock_timestamp() AS main_due
+          next_attempt_at <= clock_timestamp() AS main_due,
+          EXISTS (SELECT FROM webhook_parked parked WHERE parked.organisation_id = webhooks.organisation_id
+                                                      AND parked.webhook_id = webhooks.id) AS has_parked
 """
 
 
@@ -71,6 +75,19 @@ UPDATE webhooks SET lease_until = NULL WHERE organisation_id = $1 AND id = $2 AN
 
 async def release(connection: Connection, lease: Lease) -> None:
     await connection.execute(RELEASE, lease.organisation_id, lease.id, lease.token)
+
+
+# Positions have no gaps: the next events are those with the next positions.
+READ_NEXT = """
+SELECT convert_to(payload, 'UTF8') FROM events
+WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position LIMIT $4
+"""
+
+
+async def read_next(connection: Connection, lease: Lease, after: int, limit: int) -> Batch:
+    """The next events of the stream, for a webhook that gets all of them."""
+    rows = await connection.fetch(READ_NEXT, lease.organisation_id, lease.mode, after, limit)
+    return _batch(list(range(after + 1, after + 1 + len(rows))), [row[0] for row in rows], limit, after + len(rows))
 
 
 READ_MAIN = """
@@ -91,6 +108,8 @@ LEFT JOIN LATERAL (
 
 async def read_main(connection: Connection, lease: Lease, limit: int) -> Batch:
     """The next events in the main lane. Without any in the window, `reaches` says how far there is nothing."""
+    if lease.gets_all:
+        return await read_next(connection, lease, lease.cursor_position, limit)
     rows = await connection.fetch(
         READ_MAIN,
         lease.organisation_id,
@@ -179,6 +198,8 @@ async def due_parked(connection: Connection, lease: Lease) -> list[Parked]:
 
 # Cursor and attempt together, or neither. A worker whose lease another one has taken settles nothing; one whose
 # webhook was changed meanwhile records the attempt, and leaves the cursor where the change put it. The lease goes on.
+# Nobody waits for the disk: a database that dies within the next moment forgets the settling as a whole, and the events
+# go out once more. The lease it then remembers is older by that moment, and far longer than a request.
 SETTLE_ACKNOWLEDGED = """
 WITH settled AS (
     UPDATE webhooks
@@ -190,7 +211,9 @@ WITH settled AS (
     RETURNING organisation_id, mode, id, url, account_ids, secret_box,
               CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old_secret_box,
               cursor_position, batch_limit, failures, head_refusals, lease_token AS token, version,
-              enabled AND deleted_at IS NULL AS in_use
+              enabled AND deleted_at IS NULL AS in_use,
+              EXISTS (SELECT FROM webhook_parked parked WHERE parked.organisation_id = webhooks.organisation_id
+                                                          AND parked.webhook_id = webhooks.id) AS has_parked
 ), attempt AS (
     INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged,
                                   duration_ms, answer)
@@ -198,7 +221,8 @@ WITH settled AS (
     FROM settled
 )
 SELECT organisation_id, mode, id, url, account_ids, secret_box, old_secret_box, cursor_position, batch_limit, failures,
-       head_refusals, token, version, true AS main_due
+       head_refusals, token, version, true AS main_due, has_parked,
+       set_config('synchronous_commit', 'off', true)
 FROM settled WHERE in_use
 """
 
@@ -361,5 +385,6 @@ def _lease(row: asyncpg.Record, expires_at: float) -> Lease:
         token=row["token"],
         version=row["version"],
         main_due=row["main_due"],
+        has_parked=row["has_parked"],
         expires_at=expires_at,
     )

@@ -66,8 +66,14 @@ class Lease:
     version: int
     # A webhook may be claimed for a parked account while the main lane still waits out a failure.
     main_due: bool
+    has_parked: bool
     # On this process's monotonic clock: afterwards another worker may hold the webhook.
     expires_at: float
+
+    @property
+    def gets_all(self) -> bool:
+        """Its main lane is the stream itself: no account is filtered out, none waits alone."""
+        return not self.account_ids and not self.has_parked
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,13 @@ class Batch:
 
     @property
     def body(self) -> bytes:
-        return b'{"events":[%b]}' % b",".join(self.payloads)
+        if not self.payloads:
+            return b'{"events":[]}'
+        # What goes around the events goes to the first and the last of them, so that one pass puts all together.
+        parts = self.payloads.copy()
+        parts[0] = b'{"events":[' + parts[0]
+        parts[-1] += b"]}"
+        return b",".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ def new_secret() -> str:
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:
     """Lower-case hex. The key is the secret as it was shown, prefix and all."""
-    return hmac.new(secret.encode(), b"%d.%b" % (timestamp, body), hashlib.sha256).hexdigest()
+    signature = hmac.new(secret.encode(), b"%d." % timestamp, hashlib.sha256)
+    signature.update(body)
+    return signature.hexdigest()
 
 
 def signature_header(signing_secrets: Sequence[str], organisation_id: str, timestamp: int, body: bytes) -> str:
