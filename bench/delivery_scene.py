@@ -31,7 +31,7 @@ from tonne.webhooks.register import register_webhook, remove_webhook
 RECEIVERS = 200
 _ROOT = Path(__file__).resolve().parent.parent
 _ACTOR = "bench"
-_LOOK_EVERY_S = 0.01
+_LOOK_EVERY_S = 0.03
 _DELIVERED_WITHIN_S = 120.0
 _STOP_WITHIN_S = 20.0
 

@@ -13,6 +13,7 @@ from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.endpoints import AccountEndpoints
 from tonne.base.clock import Clock, utc_now
 from tonne.base.logs import configure_logs
+from tonne.base.memory import keep_what_is_there
 from tonne.base.parent import stop_with_parent
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings, load_settings
@@ -125,6 +126,7 @@ def build_app(house: House) -> AsgiApp:
     async def start(_: Litestar) -> None:
         await house.database.open()
         background.append(asyncio.create_task(house.write_uses_for_ever()))
+        keep_what_is_there()
 
     async def stop(_: Litestar) -> None:
         for task in background:

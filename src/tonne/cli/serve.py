@@ -14,6 +14,7 @@ from granian.server import Server
 
 from tonne.app import House
 from tonne.base.logs import configure_logs
+from tonne.base.memory import keep_what_is_there
 from tonne.base.parent import stop_with_parent
 from tonne.base.settings import Settings
 from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
@@ -139,6 +140,7 @@ async def _work(url: str, settings: Settings) -> None:
             job.wake.set()
 
     listening = asyncio.create_task(listen(url, wake_all, stop))
+    keep_what_is_there()
     await run_jobs(jobs, stop, settings.worker_poll_s)
     await listening
     await house.database.close()

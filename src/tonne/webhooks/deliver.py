@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-import asyncpg
 import structlog
 
 from tonne.base.secret_box import SecretBox
@@ -87,8 +86,8 @@ class Deliverer:
                     break
                 held, ahead = await self._deliver_main(held, ahead, more=left > 0)
             async with self._database.connection() as connection:
-                await lane_store.release(connection, lease)
-            if held is not None:
+                more = await lane_store.release(connection, lease)
+            if more:
                 self.wake()
         except _LeaseTooOld:
             _log.warning("lease_too_old", webhook_id=lease.id)
@@ -105,11 +104,11 @@ class Deliverer:
     async def _deliver_main(
         self, lease: Lease, ahead: Batch | None, *, more: bool
     ) -> tuple[Lease | None, Batch | None]:
-        """One delivery in the main lane; the lease when another may follow at once, and its batch if read ahead.
+        """One delivery in the main lane; the lease when another may follow at once, and its batch if that is known.
 
-        `ahead` is what the delivery before has read; `more` says whether this one shall read ahead for another.
+        `ahead` is the batch that the delivery before has brought; `more` says whether this one shall bring another.
         """
-        if not lease.main_due:
+        if not lease.main_due or lease.cursor_position >= lease.last_position:
             return None, None
         batch, probes, account_id = ahead, [], ""
         if batch is None:
@@ -126,31 +125,19 @@ class Deliverer:
                     probes = await lane_store.read_probes(connection, lease, account_id, PROBES)
         if probes:
             return await self._probe(lease, account_id, batch.positions[0], probes), None
-        if more and lease.gets_all and len(batch.positions) == lease.batch_limit:
-            outcome, ahead = await asyncio.gather(self._send(lease, batch), self._read_ahead(lease, batch))
-        else:
-            outcome, ahead = await self._send(lease, batch), None
+        outcome = await self._send(lease, batch)
         if not outcome.acknowledged:
             await self._settle_refused(lease, batch, outcome, head_alone=len(batch.positions) == 1)
             return None, None
         async with self._database.connection() as connection:
-            settled = await lane_store.settle_acknowledged(
-                connection, lease, batch, outcome, self._settings.webhook_lease_s
+            return await lane_store.settle_acknowledged(
+                connection,
+                lease,
+                batch,
+                outcome,
+                lease_s=self._settings.webhook_lease_s,
+                next_limit=min(MAX_BATCH, lease.batch_limit * 2) if more and lease.gets_all else 0,
             )
-        # Any change meanwhile (rewound, another filter) raises the version: what was read ahead may no longer be next.
-        return settled, ahead if settled is not None and settled.version == lease.version else None
-
-    async def _read_ahead(self, lease: Lease, batch: Batch) -> Batch | None:
-        """What follows `batch`, read while that is on its way."""
-        try:
-            async with self._database.connection() as connection:
-                ahead = await lane_store.read_next(
-                    connection, lease, batch.reaches, min(MAX_BATCH, lease.batch_limit * 2)
-                )
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            # The request under way must be settled all the same; the next read meets the trouble again.
-            return None
-        return ahead if ahead.positions else None
 
     async def _probe(self, lease: Lease, account_id: str, position: int, probes: list[Batch]) -> Lease | None:
         """Send another account's next event. If it is taken, the first one's account alone is the trouble: park it.
@@ -170,7 +157,9 @@ class Deliverer:
             if not await lane_store.hold(tx, lease):
                 return None
             await lane_store.park(tx, lease, account_id, position, self._pause(lease.head_refusals))
-            settled = await lane_store.settle_acknowledged(tx, lease, probe, outcome, self._settings.webhook_lease_s)
+            settled, _ = await lane_store.settle_acknowledged(
+                tx, lease, probe, outcome, lease_s=self._settings.webhook_lease_s
+            )
         _log.warning("account_parked", webhook_id=lease.id, account_id=account_id, position=position)
         return settled
 

@@ -1,6 +1,7 @@
 """SQL of delivery: claim a webhook, read what is next, settle. Only workers call it."""
 
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 
 import asyncpg
@@ -19,7 +20,7 @@ WINDOW = 1000
 # database's, since several machines share them.
 CLAIM = """
 WITH due AS (
-    SELECT webhook.organisation_id, webhook.mode, webhook.id
+    SELECT webhook.organisation_id, webhook.mode, webhook.id, stream.last_position
     FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
     WHERE webhook.enabled AND webhook.deleted_at IS NULL
       AND (webhook.lease_until IS NULL OR webhook.lease_until < clock_timestamp())
@@ -37,6 +38,7 @@ RETURNING webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhoo
           CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END AS old_secret_box,
           webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals,
           webhook.lease_token AS token, webhook.version, webhook.next_attempt_at <= clock_timestamp() AS main_due,
+          due.last_position,
           EXISTS (SELECT FROM webhook_parked parked WHERE parked.organisation_id = webhook.organisation_id
                                                       AND parked.webhook_id = webhook.id) AS has_parked
 """
@@ -56,6 +58,8 @@ RETURNING organisation_id, mode, id, url, account_ids, secret_box,
           CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old_secret_box, cursor_position,
           batch_limit, failures, head_refusals, lease_token AS token, version,
           next_attempt_at <= clock_timestamp() AS main_due,
+          (SELECT stream.last_position FROM event_streams stream
+           WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode) AS last_position,
           EXISTS (SELECT FROM webhook_parked parked WHERE parked.organisation_id = webhooks.organisation_id
                                                       AND parked.webhook_id = webhooks.id) AS has_parked
 """
@@ -70,11 +74,16 @@ async def renew(connection: Connection, lease: Lease, lease_s: float) -> Lease |
 
 RELEASE = """
 UPDATE webhooks SET lease_until = NULL WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+RETURNING next_attempt_at <= clock_timestamp()
+      AND cursor_position < (SELECT stream.last_position FROM event_streams stream
+                             WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode)
 """
 
 
-async def release(connection: Connection, lease: Lease) -> None:
-    await connection.execute(RELEASE, lease.organisation_id, lease.id, lease.token)
+async def release(connection: Connection, lease: Lease) -> bool:
+    """Whether more waits, and could go out now."""
+    more = await connection.fetchval(RELEASE, lease.organisation_id, lease.id, lease.token)
+    return more is True
 
 
 # Positions have no gaps: the next events are those with the next positions.
@@ -84,10 +93,10 @@ WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position LIM
 """
 
 
-async def read_next(connection: Connection, lease: Lease, after: int, limit: int) -> Batch:
+async def read_next(connection: Connection, lease: Lease, limit: int) -> Batch:
     """The next events of the stream, for a webhook that gets all of them."""
-    rows = await connection.fetch(READ_NEXT, lease.organisation_id, lease.mode, after, limit)
-    return _batch(list(range(after + 1, after + 1 + len(rows))), [row[0] for row in rows], limit, after + len(rows))
+    rows = await connection.fetch(READ_NEXT, lease.organisation_id, lease.mode, lease.cursor_position, limit)
+    return _run(lease.cursor_position, [row[0] for row in rows], limit)
 
 
 READ_MAIN = """
@@ -109,7 +118,7 @@ LEFT JOIN LATERAL (
 async def read_main(connection: Connection, lease: Lease, limit: int) -> Batch:
     """The next events in the main lane. Without any in the window, `reaches` says how far there is nothing."""
     if lease.gets_all:
-        return await read_next(connection, lease, lease.cursor_position, limit)
+        return await read_next(connection, lease, limit)
     rows = await connection.fetch(
         READ_MAIN,
         lease.organisation_id,
@@ -212,25 +221,35 @@ WITH settled AS (
               CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old_secret_box,
               cursor_position, batch_limit, failures, head_refusals, lease_token AS token, version,
               enabled AND deleted_at IS NULL AS in_use,
+              (SELECT stream.last_position FROM event_streams stream
+               WHERE stream.organisation_id = webhooks.organisation_id
+                 AND stream.mode = webhooks.mode) AS last_position,
               EXISTS (SELECT FROM webhook_parked parked WHERE parked.organisation_id = webhooks.organisation_id
                                                           AND parked.webhook_id = webhooks.id) AS has_parked
 ), attempt AS (
     INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged,
                                   duration_ms, answer)
-    SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()), $7, $8, NULL, true, $9, $10
+    SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
+           coalesce($7::bigint[], ARRAY(SELECT generate_series($13::bigint, $5))), $8, NULL, true, $9, $10
     FROM settled
 )
 SELECT organisation_id, mode, id, url, account_ids, secret_box, old_secret_box, cursor_position, batch_limit, failures,
-       head_refusals, token, version, true AS main_due, has_parked,
+       head_refusals, token, version, true AS main_due, last_position, has_parked,
+       ARRAY(SELECT convert_to(payload, 'UTF8') FROM events
+             WHERE events.organisation_id = $1 AND events.mode = settled.mode AND events.position > $5
+             ORDER BY events.position LIMIT $12) AS next_payloads,
        set_config('synchronous_commit', 'off', true)
 FROM settled WHERE in_use
 """
 
 
 async def settle_acknowledged(
-    connection: Connection, lease: Lease, batch: Batch, outcome: Outcome, lease_s: float
-) -> Lease | None:
-    """The lease as it is now; None when it was lost, and the events go out again, or the webhook is out of use."""
+    connection: Connection, lease: Lease, batch: Batch, outcome: Outcome, *, lease_s: float, next_limit: int = 0
+) -> tuple[Lease | None, Batch | None]:
+    """The lease as it is now; None when it was lost, and the events go out again, or the webhook is out of use.
+
+    Of a webhook that gets all events the next ones come along, up to `next_limit`: it saves a question.
+    """
     expires_at = time.monotonic() + lease_s
     row = await connection.fetchrow(
         SETTLE_ACKNOWLEDGED,
@@ -240,13 +259,22 @@ async def settle_acknowledged(
         lease.version,
         batch.reaches,
         new_id("att"),
-        batch.positions,
+        # A list is long to encode, and nearly always it is a run that the database can write out by itself.
+        None if isinstance(batch.positions, range) else list(batch.positions),
         outcome.status,
         outcome.duration_ms,
         outcome.answer,
         timedelta(seconds=lease_s),
+        next_limit,
+        batch.positions[0],
     )
-    return None if row is None else _lease(row, expires_at)
+    if row is None:
+        return None, None
+    settled, payloads = _lease(row, expires_at), row["next_payloads"]
+    # Any change meanwhile (rewound, another filter) raises the version: what follows the batch may no longer be next.
+    if not payloads or settled.version != lease.version or not settled.gets_all:
+        return settled, None
+    return settled, _run(batch.reaches, payloads, next_limit)
 
 
 # Nothing in scope up to here: no request, no attempt.
@@ -289,7 +317,7 @@ async def settle_refused(
         lease.version,
         pause,
         new_id("att"),
-        batch.positions,
+        list(batch.positions),
         outcome.status,
         outcome.error,
         outcome.duration_ms,
@@ -348,7 +376,7 @@ async def record_parked_attempt(tx: Connection, lease: Lease, batch: Batch, outc
         lease.organisation_id,
         lease.id,
         new_id("att"),
-        batch.positions,
+        list(batch.positions),
         outcome.status,
         outcome.error,
         outcome.duration_ms,
@@ -357,7 +385,11 @@ async def record_parked_attempt(tx: Connection, lease: Lease, batch: Batch, outc
     )
 
 
-def _batch(positions: list[int], payloads: list[bytes], limit: int, end: int) -> Batch:
+def _run(after: int, payloads: list[bytes], limit: int) -> Batch:
+    return _batch(range(after + 1, after + 1 + len(payloads)), payloads, limit, after + len(payloads))
+
+
+def _batch(positions: Sequence[int], payloads: list[bytes], limit: int, end: int) -> Batch:
     """As many as fit. When some are left out, the cursor reaches only the last one that is in."""
     size, count = len(Batch([], [], 0).body), 0
     for payload in payloads:
@@ -385,6 +417,7 @@ def _lease(row: asyncpg.Record, expires_at: float) -> Lease:
         token=row["token"],
         version=row["version"],
         main_due=row["main_due"],
+        last_position=row["last_position"],
         has_parked=row["has_parked"],
         expires_at=expires_at,
     )

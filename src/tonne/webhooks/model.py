@@ -1,5 +1,6 @@
 """A webhook as a value, and what can come of an attempt to deliver."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -66,6 +67,8 @@ class Lease:
     version: int
     # A webhook may be claimed for a parked account while the main lane still waits out a failure.
     main_due: bool
+    # Where the stream ended when this was read.
+    last_position: int
     has_parked: bool
     # On this process's monotonic clock: afterwards another worker may hold the webhook.
     expires_at: float
@@ -80,7 +83,8 @@ class Lease:
 class Batch:
     """Events in order, as bytes, and where the cursor stands once they are taken: past what was out of scope, too."""
 
-    positions: list[int]
+    # A range where they follow each other by nature: with nothing filtered out and nobody parked.
+    positions: Sequence[int]
     payloads: list[bytes]
     reaches: int
 

@@ -1,6 +1,7 @@
 """One request to a receiver: bounded in time and size, to an address that was judged, whatever it answers."""
 
 import asyncio
+import functools
 import ipaddress
 import socket
 import ssl
@@ -19,6 +20,7 @@ MAX_ANSWER_BYTES = 16 * 1024
 KEPT_ANSWER_BYTES = 2 * 1024
 # The status is what counts; for the text of the answer we wait no longer than this.
 ANSWER_WITHIN_S = 1.0
+_REMEMBERED_URLS = 10_000
 
 
 def policy_from_settings(settings: Settings) -> AddressPolicy:
@@ -50,6 +52,7 @@ class Sender:
     def __init__(self, settings: Settings, resolver: AbstractResolver | None = None) -> None:
         self._policy = policy_from_settings(settings)
         self._timeout_s = settings.webhook_timeout_s
+        self._parse_url = functools.lru_cache(_REMEMBERED_URLS)(self._policy.parse_url)
         self.resolver = GuardedResolver(resolver or aiohttp.AsyncResolver(), self._policy)
         context = ssl.create_default_context(cafile=settings.webhook_ca_file or None)
         connector = aiohttp.TCPConnector(
@@ -89,7 +92,7 @@ class Sender:
         answer = b""
         try:
             # Judged again, in case the rules have changed since it was registered.
-            target = self._policy.parse_url(url)
+            target = self._parse_url(url)
             async with self._session.post(target, data=body, headers=headers, allow_redirects=False) as response:
                 status = response.status
                 if not 200 <= status < 300:

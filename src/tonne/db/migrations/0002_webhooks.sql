@@ -93,9 +93,9 @@ CREATE TABLE webhook_attempts (
     acknowledged     boolean NOT NULL,
     duration_ms      integer NOT NULL,
     answer           text,
-    PRIMARY KEY (organisation_id, webhook_id, id)
+    -- Also the order in which they are listed.
+    PRIMARY KEY (organisation_id, webhook_id, at, id)
 );
-CREATE INDEX webhook_attempts_newest_first ON webhook_attempts (organisation_id, webhook_id, at DESC, id DESC);
 
 CREATE INDEX webhook_attempts_by_age ON webhook_attempts USING brin (at);
 
