@@ -11,8 +11,9 @@ import structlog
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.webhooks import alerts, lane_store, store
+from tonne.webhooks import alerts, lane_store, parked_store, store
 from tonne.webhooks.model import Batch, Lease, Outcome, Parked
+from tonne.webhooks.recent_events import RecentEvents
 from tonne.webhooks.schedule import MAX_BATCH, REFUSALS_BEFORE_PARKING, pause_after
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.signing import signature_header
@@ -21,6 +22,10 @@ from tonne.webhooks.signing import signature_header
 TURN = 10
 # So many accounts are tried in turn when the first one's event is refused again and again.
 PROBES = 20
+# After a request that took longer than this, nothing goes out before it is settled and the registration seen again.
+SETTLE_FIRST_AFTER_S = 0.1
+
+Sent = tuple[Batch, Outcome]
 
 _log = structlog.get_logger()
 
@@ -47,6 +52,7 @@ class Deliverer:
         self._settings = settings
         self._wall_clock = wall_clock
         self._busy: set[asyncio.Task[None]] = set()
+        self._recent = RecentEvents()
         self._stopping = False
         # Called when a webhook's turn is over although more waits, so that the next look comes at once.
         self.wake: Callable[[], None] = lambda: None
@@ -80,11 +86,12 @@ class Deliverer:
         try:
             for parked in await self._due_parked(lease):
                 held = held and await self._deliver_parked(held, parked)
-            ahead: Batch | None = None
-            for left in reversed(range(TURN)):
-                if held is None or self._stopping:
+            for _ in range(TURN):
+                if held is None or held.is_plain or self._stopping:
                     break
-                held, ahead = await self._deliver_main(held, ahead, more=left > 0)
+                held = await self._deliver_main(held)
+            if held is not None and held.is_plain:
+                await self._deliver_run(held)
             async with self._database.connection() as connection:
                 more = await lane_store.release(connection, lease)
             if more:
@@ -99,45 +106,93 @@ class Deliverer:
         if not lease.has_parked:
             return []
         async with self._database.connection() as connection:
-            return await lane_store.due_parked(connection, lease)
+            return await parked_store.due_parked(connection, lease)
 
-    async def _deliver_main(
-        self, lease: Lease, ahead: Batch | None, *, more: bool
-    ) -> tuple[Lease | None, Batch | None]:
-        """One delivery in the main lane; the lease when another may follow at once, and its batch if that is known.
-
-        `ahead` is the batch that the delivery before has brought; `more` says whether this one shall bring another.
-        """
+    async def _deliver_main(self, lease: Lease) -> Lease | None:
+        """One delivery in the main lane; the lease when another may follow at once."""
         if not lease.main_due or lease.cursor_position >= lease.last_position:
-            return None, None
-        batch, probes, account_id = ahead, [], ""
+            return None
+        async with self._database.connection() as connection:
+            batch = await lane_store.read_main(connection, lease, lease.batch_limit)
+            if not batch.positions:
+                if batch.reaches == lease.cursor_position:
+                    return None
+                await lane_store.pass_over(connection, lease, batch.reaches)
+                return await lane_store.renew(connection, lease, self._settings.webhook_lease_s)
+            probes: list[Batch] = []
+            account_id = ""
+            # Every other time, once the first event has been refused often enough alone: is it that one, or all?
+            if lease.head_refusals >= REFUSALS_BEFORE_PARKING and lease.failures % 2 == 1:
+                account_id = await lane_store.account_at(connection, lease, batch.positions[0])
+                probes = await lane_store.read_probes(connection, lease, account_id, PROBES)
+        if probes:
+            return await self._probe(lease, account_id, batch.positions[0], probes)
+        return await self._settle(lease, batch, await self._send(lease, batch))
+
+    async def _deliver_run(self, lease: Lease) -> None:
+        """A turn of a webhook whose main lane is the stream itself. While a batch is under way, the one before it is
+        settled and the one after it read.
+
+        So a change of the registration may be seen one request late, but never after a slow request.
+        """
+        version, limit, seen_at = lease.version, lease.batch_limit, time.monotonic()
+        batch: Batch | None = await self._read_run(lease, lease.cursor_position, limit)
+        before: Sent | None = None
+        for left in reversed(range(TURN)):
+            if batch is None or self._stopping:
+                break
+            if before is not None and time.monotonic() - seen_at > SETTLE_FIRST_AFTER_S:
+                settled = await self._settle(lease, *before)
+                if settled is None or settled.version != version:
+                    return
+                lease, seen_at, before = settled, time.monotonic(), None
+            limit = min(MAX_BATCH, limit * 2)
+            began = time.monotonic()
+            # Both to their ends: a request whose outcome is not waited for would go on behind our back.
+            outcome, found = await asyncio.gather(
+                self._send(lease, batch),
+                self._settle_and_read(lease, before, batch.reaches, limit if left else 0),
+                return_exceptions=True,
+            )
+            if isinstance(outcome, BaseException):
+                raise outcome
+            if isinstance(found, BaseException):
+                raise found
+            settled, ahead = found
+            before = (batch, outcome)
+            if settled is None or settled.version != version or not outcome.acknowledged:
+                break
+            lease, batch, seen_at = settled, ahead, began
+        if before is not None:
+            await self._settle(lease, *before)
+
+    async def _settle_and_read(
+        self, lease: Lease, before: Sent | None, after: int, limit: int
+    ) -> tuple[Lease | None, Batch | None]:
+        settled = lease if before is None else await self._settle(lease, *before)
+        if settled is None or limit == 0:
+            return settled, None
+        return settled, await self._read_run(settled, after, limit)
+
+    async def _read_run(self, lease: Lease, after: int, limit: int) -> Batch | None:
+        if after >= lease.last_position:
+            return None
+        batch = self._recent.find(lease.organisation_id, lease.mode, after, limit)
         if batch is None:
             async with self._database.connection() as connection:
-                batch = await lane_store.read_main(connection, lease, lease.batch_limit)
-                if not batch.positions:
-                    if batch.reaches == lease.cursor_position:
-                        return None, None
-                    await lane_store.pass_over(connection, lease, batch.reaches)
-                    return await lane_store.renew(connection, lease, self._settings.webhook_lease_s), None
-                # Every other time, once the first event has been refused often enough alone: is it that one, or all?
-                if lease.head_refusals >= REFUSALS_BEFORE_PARKING and lease.failures % 2 == 1:
-                    account_id = await lane_store.account_at(connection, lease, batch.positions[0])
-                    probes = await lane_store.read_probes(connection, lease, account_id, PROBES)
-        if probes:
-            return await self._probe(lease, account_id, batch.positions[0], probes), None
-        outcome = await self._send(lease, batch)
-        if not outcome.acknowledged:
-            await self._settle_refused(lease, batch, outcome, head_alone=len(batch.positions) == 1)
-            return None, None
-        async with self._database.connection() as connection:
-            return await lane_store.settle_acknowledged(
-                connection,
-                lease,
-                batch,
-                outcome,
-                lease_s=self._settings.webhook_lease_s,
-                next_limit=min(MAX_BATCH, lease.batch_limit * 2) if more and lease.gets_all else 0,
-            )
+                batch = await lane_store.read_next(connection, lease, after, limit)
+            self._recent.keep(lease.organisation_id, lease.mode, limit, batch)
+        return batch
+
+    async def _settle(self, lease: Lease, batch: Batch, outcome: Outcome) -> Lease | None:
+        """The lease when another delivery may follow at once."""
+        if outcome.acknowledged:
+            async with self._database.connection() as connection:
+                return await lane_store.settle_acknowledged(
+                    connection, lease, batch, outcome, self._settings.webhook_lease_s
+                )
+        await self._settle_refused(lease, batch, outcome, head_alone=len(batch.positions) == 1)
+        return None
 
     async def _probe(self, lease: Lease, account_id: str, position: int, probes: list[Batch]) -> Lease | None:
         """Send another account's next event. If it is taken, the first one's account alone is the trouble: park it.
@@ -156,10 +211,8 @@ class Deliverer:
         async with self._database.transaction() as tx:
             if not await lane_store.hold(tx, lease):
                 return None
-            await lane_store.park(tx, lease, account_id, position, self._pause(lease.head_refusals))
-            settled, _ = await lane_store.settle_acknowledged(
-                tx, lease, probe, outcome, lease_s=self._settings.webhook_lease_s
-            )
+            await parked_store.park(tx, lease, account_id, position, self._pause(lease.head_refusals))
+            settled = await lane_store.settle_acknowledged(tx, lease, probe, outcome, self._settings.webhook_lease_s)
         _log.warning("account_parked", webhook_id=lease.id, account_id=account_id, position=position)
         return settled
 
@@ -174,18 +227,18 @@ class Deliverer:
         position, refusals, limit, held = parked.position, parked.refusals, 1, lease
         for _ in range(TURN):
             async with self._database.connection() as connection:
-                batch = await lane_store.read_parked(connection, held, parked.account_id, position, limit)
+                batch = await parked_store.read_parked(connection, held, parked.account_id, position, limit)
             if not batch.positions or self._stopping:
                 break
             outcome = await self._send(held, batch)
             async with self._database.transaction() as tx:
                 if not await lane_store.hold(tx, held):
                     return None
-                await lane_store.record_parked_attempt(tx, held, batch, outcome)
+                await parked_store.record_parked_attempt(tx, held, batch, outcome)
                 if outcome.acknowledged:
                     await store.advance_parked(tx, held, parked.account_id, batch.positions[-1])
                 else:
-                    await lane_store.refuse_parked(tx, held, parked.account_id, self._pause(refusals + 1))
+                    await parked_store.refuse_parked(tx, held, parked.account_id, self._pause(refusals + 1))
                     await alerts.alert_parked_if_due(tx, held, parked.account_id, outcome, self._settings)
                 renewed = await lane_store.renew(tx, held, self._settings.webhook_lease_s)
             if renewed is None or not outcome.acknowledged:

@@ -9,7 +9,7 @@ import asyncpg
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.webhooks.model import Batch, Lease, Outcome, Parked
+from tonne.webhooks.model import Batch, Lease, Outcome
 from tonne.webhooks.schedule import MAX_BATCH_BYTES
 
 # So many positions are looked through at once for events in scope: an account that is filtered out costs little, and
@@ -93,10 +93,11 @@ WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position LIM
 """
 
 
-async def read_next(connection: Connection, lease: Lease, limit: int) -> Batch:
+async def read_next(connection: Connection, lease: Lease, after: int, limit: int) -> Batch:
     """The next events of the stream, for a webhook that gets all of them."""
-    rows = await connection.fetch(READ_NEXT, lease.organisation_id, lease.mode, lease.cursor_position, limit)
-    return _run(lease.cursor_position, [row[0] for row in rows], limit)
+    rows = await connection.fetch(READ_NEXT, lease.organisation_id, lease.mode, after, limit)
+    positions = range(after + 1, after + 1 + len(rows))
+    return cut_to_size(positions, [row[0] for row in rows], limit, after + len(rows))
 
 
 READ_MAIN = """
@@ -117,8 +118,6 @@ LEFT JOIN LATERAL (
 
 async def read_main(connection: Connection, lease: Lease, limit: int) -> Batch:
     """The next events in the main lane. Without any in the window, `reaches` says how far there is nothing."""
-    if lease.gets_all:
-        return await read_next(connection, lease, limit)
     rows = await connection.fetch(
         READ_MAIN,
         lease.organisation_id,
@@ -132,7 +131,7 @@ async def read_main(connection: Connection, lease: Lease, limit: int) -> Batch:
     reaches: int = rows[0]["reaches"]
     if rows[0]["position"] is None:
         return Batch([], [], reaches)
-    return _batch([row[1] for row in rows], [row[2] for row in rows], limit, reaches)
+    return cut_to_size([row[1] for row in rows], [row[2] for row in rows], limit, reaches)
 
 
 FIND_ACCOUNT = "SELECT account_id FROM events WHERE organisation_id = $1 AND mode = $2 AND position = $3"
@@ -173,38 +172,6 @@ async def read_probes(connection: Connection, lease: Lease, without_account: str
     return [Batch([row["position"]], [row["payload"]], row["position"]) for row in rows]
 
 
-READ_PARKED = """
-SELECT position, convert_to(payload, 'UTF8') AS payload FROM events
-WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND position >= $4 AND position <= $5
-ORDER BY position LIMIT $6
-"""
-
-
-async def read_parked(connection: Connection, lease: Lease, account_id: str, position: int, limit: int) -> Batch:
-    """The waiting events of one account, up to where the main lane stands. `reaches` is the last of them."""
-    rows = await connection.fetch(
-        READ_PARKED, lease.organisation_id, lease.mode, account_id, position, lease.cursor_position, limit
-    )
-    return _batch([row[0] for row in rows], [row[1] for row in rows], limit, lease.cursor_position)
-
-
-DUE_PARKED = """
-SELECT parked.account_id, parked.position, event.id AS event_id, event.event_type, parked.refusals, parked.parked_at,
-       parked.next_attempt_at
-FROM webhook_parked parked JOIN events event
-  ON event.organisation_id = $1 AND event.mode = $3 AND event.position = parked.position
-WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.position <= $4
-  AND parked.next_attempt_at <= clock_timestamp()
-ORDER BY parked.next_attempt_at
-"""
-
-
-async def due_parked(connection: Connection, lease: Lease) -> list[Parked]:
-    """Those whose event the main lane has passed: after a rewind it may come to it first."""
-    rows = await connection.fetch(DUE_PARKED, lease.organisation_id, lease.id, lease.mode, lease.cursor_position)
-    return [Parked(**row) for row in rows]
-
-
 # Cursor and attempt together, or neither. A worker whose lease another one has taken settles nothing; one whose
 # webhook was changed meanwhile records the attempt, and leaves the cursor where the change put it. The lease goes on.
 # Nobody waits for the disk: a database that dies within the next moment forgets the settling as a whole, and the events
@@ -230,26 +197,20 @@ WITH settled AS (
     INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged,
                                   duration_ms, answer)
     SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
-           coalesce($7::bigint[], ARRAY(SELECT generate_series($13::bigint, $5))), $8, NULL, true, $9, $10
+           coalesce($7::bigint[], ARRAY(SELECT generate_series($12::bigint, $5))), $8, NULL, true, $9, $10
     FROM settled
 )
 SELECT organisation_id, mode, id, url, account_ids, secret_box, old_secret_box, cursor_position, batch_limit, failures,
        head_refusals, token, version, true AS main_due, last_position, has_parked,
-       ARRAY(SELECT convert_to(payload, 'UTF8') FROM events
-             WHERE events.organisation_id = $1 AND events.mode = settled.mode AND events.position > $5
-             ORDER BY events.position LIMIT $12) AS next_payloads,
        set_config('synchronous_commit', 'off', true)
 FROM settled WHERE in_use
 """
 
 
 async def settle_acknowledged(
-    connection: Connection, lease: Lease, batch: Batch, outcome: Outcome, *, lease_s: float, next_limit: int = 0
-) -> tuple[Lease | None, Batch | None]:
-    """The lease as it is now; None when it was lost, and the events go out again, or the webhook is out of use.
-
-    Of a webhook that gets all events the next ones come along, up to `next_limit`: it saves a question.
-    """
+    connection: Connection, lease: Lease, batch: Batch, outcome: Outcome, lease_s: float
+) -> Lease | None:
+    """The lease as it is now; None when it was lost, and the events go out again, or the webhook is out of use."""
     expires_at = time.monotonic() + lease_s
     row = await connection.fetchrow(
         SETTLE_ACKNOWLEDGED,
@@ -265,16 +226,9 @@ async def settle_acknowledged(
         outcome.duration_ms,
         outcome.answer,
         timedelta(seconds=lease_s),
-        next_limit,
         batch.positions[0],
     )
-    if row is None:
-        return None, None
-    settled, payloads = _lease(row, expires_at), row["next_payloads"]
-    # Any change meanwhile (rewound, another filter) raises the version: what follows the batch may no longer be next.
-    if not payloads or settled.version != lease.version or not settled.gets_all:
-        return settled, None
-    return settled, _run(batch.reaches, payloads, next_limit)
+    return None if row is None else _lease(row, expires_at)
 
 
 # Nothing in scope up to here: no request, no attempt.
@@ -326,27 +280,6 @@ async def settle_refused(
     return status == "INSERT 0 1"
 
 
-PARK = """
-INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, parked_at, next_attempt_at)
-VALUES ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp() + $6::interval)
-ON CONFLICT (organisation_id, webhook_id, account_id) DO UPDATE SET position = least(webhook_parked.position, $4)
-"""
-
-
-async def park(tx: Connection, lease: Lease, account_id: str, position: int, pause: timedelta) -> None:
-    await tx.execute(PARK, lease.organisation_id, lease.id, account_id, position, lease.head_refusals, pause)
-
-
-REFUSE_PARKED = """
-UPDATE webhook_parked SET refusals = refusals + 1, next_attempt_at = clock_timestamp() + $4::interval
-WHERE organisation_id = $1 AND webhook_id = $2 AND account_id = $3
-"""
-
-
-async def refuse_parked(tx: Connection, lease: Lease, account_id: str, pause: timedelta) -> None:
-    await tx.execute(REFUSE_PARKED, lease.organisation_id, lease.id, account_id, pause)
-
-
 # Locks the row, so that what follows in the transaction happens under the lease and the registration as it was read.
 HOLD = """
 SELECT true FROM webhooks WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4 FOR UPDATE
@@ -358,45 +291,16 @@ async def hold(tx: Connection, lease: Lease) -> bool:
     return held is True
 
 
-RECORD_PARKED_ATTEMPT = """
-WITH counted AS (
-    UPDATE webhooks SET acknowledged_count = acknowledged_count + $9::integer,
-                        refused_count = refused_count + 1 - $9::integer
-    WHERE organisation_id = $1 AND id = $2
-)
-INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
-                              answer)
-VALUES ($1, $2, $3, date_trunc('milliseconds', clock_timestamp()), $4, $5, $6, $9 = 1, $7, $8)
-"""
-
-
-async def record_parked_attempt(tx: Connection, lease: Lease, batch: Batch, outcome: Outcome) -> None:
-    await tx.execute(
-        RECORD_PARKED_ATTEMPT,
-        lease.organisation_id,
-        lease.id,
-        new_id("att"),
-        list(batch.positions),
-        outcome.status,
-        outcome.error,
-        outcome.duration_ms,
-        outcome.answer,
-        int(outcome.acknowledged),
-    )
-
-
-def _run(after: int, payloads: list[bytes], limit: int) -> Batch:
-    return _batch(range(after + 1, after + 1 + len(payloads)), payloads, limit, after + len(payloads))
-
-
-def _batch(positions: Sequence[int], payloads: list[bytes], limit: int, end: int) -> Batch:
+def cut_to_size(positions: Sequence[int], payloads: list[bytes], limit: int, end: int) -> Batch:
     """As many as fit. When some are left out, the cursor reaches only the last one that is in."""
-    size, count = len(Batch([], [], 0).body), 0
-    for payload in payloads:
-        size += len(payload) + len(b",")
-        if count and size > MAX_BATCH_BYTES:
-            break
-        count += 1
+    whole, count = Batch(positions, payloads, end), len(payloads)
+    if whole.size > MAX_BATCH_BYTES:
+        size, count = Batch([], [], 0).size, 0
+        for payload in payloads:
+            size += len(payload) + len(b",")
+            if count and size > MAX_BATCH_BYTES:
+                break
+            count += 1
     cut = count < len(payloads) or len(payloads) == limit
     return Batch(positions[:count], payloads[:count], positions[count - 1] if cut and count else end)
 

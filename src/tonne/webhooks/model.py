@@ -74,9 +74,9 @@ class Lease:
     expires_at: float
 
     @property
-    def gets_all(self) -> bool:
-        """Its main lane is the stream itself: no account is filtered out, none waits alone."""
-        return not self.account_ids and not self.has_parked
+    def is_plain(self) -> bool:
+        """Nothing is the matter with it and it gets all events: its main lane is the stream itself."""
+        return self.main_due and not self.failures and not self.account_ids and not self.has_parked
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,11 @@ class Batch:
     positions: Sequence[int]
     payloads: list[bytes]
     reaches: int
+
+    @property
+    def size(self) -> int:
+        """Of the body, or one more."""
+        return len(b'{"events":[]}') + sum(map(len, self.payloads)) + len(self.payloads)
 
     @property
     def body(self) -> bytes:
