@@ -133,7 +133,7 @@ SELECT copy.account_id, copy.order_id, copy.organisation_id, mode, copy.key, sha
        status, currency, payment_method, requested_quantity_grams, requested_value_minor, bundle_selection,
        quantity_grams, offset_cost_minor, total_cost_minor, commission_minor, fee_rate, exchange_rate,
        exchange_rate_source, exchange_rate_as_of, copy.estimate_id, offset_link_id, email, metadata, copy.created_at,
-       copy.created_at, next_attempt_at,
+       copy.created_at, NULL,
        convert_to($3 || copy.order_id || $4 || copy.key || $5 || copy.created_at_text || $6 || copy.estimate_id || $7,
                   'UTF8')
 FROM bench_copies copy CROSS JOIN orders template

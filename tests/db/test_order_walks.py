@@ -14,8 +14,8 @@ from tests.world import START, World
 from tonne.app import House
 from tonne.cli.doctor import examine
 from tonne.db.pool import Connection, Database
-from tonne.orders import store
 from tonne.orders.errors import TransitionInvalid
+from tonne.orders.load_orders import load_order
 from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderStatus
 from tonne.orders.move_order import move_order
 
@@ -100,7 +100,7 @@ async def test_a_move_of_the_table_writes_exactly_one_event_of_its_type(
     assert moved.status is after
     assert await _events(house.database, order) == [*events, EVENT_TYPES_OF_SPEC[after]]
     async with house.database.connection() as connection:
-        assert await store.load_order(connection, order.scope, order.id) == moved
+        assert await load_order(connection, order.scope, order.id) == moved
     assert await _breaches(house.database) == {}
 
 
@@ -146,7 +146,7 @@ async def test_of_two_moves_at_once_exactly_one_wins(
         async def attempt(to: OrderStatus, order: Order = order, barrier: asyncio.Barrier = barrier) -> bool:
             try:
                 async with house.database.transaction() as tx:
-                    read = await store.load_order(tx, order.scope, order.id)
+                    read = await load_order(tx, order.scope, order.id)
                     assert read == order
                     await barrier.wait()
                     await move_order(tx, read, to, START + timedelta(minutes=1))
@@ -193,4 +193,4 @@ async def test_after_random_walks_of_many_orders_everything_still_holds(house: H
     assert await _breaches(house.database) == {}
     async with house.database.connection() as connection:
         for order in ended:
-            assert await store.load_order(connection, order.scope, order.id) == order
+            assert await load_order(connection, order.scope, order.id) == order

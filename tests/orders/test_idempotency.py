@@ -12,7 +12,7 @@ from tests.world import World
 from tonne.app import House
 from tonne.base.clock import utc_now
 from tonne.db.pool import Database
-from tonne.orders import store
+from tonne.orders.load_orders import load_order
 from tonne.orders.model import OrderStatus
 from tonne.orders.move_order import move_order
 
@@ -96,7 +96,7 @@ async def test_a_key_is_the_accounts_own(api: ApiClient, world: World) -> None:
 async def test_a_repeat_shows_the_order_as_it_is_now(api: ApiClient, world: World, furnished_db: Database) -> None:
     first = await api.order(idempotency_key="k")
     async with furnished_db.transaction() as tx:
-        order = await store.load_order(tx, world.ours_test.scope, first["id"])
+        order = await load_order(tx, world.ours_test.scope, first["id"])
         assert order is not None
         await move_order(tx, order, OrderStatus.CANCELLED, utc_now())
     second = await api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": "k"})

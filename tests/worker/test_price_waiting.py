@@ -92,7 +92,7 @@ async def test_an_order_is_placed_as_soon_as_there_is_a_rate(house: House, brazi
         )
     assert row is not None
     assert (str(row["exchange_rate"]).rstrip("0"), row["exchange_rate_source"]) == ("6.25", "test")
-    assert row["next_attempt_at"] is None
+    assert row["next_attempt_at"] == clock.now, "its payment is due at once"
     assert b'"metadata":{"b" : 1, "a":2.50}' in row["wire_document"]
     assert not await house.price_waiting.run_once()
     await _check_nothing_is_broken(house.database)

@@ -47,6 +47,8 @@ class Terms:
     payment_method: PaymentMethod
     fee_rate: Fraction
     default_selection: list[dict[str, Any]] | None
+    # Whether its orders go on by themselves: a test account may wait for the test helpers instead.
+    advances: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ async def has_account(connection: Connection, organisation_id: str, mode: Mode, 
 
 
 FIND_TERMS = """
-SELECT account.currency, account.payment_method, organisation.fee_rate,
+SELECT account.currency, account.payment_method, account.advances, organisation.fee_rate,
        coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection
 FROM accounts account
 JOIN organisations organisation ON organisation.id = account.organisation_id
@@ -182,6 +182,7 @@ async def find_terms(connection: Connection, scope: Scope) -> Terms:
         payment_method=PaymentMethod(row["payment_method"]),
         fee_rate=Fraction(row["fee_rate"]),
         default_selection=None if selection is None else json.loads(selection),
+        advances=row["advances"],
     )
 
 

@@ -49,6 +49,20 @@ EVENT_TYPES: dict[OrderStatus, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class OrderProject:
+    """What a line of an order gets of one project, at the price of the line."""
+
+    line_position: int
+    project_id: str
+    project_name: str
+    project_type: str
+    project_slug: str
+    quantity_grams: int
+    unit_price_minor: int
+    offset_cost_minor: int
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """Exactly one of the two requested amounts is set. `priced` is None until bundles are assigned, then fixed."""
 
@@ -70,3 +84,14 @@ class Order:
     # JSON text, the client's own.
     metadata: str
     created_at: datetime
+    # False for an account in test mode that waits for the test helpers.
+    advances: bool = True
+    # Set once supply is guaranteed.
+    projects: tuple[OrderProject, ...] = ()
+    # Set once it is complete.
+    certificate_url: str | None = None
+    public_certificate_url: str | None = None
+
+    def due_at(self, now: datetime) -> datetime | None:
+        """When a worker shall take the next step with it; None when the test helpers will."""
+        return now if self.advances else None

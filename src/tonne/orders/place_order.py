@@ -68,6 +68,7 @@ def compose_order(scope: Scope, request: Request, terms: Terms, *, priced: Price
         email=None,
         metadata=request.metadata,
         created_at=now,
+        advances=terms.advances,
     )
 
 
@@ -90,7 +91,7 @@ async def place_order(tx: Connection, order: Order, digest: bytes, *, retry_afte
         order,
         request_digest=digest,
         document=document,
-        next_attempt_at=order.created_at + retry_after if waits else None,
+        next_attempt_at=order.created_at + retry_after if waits else order.due_at(order.created_at),
     )
     if not inserted:
         return None

@@ -9,6 +9,7 @@ import structlog
 from tonne.accounts.store import find_terms
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
+from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.pricing import Priced
@@ -16,6 +17,7 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Connection, Database
 from tonne.orders import store
+from tonne.orders.load_orders import OrderKey, claim_due_any_account, load_orders, postpone
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import move_order
 from tonne.orders.place_order import Wanted, price
@@ -35,19 +37,24 @@ class PriceWaiting:
         """Try one due order, in one transaction that holds its row; false when none is due."""
         async with self._database.transaction() as tx:
             now = self._clock()
-            claimed = await store.claim_to_price_any_account(tx, now)
-            if claimed is None:
+            claimed = await self._claim(tx, now)
+            if not claimed:
                 return False
             try:
                 # A savepoint: an order that cannot even be read is put off, and does not stand in the others' way.
                 async with tx.transaction():
-                    order = await store.load_order(tx, *claimed)
-                    if order is not None:
+                    for order in await load_orders(tx, claimed):
                         await self._try(tx, order, now)
             except Exception:  # noqa: BLE001 - whatever it is, the next order must have its turn
-                _log.exception("order_not_priced", order_id=claimed[1])
-                await store.postpone(tx, *claimed, now + self._retry)
+                _log.exception("order_not_priced", order_id=claimed[0].id)
+                await postpone(tx, claimed, OrderStatus.RECEIVED, now + self._retry)
         return True
+
+    async def _claim(self, tx: Connection, now: datetime) -> list[OrderKey]:
+        for mode in Mode:
+            if claimed := await claim_due_any_account(tx, OrderStatus.RECEIVED, mode, now, limit=1):
+                return claimed
+        return []
 
     async def _try(self, tx: Connection, order: Order, now: datetime) -> None:
         try:
@@ -56,14 +63,16 @@ class PriceWaiting:
             if now - order.created_at >= self._give_up:
                 await move_order(tx, order, OrderStatus.FAILED, now)
             else:
-                await store.postpone(tx, order.scope, order.id, now + self._retry)
+                await postpone(
+                    tx, [OrderKey(order.scope.account_id, order.id)], OrderStatus.RECEIVED, now + self._retry
+                )
         except TonneError:
             # What was asked for cannot be sold any more, whenever we try: a bundle is gone, or the value buys nothing.
             await move_order(tx, order, OrderStatus.FAILED, now)
         else:
             order = replace(order, priced=priced)
             await store.price_order(tx, order)
-            await move_order(tx, order, OrderStatus.PLACED, now)
+            await move_order(tx, order, OrderStatus.PLACED, now, next_attempt_at=order.due_at(now))
 
     async def _price(self, tx: Connection, order: Order) -> Priced:
         choices = order.bundle_selection

@@ -15,7 +15,7 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.estimates.schemas import MassIn
 from tonne.http.client_fields import IdempotencyKey, Metadata
 from tonne.http.json_body import JsonNumber
-from tonne.orders.model import Order
+from tonne.orders.model import Order, OrderProject
 
 
 def _read_value(value: Any) -> str:
@@ -123,6 +123,18 @@ def order_document(order: Order) -> bytes:
     return msgspec.json.encode(_order_out(order))
 
 
+def _project_item_out(project: OrderProject, currency: str) -> ProjectItemOut:
+    return ProjectItemOut(
+        project_id=project.project_id,
+        project_name=project.project_name,
+        project_type=project.project_type,
+        project_slug=project.project_slug,
+        quantity=format_tonnes(project.quantity_grams),
+        unit_price=format_money(project.unit_price_minor, currency),
+        offset_cost=format_money(project.offset_cost_minor, currency),
+    )
+
+
 def _order_out(order: Order) -> OrderOut:
     priced, currency = order.priced, order.currency
     grams, value_minor = order.requested_quantity_grams, order.requested_value_minor
@@ -139,9 +151,9 @@ def _order_out(order: Order) -> OrderOut:
         payment_method=order.payment_method,
         created_at=to_wire(order.created_at),
         bundles=[] if priced is None else [bundle_item_out(line, currency) for line in priced.lines],
-        projects=[],
-        certificate=None,
-        public_certificate_url=None,
+        projects=[_project_item_out(project, currency) for project in order.projects],
+        certificate=order.certificate_url,
+        public_certificate_url=order.public_certificate_url,
         metadata=msgspec.Raw(order.metadata.encode()),
         offset_link_id=order.offset_link_id,
         email=order.email,

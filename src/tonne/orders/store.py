@@ -1,21 +1,17 @@
 """SQL of orders and their lines."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from fractions import Fraction
 from operator import itemgetter
 from typing import NamedTuple
 
-import asyncpg
-
-from tonne.accounts.model import PaymentMethod
 from tonne.base.paging import Position
-from tonne.base.scope import Mode, Scope
-from tonne.catalog.model import ExchangeRate
-from tonne.catalog.pricing import Priced, PricedLine
+from tonne.base.scope import Scope
+from tonne.catalog.pricing import Priced
 from tonne.db.pool import Connection
-from tonne.orders.model import Order, OrderStatus, OrderType
+from tonne.orders.model import Order, OrderStatus
 
 _first = itemgetter(0)
 
@@ -126,15 +122,58 @@ async def insert_order(
 
 # Compare and set: only an order that still has the expected status moves.
 MOVE_ORDER = """
-UPDATE orders SET status = $4, status_changed_at = $5, next_attempt_at = NULL, wire_document = $6
+UPDATE orders SET status = $4, status_changed_at = $5, next_attempt_at = $7, wire_document = $6
 WHERE account_id = $1 AND id = $2 AND status = $3 RETURNING true
 """
 
 
-async def move_order(tx: Connection, order: Order, *, expected: OrderStatus, document: bytes, now: datetime) -> bool:
+async def move_order(
+    tx: Connection,
+    order: Order,
+    *,
+    expected: OrderStatus,
+    document: bytes,
+    now: datetime,
+    next_attempt_at: datetime | None,
+) -> bool:
     """`order` as it shall be from now on."""
-    moved = await tx.fetchval(MOVE_ORDER, order.scope.account_id, order.id, expected, order.status, now, document)
+    moved = await tx.fetchval(
+        MOVE_ORDER, order.scope.account_id, order.id, expected, order.status, now, document, next_attempt_at
+    )
     return moved is True
+
+
+# The same for many at once: the last status of each counts, however many moves it makes in this transaction.
+MOVE_ORDERS = """
+UPDATE orders SET status = move.status, status_changed_at = $6, next_attempt_at = move.next_attempt_at,
+                  wire_document = move.document
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $7::timestamptz[])
+     AS move (account_id, id, expected, status, document, next_attempt_at)
+WHERE orders.account_id = move.account_id AND orders.id = move.id AND orders.status = move.expected
+RETURNING orders.id
+"""
+
+
+class Moved(NamedTuple):
+    order: Order
+    expected: OrderStatus
+    document: bytes
+    next_attempt_at: datetime | None
+
+
+async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> set[str]:
+    """The ids of those that moved."""
+    rows = await tx.fetch(
+        MOVE_ORDERS,
+        [move.order.scope.account_id for move in moves],
+        [move.order.id for move in moves],
+        [move.expected for move in moves],
+        [move.order.status for move in moves],
+        [move.document for move in moves],
+        now,
+        [move.next_attempt_at for move in moves],
+    )
+    return {row["id"] for row in rows}
 
 
 # For an order that waited for its price: once, since lines never change afterwards.
@@ -157,69 +196,6 @@ async def price_order(tx: Connection, order: Order) -> None:
     await tx.execute(
         PRICE_ORDER, order.scope.account_id, order.id, *_price_columns(order.priced), *_line_columns(order.priced)
     )
-
-
-LOAD_ORDER = """
-SELECT account_id, id, organisation_id, mode, idempotency_key, type, status, currency, payment_method,
-       requested_quantity_grams, requested_value_minor, bundle_selection, quantity_grams, offset_cost_minor,
-       total_cost_minor, commission_minor, fee_rate, exchange_rate, exchange_rate_source, exchange_rate_as_of,
-       estimate_id, offset_link_id, email, metadata, created_at,
-       (SELECT currency FROM catalogues WHERE catalogues.mode = orders.mode) AS catalogue_currency
-FROM orders WHERE account_id = $1 AND id = $2
-"""
-LOAD_LINES = """
-SELECT bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor,
-       offset_cost_minor, insufficient_available_quantity
-FROM order_lines WHERE account_id = $1 AND order_id = $2 ORDER BY position
-"""
-
-
-async def load_order(connection: Connection, scope: Scope, order_id: str) -> Order | None:
-    """The order as a value, from its columns."""
-    row = await connection.fetchrow(LOAD_ORDER, scope.account_id, order_id)
-    if row is None:
-        return None
-    lines = tuple(PricedLine(**line) for line in await connection.fetch(LOAD_LINES, scope.account_id, order_id))
-    selection = row["bundle_selection"]
-    return Order(
-        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-        id=row["id"],
-        idempotency_key=row["idempotency_key"],
-        type=OrderType(row["type"]),
-        status=OrderStatus(row["status"]),
-        currency=row["currency"],
-        payment_method=PaymentMethod(row["payment_method"]),
-        requested_quantity_grams=row["requested_quantity_grams"],
-        requested_value_minor=row["requested_value_minor"],
-        bundle_selection=None if selection is None else json.loads(selection),
-        priced=_priced(row, lines),
-        estimate_id=row["estimate_id"],
-        offset_link_id=row["offset_link_id"],
-        email=row["email"],
-        metadata=row["metadata"],
-        created_at=row["created_at"],
-    )
-
-
-# Locks one due order that no other worker has, whatever its account.
-CLAIM_TO_PRICE = """
-SELECT organisation_id, account_id, mode, id FROM orders
-WHERE status = 'received' AND next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED
-"""
-
-
-async def claim_to_price_any_account(tx: Connection, now: datetime) -> tuple[Scope, str] | None:
-    row = await tx.fetchrow(CLAIM_TO_PRICE, now)
-    if row is None:
-        return None
-    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["id"]
-
-
-POSTPONE = "UPDATE orders SET next_attempt_at = $3 WHERE account_id = $1 AND id = $2 AND status = 'received'"
-
-
-async def postpone(tx: Connection, scope: Scope, order_id: str, next_attempt_at: datetime) -> None:
-    await tx.execute(POSTPONE, scope.account_id, order_id, next_attempt_at)
 
 
 def _price_columns(priced: Priced | None) -> tuple[object, ...]:
@@ -249,28 +225,4 @@ def _line_columns(priced: Priced | None) -> tuple[list[object], ...]:
         [line.gross_unit_price_minor for line in lines],
         [line.offset_cost_minor for line in lines],
         [line.insufficient_available_quantity for line in lines],
-    )
-
-
-def _priced(row: asyncpg.Record, lines: tuple[PricedLine, ...]) -> Priced | None:
-    if row["quantity_grams"] is None:
-        return None
-    exchange = None
-    if row["exchange_rate"] is not None:
-        exchange = ExchangeRate(
-            base=row["catalogue_currency"],
-            quote=row["currency"],
-            rate=row["exchange_rate"],
-            source=row["exchange_rate_source"],
-            as_of=row["exchange_rate_as_of"],
-        )
-    return Priced(
-        currency=row["currency"],
-        fee_rate=Fraction(row["fee_rate"]),
-        exchange=exchange,
-        quantity_grams=row["quantity_grams"],
-        offset_cost_minor=row["offset_cost_minor"],
-        commission_minor=row["commission_minor"],
-        total_cost_minor=row["total_cost_minor"],
-        lines=lines,
     )
