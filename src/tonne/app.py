@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 import structlog
@@ -36,6 +37,10 @@ from tonne.http.server import build_litestar
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
+from tonne.retirements.allocate_orders import AllocateOrders
+from tonne.retirements.endpoints import RetirementEndpoints
+from tonne.retirements.retire_parcels import CloseUnits
+from tonne.retirements.routes import retirement_routes
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.metrics import WebhookMetrics
@@ -47,6 +52,7 @@ from tonne.worker.loop import Job
 # Last-used times of keys are written this often: well within what a person looking at them notices.
 WRITE_USES_EVERY_S = 2.0
 FORGET_EVERY_S = 300.0
+RunOnce = Callable[[], Awaitable[bool]]
 
 _log = structlog.get_logger()
 
@@ -68,6 +74,11 @@ class House:
         )
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
+        self.allocate_orders = AllocateOrders(database, clock, settings)
+        self.close_units = CloseUnits(database, clock, settings)
+        self.retirements = RetirementEndpoints(
+            database, self.allocate_orders, clock=clock, settings=settings, hints=self.hints
+        )
         self.box = SecretBox.from_settings(settings)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
@@ -78,6 +89,7 @@ class House:
         catalogue = CatalogueEndpoints(self.catalogues, self.directory)
         api = [
             *order_routes(self.orders),
+            *retirement_routes(self.retirements),
             *self.estimates.routes(),
             *catalogue.routes(),
             *webhook_routes(self.webhooks),
@@ -95,11 +107,24 @@ class House:
         deliver = Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain)
         self.deliverer.wake = deliver.wake.set
         return [
-            Job("price_waiting_orders", self.price_waiting.run_once),
+            Job("price_waiting_orders", self._telling(self.price_waiting.run_once)),
+            Job("allocate_orders", self._telling(self.allocate_orders.run_once)),
+            Job("close_units", self.close_units.run_once),
             deliver,
             Job("send_mails", self.mails.run_once),
             Job("forget_old_attempts", self._forget_attempts),
         ]
+
+    def _telling(self, run_once: RunOnce) -> RunOnce:
+        """A job that moves orders gives a hint, since another job, or a webhook, has the next step."""
+
+        async def run() -> bool:
+            worked = await run_once()
+            if worked:
+                self.hints.give()
+            return worked
+
+        return run
 
     async def _forget_attempts(self) -> bool:
         """Looked at every few minutes, however often the workers are woken."""

@@ -36,6 +36,7 @@ ACROSS_ACCOUNTS = {
 # A parameter that says whose rows are meant: a scope, an owner's id, a value that carries its scope, or the key itself.
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
+    *("keys", "moves"),  # each of them names its account
     "secret_hash",
 }
 TENANT_STORES = ("accounts", "estimates", "orders", "payments", "retirements", "webhooks")

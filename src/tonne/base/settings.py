@@ -1,6 +1,7 @@
 """Settings: the environment (`TONNE_*`) over a TOML file over the defaults. `tonne.example.toml` documents each."""
 
 import ipaddress
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,6 +51,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     webhook_concurrency: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 256
     webhook_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     webhook_attempts_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
+    seller_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "Tonne"
+    seller_address: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    seller_tax_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    seller_email: Annotated[str, msgspec.Meta(max_length=254)] = ""
+    bank_account_holder: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    bank_iban: Annotated[str, msgspec.Meta(max_length=50)] = ""
+    bank_bic: Annotated[str, msgspec.Meta(max_length=20)] = ""
+    bank_name: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    invoice_due_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
+    invoice_reminder_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 3
+    invoice_cancel_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 14
+    pool_wait_days: Annotated[int, msgspec.Meta(ge=0, le=3650)] = 30
     smtp_url: str = ""
     mail_from: str = "Tonne <tonne@localhost>"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -124,6 +137,18 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
     if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
         raise SettingsError(f"TONNE_WEBHOOK_CA_FILE names {settings.webhook_ca_file}, which is not a file.")
+    if settings.bank_iban and not _is_iban(settings.bank_iban):
+        raise SettingsError("TONNE_BANK_IBAN is not a valid IBAN: its check digits do not fit, so look for a slip.")
+    if settings.invoice_cancel_days < settings.invoice_reminder_days:
+        raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
+
+
+def _is_iban(text: str) -> bool:
+    """Whether the check digits are right: money that follows a slip of the pen is hard to get back."""
+    iban = text.replace(" ", "").upper()
+    if not re.fullmatch(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", iban):
+        return False
+    return int("".join(str(int(character, 36)) for character in iban[4:] + iban[:4])) % 97 == 1
 
 
 def _is_address(text: str, schemes: set[str], *, host: bool = True) -> bool:

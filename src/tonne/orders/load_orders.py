@@ -69,6 +69,15 @@ async def load_order(connection: Connection, scope: Scope, order_id: str) -> Ord
     return found[0] if found else None
 
 
+LOCK_ORDER = "SELECT true FROM orders WHERE account_id = $1 AND id = $2 FOR UPDATE"
+
+
+async def lock_order(tx: Connection, scope: Scope, order_id: str) -> Order | None:
+    """The order, which nobody else can move until the transaction ends."""
+    await tx.execute(LOCK_ORDER, scope.account_id, order_id)
+    return await load_order(tx, scope, order_id)
+
+
 # Locks due orders that no other worker has, whatever their account: those that waited longest first.
 CLAIM_DUE = """
 SELECT account_id, id FROM orders

@@ -201,6 +201,8 @@ CREATE TABLE shares (
     mode             mode NOT NULL,
     parcel_id        text NOT NULL,
     organisation_id  text NOT NULL,
+    -- On whose behalf, as the account said when supply was guaranteed.
+    beneficiary      text NOT NULL,
     quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
     PRIMARY KEY (account_id, order_id, line_position, parcel_id),
     FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines,

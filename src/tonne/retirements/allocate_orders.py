@@ -1,0 +1,197 @@
+"""Paid orders get their grams, in batches; those whose grams are all retired complete at once, the others later."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from tonne.base.clock import Clock
+from tonne.base.money import apportion
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection, Database
+from tonne.orders.load_orders import OrderKey, claim_due_any_account, load_orders, postpone
+from tonne.orders.model import Order, OrderProject, OrderStatus
+from tonne.orders.move_order import Walk, move_orders
+from tonne.retirements import supply_store
+from tonne.retirements.certificates import issue_certificates
+from tonne.retirements.model import ParcelStatus, Share
+from tonne.retirements.supply import Buyer, Supply, Wanted
+from tonne.retirements.supply_store import Sources
+
+BATCH = 200
+# An order for which supply is short is looked at again after this time, and at once when lots are imported.
+SHORT_RETRY = timedelta(minutes=10)
+
+_log = structlog.get_logger()
+
+
+class AllocateOrders:
+    """Runs in a worker. Rows are locked in one order throughout, so any number may run at once."""
+
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._settings = settings
+
+    async def run_once(self) -> bool:
+        """A batch of paid orders, then a batch of those that wait only for their last retirement."""
+        worked = False
+        for mode in Mode:
+            worked |= await self._allocate_due(mode)
+            worked |= await self._complete_due(mode)
+        return worked
+
+    async def _allocate_due(self, mode: Mode) -> bool:
+        async with self._database.transaction() as tx:
+            now = self._clock()
+            keys = await claim_due_any_account(tx, OrderStatus.PAID, mode, now, limit=BATCH)
+            if keys:
+                await self.allocate(tx, mode, await load_orders(tx, keys), now)
+        return bool(keys)
+
+    async def _complete_due(self, mode: Mode) -> bool:
+        async with self._database.transaction() as tx:
+            now = self._clock()
+            keys = await claim_due_any_account(tx, OrderStatus.RETIRING, mode, now, limit=BATCH)
+            if keys:
+                await self.complete(tx, keys, now)
+        return bool(keys)
+
+    async def allocate(self, tx: Connection, mode: Mode, orders: Sequence[Order], now: datetime) -> None:
+        """Give these paid orders, whose rows are held, their grams: first come, first served, whole or not at all."""
+        sources, supply, buyers = await self._lock(tx, mode, orders, now)
+        allocated: list[tuple[Order, list[Share]]] = []
+        short: list[OrderKey] = []
+        for order in orders:
+            shares = supply.allocate(order.id, buyers[order.scope.account_id], _wanted(order, sources))
+            if shares is None:
+                short.append(OrderKey(order.scope.account_id, order.id))
+            else:
+                retiring = replace(order, status=OrderStatus.RETIRING, projects=_projects(order, shares, sources))
+                allocated.append((retiring, shares))
+        if short:
+            _log.warning("supply_short", mode=mode, orders=len(short), first_order_id=short[0].id)
+            await postpone(tx, short, OrderStatus.PAID, now + SHORT_RETRY)
+        if allocated:
+            await self._write(tx, mode, supply, allocated, buyers=buyers, now=now)
+            await self._move(tx, allocated, now)
+
+    async def complete(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
+        """Complete those of these retiring orders, whose rows are held, of which every gram is retired."""
+        waiting = await supply_store.find_unretired(tx, keys)
+        if waiting:
+            # The retirement of the last parcel makes an order due again.
+            await postpone(tx, sorted(waiting), OrderStatus.RETIRING, None)
+        orders = await load_orders(tx, [key for key in keys if key not in waiting])
+        if orders:
+            completed = await self._certified(tx, orders, now)
+            await move_orders(tx, [Walk(order, [done]) for order, done in zip(orders, completed, strict=True)], now)
+
+    async def _lock(
+        self, tx: Connection, mode: Mode, orders: Sequence[Order], now: datetime
+    ) -> tuple[Sources, Supply, dict[str, Buyer]]:
+        accounts = {order.scope.account_id: order.advances for order in orders}
+        beneficiaries = await supply_store.find_beneficiaries_any_account(tx, accounts)
+        bundles = [line.bundle_id for order in orders if order.priced for line in order.priced.lines]
+        sources = await supply_store.find_sources(tx, mode, bundles)
+        lots = await supply_store.lock_lots_any_account(tx, mode, sources.descriptions)
+        units = await supply_store.lock_units_any_account(tx, mode, sources.descriptions, accounts)
+        wait = timedelta(days=self._settings.pool_wait_days)
+        supply = Supply(lots, units, now=now, wait=wait, service_name=self._settings.seller_name)
+        buyers = {
+            account_id: Buyer(account_id, beneficiaries[account_id], mode is Mode.TEST and advances)
+            for account_id, advances in accounts.items()
+        }
+        return sources, supply, buyers
+
+    async def _write(
+        self,
+        tx: Connection,
+        mode: Mode,
+        supply: Supply,
+        allocated: Sequence[tuple[Order, list[Share]]],
+        *,
+        buyers: dict[str, Buyer],
+        now: datetime,
+    ) -> None:
+        parcels = list(supply.touched_parcels.values())
+        await supply_store.advance_lots_any_account(tx, mode, list(supply.touched_lots.values()))
+        await supply_store.insert_parcels_any_account(tx, mode, [each for each in parcels if each.is_new], now)
+        await supply_store.update_parcels_any_account(tx, mode, [each for each in parcels if not each.is_new], now)
+        await supply_store.insert_shares_any_account(
+            tx,
+            mode,
+            [
+                (order, buyers[order.scope.account_id].beneficiary, share)
+                for order, shares in allocated
+                for share in shares
+            ],
+        )
+        await supply_store.insert_projects_any_account(tx, [order for order, _ in allocated])
+
+    async def _move(self, tx: Connection, allocated: Sequence[tuple[Order, list[Share]]], now: datetime) -> None:
+        """To retiring, and those that are retired already on to complete."""
+        finished = [order for order, shares in allocated if _all_retired(shares)]
+        completed = {done.id: done for done in await self._certified(tx, finished, now)} if finished else {}
+        walks = [
+            Walk(
+                replace(order, status=OrderStatus.PAID, projects=()),
+                [order, completed[order.id]] if order.id in completed else [order],
+            )
+            for order, _ in allocated
+        ]
+        await move_orders(tx, walks, now)
+
+    async def _certified(self, tx: Connection, orders: Sequence[Order], now: datetime) -> list[Order]:
+        base_url = self._settings.base_url
+        numbers = await issue_certificates(tx, orders, base_url=base_url, issuer=self._settings.seller_name, now=now)
+        return [
+            replace(
+                order,
+                status=OrderStatus.COMPLETE,
+                certificate_url=f"{base_url}/v1/orders/{order.id}/certificate",
+                public_certificate_url=f"{base_url}/certificates/{numbers[order.id]}",
+            )
+            for order in orders
+        ]
+
+
+def _wanted(order: Order, sources: Sources) -> list[Wanted]:
+    lines = () if order.priced is None else order.priced.lines
+    return [
+        Wanted(position, line.quantity_grams, sources.by_bundle.get(line.bundle_id, []))
+        for position, line in enumerate(lines, 1)
+    ]
+
+
+def _projects(order: Order, shares: Sequence[Share], sources: Sources) -> tuple[OrderProject, ...]:
+    """What each line gets of each project, at the line's price; its cost is split over them to the last unit."""
+    found: list[OrderProject] = []
+    for position, line in enumerate(() if order.priced is None else order.priced.lines, 1):
+        grams: defaultdict[str, int] = defaultdict(int)
+        for share in shares:
+            if share.line_position == position:
+                grams[share.parcel.project_id] += share.quantity_grams
+        costs = apportion(line.offset_cost_minor, list(grams.values()))
+        for (project_id, quantity_grams), cost_minor in zip(grams.items(), costs, strict=True):
+            name, kind, slug = sources.descriptions[project_id]
+            found.append(
+                OrderProject(
+                    line_position=position,
+                    project_id=project_id,
+                    project_name=name,
+                    project_type=kind,
+                    project_slug=slug,
+                    quantity_grams=quantity_grams,
+                    unit_price_minor=line.unit_price_minor,
+                    offset_cost_minor=cost_minor,
+                )
+            )
+    return tuple(found)
+
+
+def _all_retired(shares: Sequence[Share]) -> bool:
+    return all(share.parcel.status is ParcelStatus.RETIRED for share in shares)

@@ -1,0 +1,41 @@
+"""What a certificate says, frozen when the order completes: PDF, public page and JSON all come from this."""
+
+from typing import Literal
+
+import msgspec
+
+
+class SharedUnit(msgspec.Struct, frozen=True):
+    """A registry's unit that serves several orders; both in tonnes."""
+
+    unit_quantity: str
+    share: str
+
+
+class CertificateLine(msgspec.Struct, frozen=True):
+    """Quantities in tonnes, dates as `YYYY-MM-DD`, all as they are printed."""
+
+    registry: str
+    project_id: str
+    project_name: str
+    country: str
+    project_type: str
+    methodology: str | None
+    vintage: str
+    serial_range: str
+    quantity: str
+    retired_on: str
+    retirement_url: str | None
+    shared: SharedUnit | None
+
+
+class CertificateRecord(msgspec.Struct, frozen=True):
+    number: str
+    mode: Literal["live", "test"]
+    order_id: str
+    issued_at: str
+    beneficiary: str
+    issuer: str
+    total_quantity: str
+    verification_url: str
+    lines: list[CertificateLine]

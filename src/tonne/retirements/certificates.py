@@ -1,0 +1,123 @@
+"""Certificates: number and frozen record of each order that completes."""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+import asyncpg
+import msgspec
+
+from tonne.base.clock import to_wire
+from tonne.base.mass import format_tonnes
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.orders.model import Order
+from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
+from tonne.retirements.model import serial_range
+
+# Without letters that look like digits.
+_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def new_number(mode: Mode) -> str:
+    """80 random bits: whoever holds a certificate can look it up, nobody can guess one."""
+    groups = ["".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(4)]
+    return "-".join([*(["TEST"] if mode is Mode.TEST else []), *groups])
+
+
+FIND_SHARES = """
+SELECT share.order_id, share.beneficiary, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
+       parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.first_number,
+       coalesce(lot.methodology, project.methodology) AS methodology, lot.country, block.block, project.registry,
+       project.registry_project_id, project.name, project.type
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
+JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+JOIN serial_blocks block ON block.number = lot.serial_block
+JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+ORDER BY share.order_id, share.line_position, project.name, lot.vintage, lot.id, parcel.start_grams
+"""
+INSERT_CERTIFICATES = """
+INSERT INTO certificates (account_id, order_id, organisation_id, mode, number, issued_at, record)
+SELECT account_id, order_id, organisation_id, mode, number, $1, record
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[])
+     AS new (account_id, order_id, organisation_id, mode, number, record)
+"""
+
+
+async def issue_certificates(
+    tx: Connection, orders: Sequence[Order], *, base_url: str, issuer: str, now: datetime
+) -> dict[str, str]:
+    """One for each of these orders, all of whose grams are retired; returns their numbers by the orders' ids."""
+    accounts, ids = [order.scope.account_id for order in orders], [order.id for order in orders]
+    lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
+    beneficiaries: dict[str, str] = {}
+    for row in await tx.fetch(FIND_SHARES, accounts, ids):
+        lines[row["order_id"]].append(_line(row))
+        beneficiaries[row["order_id"]] = row["beneficiary"]
+    numbers = {order.id: new_number(order.scope.mode) for order in orders}
+    records = [
+        CertificateRecord(
+            number=numbers[order.id],
+            mode=order.scope.mode.value,
+            order_id=order.id,
+            issued_at=to_wire(now),
+            beneficiary=beneficiaries[order.id],
+            issuer=issuer,
+            total_quantity=format_tonnes(0 if order.priced is None else order.priced.quantity_grams),
+            verification_url=f"{base_url}/verify/{numbers[order.id]}",
+            lines=lines[order.id],
+        )
+        for order in orders
+    ]
+    await tx.execute(
+        INSERT_CERTIFICATES,
+        now,
+        accounts,
+        ids,
+        [order.scope.organisation_id for order in orders],
+        [order.scope.mode for order in orders],
+        [record.number for record in records],
+        [msgspec.json.encode(record) for record in records],
+    )
+    return numbers
+
+
+def _line(row: asyncpg.Record) -> CertificateLine:
+    shared = None
+    if row["quantity_grams"] < row["parcel_grams"]:
+        shared = SharedUnit(format_tonnes(row["parcel_grams"]), format_tonnes(row["quantity_grams"]))
+    return CertificateLine(
+        registry=row["registry"],
+        project_id=row["registry_project_id"],
+        project_name=row["name"],
+        country=row["country"],
+        project_type=row["type"],
+        methodology=row["methodology"],
+        vintage=str(row["vintage"]),
+        serial_range=serial_range(row["block"], row["first_number"], row["start_grams"], row["parcel_grams"]),
+        quantity=format_tonnes(row["quantity_grams"]),
+        retired_on=row["retired_on"].isoformat(),
+        retirement_url=row["retirement_url"],
+        shared=shared,
+    )
+
+
+FIND_CERTIFICATE = "SELECT record FROM certificates WHERE account_id = $1 AND order_id = $2"
+
+
+async def find_certificate(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
+    record: bytes | None = await connection.fetchval(FIND_CERTIFICATE, scope.account_id, order_id)
+    return record
+
+
+NOTE_DOCUMENT = """
+INSERT INTO certificate_documents (number, sha256, rendered_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+"""
+
+
+async def note_document(connection: Connection, number: str, sha256: bytes, now: datetime) -> None:
+    """Every rendering that goes out is known by its hash, so that it can be recognised later."""
+    await connection.execute(NOTE_DOCUMENT, number, sha256, now)

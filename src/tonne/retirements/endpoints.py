@@ -1,0 +1,113 @@
+"""Certificates and retirements over HTTP, and the test helpers that retire and complete."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+import msgspec
+
+from tonne.base.clock import Clock
+from tonne.base.paging import make_cursor, parse_cursor, parse_limit
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection, Database
+from tonne.events.hint import Hints
+from tonne.http.errors import RouteNotFound
+from tonne.http.lists import ListOut
+from tonne.http.route import Answer, Call, json_answer
+from tonne.orders import store as order_store
+from tonne.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.orders.load_orders import OrderKey, load_orders, lock_order
+from tonne.orders.model import Order, OrderStatus
+from tonne.retirements import certificates, retirement_store
+from tonne.retirements.allocate_orders import AllocateOrders
+from tonne.retirements.certificate_pdf import certificate_pdf
+from tonne.retirements.certificate_record import CertificateRecord
+from tonne.retirements.errors import CertificateNotAvailable, SupplyShort
+from tonne.retirements.retire_parcels import retire_of_test_order
+
+PDF = b"application/pdf"
+Step = Callable[[Connection, Order, datetime], Awaitable[None]]
+
+
+class RetirementEndpoints:
+    def __init__(
+        self, database: Database, allocate: AllocateOrders, *, clock: Clock, settings: Settings, hints: Hints
+    ) -> None:
+        self._database = database
+        self._allocate = allocate
+        self._clock = clock
+        self._settings = settings
+        self._hints = hints
+
+    async def certificate(self, call: Call) -> Answer:
+        """Drawn from the frozen record each time; the hash of what goes out is kept, so that it can be verified."""
+        record = msgspec.json.decode(await self._record(call), type=CertificateRecord)
+        pdf = await asyncio.to_thread(certificate_pdf, record)
+        async with self._database.connection() as connection:
+            digest = hashlib.sha256(pdf).digest()
+            await certificates.note_document(connection, record.number, digest, self._clock())
+        name = f'inline; filename="certificate-{record.number}.pdf"'
+        return Answer(pdf, media_type=PDF, headers={"content-disposition": name})
+
+    async def certificate_json(self, call: Call) -> Answer:
+        return Answer(await self._record(call))
+
+    async def _record(self, call: Call) -> bytes:
+        async with self._database.connection() as connection:
+            record = await certificates.find_certificate(connection, call.scope, call.path("order_id"))
+            if record is None:
+                if await order_store.find_by_id(connection, call.scope, call.path("order_id")) is None:
+                    raise OrderNotFound
+                raise CertificateNotAvailable
+        return record
+
+    async def list_retirements(self, call: Call) -> Answer:
+        limit_text, after = call.query("limit", "after")
+        limit = parse_limit(limit_text)
+        list_name = f"retirements {call.scope.organisation_id} {call.scope.mode}"
+        start = parse_cursor(after, list_name)
+        async with self._database.snapshot() as connection:
+            # One more than the page, to know whether another follows.
+            found = await retirement_store.list_retirements(connection, call.scope, start, limit + 1)
+        page = found[:limit]
+        cursor = make_cursor(page[-1].place, list_name) if len(found) > limit else None
+        return json_answer(ListOut(cursor is not None, cursor, [each.wire for each in page]))
+
+    async def retire(self, call: Call) -> Answer:
+        """Allocate a paid order of a test account, if need be, and retire all of its grams."""
+        return await self._help(call, self._retire)
+
+    async def complete(self, call: Call) -> Answer:
+        """The same, and the order is complete with it."""
+        return await self._help(call, self._complete)
+
+    async def _help(self, call: Call, step: Step) -> Answer:
+        if call.scope.mode is not Mode.TEST:
+            raise RouteNotFound
+        async with self._database.transaction() as tx:
+            order = await lock_order(tx, call.scope, call.path("order_id"))
+            if order is None:
+                raise OrderNotFound
+            await step(tx, order, self._clock())
+            document = await order_store.find_by_id(tx, call.scope, order.id)
+        self._hints.give()
+        return Answer(document or b"{}")
+
+    async def _retire(self, tx: Connection, order: Order, now: datetime) -> None:
+        if order.status not in {OrderStatus.PAID, OrderStatus.RETIRING}:
+            raise TransitionInvalid(f"An order that is {order.status} has nothing to retire: it must be paid first.")
+        if order.status is OrderStatus.PAID:
+            await self._allocate.allocate(tx, Mode.TEST, [order], now)
+            (order,) = await load_orders(tx, [OrderKey(order.scope.account_id, order.id)])
+            if order.status is OrderStatus.PAID:
+                raise SupplyShort
+        await retire_of_test_order(tx, order.scope, order.id, service_name=self._settings.seller_name, now=now)
+
+    async def _complete(self, tx: Connection, order: Order, now: datetime) -> None:
+        await self._retire(tx, order, now)
+        key = OrderKey(order.scope.account_id, order.id)
+        (order,) = await load_orders(tx, [key])
+        if order.status is OrderStatus.RETIRING:
+            await self._allocate.complete(tx, [key], now)

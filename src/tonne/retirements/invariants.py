@@ -1,0 +1,94 @@
+from tonne.db.invariant import Invariant
+
+INVARIANTS = (
+    Invariant(
+        "a lot is what is free and what was taken of it",
+        "The parcels of a lot do not add up to what it says was taken, or overlap: a serial may be sold twice.",
+        """
+        SELECT format('lot %s: %s g taken, parcels of %s g up to %s g', lot.id, lot.allocated_grams,
+                      coalesce(sum(parcel.quantity_grams), 0),
+                      max(parcel.start_grams + parcel.quantity_grams)) AS "where"
+        FROM lots lot LEFT JOIN parcels parcel ON parcel.mode = lot.mode AND parcel.lot_id = lot.id
+        GROUP BY lot.mode, lot.id
+        HAVING lot.allocated_grams <> coalesce(sum(parcel.quantity_grams), 0)
+            OR lot.allocated_grams <> coalesce(max(parcel.start_grams + parcel.quantity_grams), 0)
+            OR lot.allocated_grams > lot.quantity_grams
+        """,
+    ),
+    Invariant(
+        "every gram of a parcel belongs to one order line",
+        "The shares in a parcel do not add up to what it says is allocated.",
+        """
+        SELECT format('parcel %s: %s g allocated, shares of %s g', parcel.id, parcel.allocated_grams,
+                      coalesce(sum(share.quantity_grams), 0)) AS "where"
+        FROM parcels parcel LEFT JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
+        GROUP BY parcel.mode, parcel.id
+        HAVING parcel.allocated_grams <> coalesce(sum(share.quantity_grams), 0)
+        """,
+    ),
+    Invariant(
+        "registries retire whole units",
+        "A parcel is not made of whole units of its registry.",
+        """
+        SELECT format('parcel %s: %s g from %s g, units of %s g', parcel.id, parcel.quantity_grams, parcel.start_grams,
+                      project.granularity_grams) AS "where"
+        FROM parcels parcel JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
+        WHERE parcel.quantity_grams % project.granularity_grams <> 0
+           OR parcel.start_grams % project.granularity_grams <> 0
+        """,
+    ),
+    Invariant(
+        "an order gets the grams that it bought, of the projects that it names",
+        "The grams or the costs of an order's projects, or its shares, differ from its lines.",
+        """
+        SELECT format('order %s of account %s, line %s: %s g bought, %s g of projects, %s g of shares', line.order_id,
+                      line.account_id, line.position, line.quantity_grams, project.grams, share.grams) AS "where"
+        FROM order_lines line
+        JOIN orders ON orders.account_id = line.account_id AND orders.id = line.order_id
+        CROSS JOIN LATERAL (SELECT sum(quantity_grams) AS grams, sum(offset_cost_minor) AS cost_minor
+                            FROM order_projects each WHERE each.account_id = line.account_id
+                              AND each.order_id = line.order_id AND each.line_position = line.position) project
+        CROSS JOIN LATERAL (SELECT sum(quantity_grams) AS grams FROM shares each
+                            WHERE each.account_id = line.account_id AND each.order_id = line.order_id
+                              AND each.line_position = line.position) share
+        WHERE CASE WHEN orders.status IN ('retiring', 'complete')
+              THEN (project.grams, project.cost_minor, share.grams)
+                   IS DISTINCT FROM (line.quantity_grams::numeric, line.offset_cost_minor::numeric,
+                                     line.quantity_grams::numeric)
+              ELSE project.grams IS NOT NULL OR share.grams IS NOT NULL END
+        """,
+    ),
+    Invariant(
+        "a complete order is retired to the last gram, and has its certificate",
+        "An order is complete with a gram that is not retired or without a certificate, or has one too early.",
+        """
+        SELECT format('order %s of account %s, %s', orders.id, orders.account_id, orders.status) AS "where"
+        FROM orders
+        LEFT JOIN certificates certificate
+               ON certificate.account_id = orders.account_id AND certificate.order_id = orders.id
+        WHERE (orders.status = 'complete') <> (certificate.number IS NOT NULL)
+           OR orders.status = 'complete' AND EXISTS (
+                  SELECT FROM shares share
+                  JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                  WHERE share.account_id = orders.account_id AND share.order_id = orders.id
+                    AND parcel.status <> 'retired')
+        """,
+    ),
+    Invariant(
+        "a certificate's lines are its order's retirements",
+        "A certificate names other quantities than its order has shares in retired parcels.",
+        """
+        SELECT format('certificate %s of order %s: %s', certificate.number, certificate.order_id, stated.lines)
+               AS "where"
+        FROM certificates certificate
+        CROSS JOIN LATERAL (SELECT array_agg((line ->> 'quantity')::numeric ORDER BY (line ->> 'quantity')::numeric)
+                                   AS lines
+                            FROM json_array_elements(convert_from(certificate.record, 'UTF8')::json -> 'lines') line
+                           ) stated
+        CROSS JOIN LATERAL (SELECT array_agg(quantity_grams / 1000000.0 ORDER BY quantity_grams) AS lines
+                            FROM shares share WHERE share.account_id = certificate.account_id
+                              AND share.order_id = certificate.order_id) held
+        WHERE stated.lines IS DISTINCT FROM held.lines
+        """,
+    ),
+)

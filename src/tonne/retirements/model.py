@@ -1,0 +1,82 @@
+"""Lots, and the parcels that are taken from them: whole registry units, retired as one."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from tonne.base.mass import GRAMS_PER_TONNE
+
+
+class LotStatus(StrEnum):
+    HELD = "held"
+    PRE_RETIRED = "pre_retired"
+
+
+class ParcelStatus(StrEnum):
+    # A unit that still takes fractions of one account.
+    OPEN = "open"
+    # On the operator's work list.
+    TO_RETIRE = "to_retire"
+    RETIRED = "retired"
+
+
+@dataclass(slots=True)
+class Lot:
+    """A lot as an allocation sees it; `allocated_grams` rises with every parcel, and the rest is free."""
+
+    id: str
+    project_id: str
+    vintage: int
+    status: LotStatus
+    quantity_grams: int
+    allocated_grams: int
+    retired_on: date | None
+    retirement_url: str | None
+
+
+@dataclass(slots=True)
+class Parcel:
+    """`allocated_grams` is what belongs to orders: all of it, except in a unit that fractions share.
+
+    `account_id` is None for a unit in the service's name, which serves everybody's fractions.
+    """
+
+    id: str
+    lot_id: str
+    project_id: str
+    start_grams: int
+    quantity_grams: int
+    allocated_grams: int
+    account_id: str | None
+    beneficiary: str
+    status: ParcelStatus
+    close_at: datetime | None
+    retired_on: date | None
+    retirement_url: str | None
+    is_new: bool = False
+
+    @property
+    def room_grams(self) -> int:
+        return self.quantity_grams - self.allocated_grams
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The grams of a parcel that belong to one line of an order."""
+
+    line_position: int
+    parcel: Parcel
+    quantity_grams: int
+
+
+def serial_range(block: str, first_number: int, start_grams: int, quantity_grams: int) -> str:
+    """The serials of a parcel as registries and certificates write them: `BLOCK 17–18`, or with kilograms of one."""
+    end_grams = start_grams + quantity_grams
+    first, last = first_number + start_grams // GRAMS_PER_TONNE, first_number + (end_grams - 1) // GRAMS_PER_TONNE
+    numbers = str(first) if first == last else f"{first}–{last}"
+    if start_grams % GRAMS_PER_TONNE == 0 and end_grams % GRAMS_PER_TONNE == 0:
+        return f"{block} {numbers}"
+    # Registries that retire by the kilogram count them within a tonne.
+    first_kg = start_grams % GRAMS_PER_TONNE // 1000 + 1
+    last_kg = (end_grams - 1) % GRAMS_PER_TONNE // 1000 + 1
+    return f"{block} {numbers} (kg {first_kg}–{last_kg})"

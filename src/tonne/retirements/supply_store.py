@@ -1,0 +1,223 @@
+"""SQL of allocation: what there is, locked, and what was taken of it."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.orders.load_orders import OrderKey
+from tonne.orders.model import Order, OrderProject
+from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
+from tonne.retirements.supply import Source
+
+FIND_SOURCES = """
+SELECT share.bundle_id, project.id AS project_id, share.weight, project.granularity_grams,
+       project.name, project.type, project.slug
+FROM bundle_projects share JOIN projects project ON project.mode = share.mode AND project.id = share.project_id
+WHERE share.mode = $1 AND share.bundle_id = ANY ($2::text[]) ORDER BY share.bundle_id, share.position, project.id
+"""
+
+
+class Sources:
+    """The projects behind some bundles, now."""
+
+    def __init__(self) -> None:
+        self.by_bundle: dict[str, list[Source]] = {}
+        # Name, type and slug, for the order.
+        self.descriptions: dict[str, tuple[str, str, str]] = {}
+
+
+async def find_sources(connection: Connection, mode: Mode, bundle_ids: Iterable[str]) -> Sources:
+    found = Sources()
+    for row in await connection.fetch(FIND_SOURCES, mode, sorted(set(bundle_ids))):
+        source = Source(row["project_id"], row["weight"], row["granularity_grams"])
+        found.by_bundle.setdefault(row["bundle_id"], []).append(source)
+        found.descriptions[row["project_id"]] = (row["name"], row["type"], row["slug"])
+    return found
+
+
+# In one order, whoever asks, so that two workers never wait for each other.
+LOCK_LOTS = """
+SELECT id, project_id, vintage, status, quantity_grams, allocated_grams, retired_on, retirement_url FROM lots
+WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams ORDER BY id FOR UPDATE
+"""
+
+
+async def lock_lots_any_account(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> list[Lot]:
+    rows = await tx.fetch(LOCK_LOTS, mode, list(project_ids))
+    return [
+        Lot(
+            id=row["id"],
+            project_id=row["project_id"],
+            vintage=row["vintage"],
+            status=LotStatus(row["status"]),
+            quantity_grams=row["quantity_grams"],
+            allocated_grams=row["allocated_grams"],
+            retired_on=row["retired_on"],
+            retirement_url=row["retirement_url"],
+        )
+        for row in rows
+    ]
+
+
+LOCK_UNITS = """
+SELECT id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id, beneficiary, status, close_at,
+       retired_on, retirement_url
+FROM parcels
+WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams
+  AND (account_id IS NULL OR account_id = ANY ($3::text[]))
+ORDER BY id FOR UPDATE
+"""
+
+
+async def lock_units_any_account(
+    tx: Connection, mode: Mode, project_ids: Iterable[str], account_ids: Iterable[str]
+) -> list[Parcel]:
+    """Those with room: in the service's name, and the open ones of these accounts."""
+    rows = await tx.fetch(LOCK_UNITS, mode, list(project_ids), list(account_ids))
+    return [Parcel(**{**row, "status": ParcelStatus(row["status"])}) for row in rows]
+
+
+ADVANCE_LOTS = """
+UPDATE lots SET allocated_grams = taken.allocated_grams
+FROM unnest($2::text[], $3::bigint[]) AS taken (id, allocated_grams) WHERE lots.mode = $1 AND lots.id = taken.id
+"""
+
+
+async def advance_lots_any_account(tx: Connection, mode: Mode, lots: Sequence[Lot]) -> None:
+    await tx.execute(ADVANCE_LOTS, mode, [lot.id for lot in lots], [lot.allocated_grams for lot in lots])
+
+
+INSERT_PARCELS = """
+INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id,
+                     beneficiary, in_service_name, status, opened_at, close_at, retired_on, retirement_url, retired_at)
+SELECT $1, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id, beneficiary,
+       account_id IS NULL, status, $2::timestamptz, close_at, retired_on, retirement_url,
+       CASE WHEN status = 'retired' THEN $2::timestamptz END
+FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[],
+            $11::text[], $12::timestamptz[], $13::date[], $14::text[])
+     AS new (id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id, beneficiary, status,
+             close_at, retired_on, retirement_url)
+"""
+
+
+async def insert_parcels_any_account(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
+    await tx.execute(
+        INSERT_PARCELS,
+        mode,
+        now,
+        [parcel.id for parcel in parcels],
+        [parcel.lot_id for parcel in parcels],
+        [parcel.project_id for parcel in parcels],
+        [parcel.start_grams for parcel in parcels],
+        [parcel.quantity_grams for parcel in parcels],
+        [parcel.allocated_grams for parcel in parcels],
+        [parcel.account_id for parcel in parcels],
+        [parcel.beneficiary for parcel in parcels],
+        [parcel.status for parcel in parcels],
+        [parcel.close_at for parcel in parcels],
+        [parcel.retired_on for parcel in parcels],
+        [parcel.retirement_url for parcel in parcels],
+    )
+
+
+UPDATE_PARCELS = """
+UPDATE parcels SET allocated_grams = changed.allocated_grams, status = changed.status, close_at = changed.close_at,
+                   retired_on = changed.retired_on,
+                   retired_at = CASE WHEN changed.status = 'retired'
+                                     THEN coalesce(parcels.retired_at, $2::timestamptz) END
+FROM unnest($3::text[], $4::bigint[], $5::text[], $6::timestamptz[], $7::date[])
+     AS changed (id, allocated_grams, status, close_at, retired_on)
+WHERE parcels.mode = $1 AND parcels.id = changed.id
+"""
+
+
+async def update_parcels_any_account(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
+    await tx.execute(
+        UPDATE_PARCELS,
+        mode,
+        now,
+        [parcel.id for parcel in parcels],
+        [parcel.allocated_grams for parcel in parcels],
+        [parcel.status for parcel in parcels],
+        [parcel.close_at for parcel in parcels],
+        [parcel.retired_on for parcel in parcels],
+    )
+
+
+INSERT_SHARES = """
+INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams)
+SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams
+FROM unnest($2::text[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::bigint[])
+     AS new (account_id, order_id, line_position, parcel_id, organisation_id, beneficiary, quantity_grams)
+"""
+
+
+async def insert_shares_any_account(tx: Connection, mode: Mode, shares: Sequence[tuple[Order, str, Share]]) -> None:
+    """Each with its order and the beneficiary."""
+    await tx.execute(
+        INSERT_SHARES,
+        mode,
+        [order.scope.account_id for order, _, _ in shares],
+        [order.id for order, _, _ in shares],
+        [share.line_position for _, _, share in shares],
+        [share.parcel.id for _, _, share in shares],
+        [order.scope.organisation_id for order, _, _ in shares],
+        [beneficiary for _, beneficiary, _ in shares],
+        [share.quantity_grams for _, _, share in shares],
+    )
+
+
+INSERT_PROJECTS = """
+INSERT INTO order_projects (account_id, order_id, position, line_position, project_id, project_name, project_type,
+                            project_slug, quantity_grams, unit_price_minor, offset_cost_minor)
+SELECT account_id, order_id, position, line_position, project_id, project_name, project_type, project_slug,
+       quantity_grams, unit_price_minor, offset_cost_minor
+FROM unnest($1::text[], $2::text[], $3::smallint[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[],
+            $9::bigint[], $10::bigint[], $11::bigint[])
+     AS new (account_id, order_id, position, line_position, project_id, project_name, project_type, project_slug,
+             quantity_grams, unit_price_minor, offset_cost_minor)
+"""
+
+
+async def insert_projects_any_account(tx: Connection, orders: Sequence[Order]) -> None:
+    rows: list[tuple[Order, int, OrderProject]] = [
+        (order, position, project) for order in orders for position, project in enumerate(order.projects, 1)
+    ]
+    await tx.execute(
+        INSERT_PROJECTS,
+        [order.scope.account_id for order, _, _ in rows],
+        [order.id for order, _, _ in rows],
+        [position for _, position, _ in rows],
+        [project.line_position for _, _, project in rows],
+        [project.project_id for _, _, project in rows],
+        [project.project_name for _, _, project in rows],
+        [project.project_type for _, _, project in rows],
+        [project.project_slug for _, _, project in rows],
+        [project.quantity_grams for _, _, project in rows],
+        [project.unit_price_minor for _, _, project in rows],
+        [project.offset_cost_minor for _, _, project in rows],
+    )
+
+
+FIND_BENEFICIARIES = "SELECT id, beneficiary FROM accounts WHERE id = ANY ($1::text[])"
+
+
+async def find_beneficiaries_any_account(connection: Connection, account_ids: Iterable[str]) -> dict[str, str]:
+    rows = await connection.fetch(FIND_BENEFICIARIES, sorted(set(account_ids)))
+    return {row["id"]: row["beneficiary"] for row in rows}
+
+
+FIND_UNRETIRED = """
+SELECT DISTINCT wanted.account_id, wanted.id
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
+JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+WHERE parcel.status <> 'retired'
+"""
+
+
+async def find_unretired(connection: Connection, keys: Sequence[OrderKey]) -> set[OrderKey]:
+    """Those of the orders that have a gram which is not retired yet."""
+    rows = await connection.fetch(FIND_UNRETIRED, [key.account_id for key in keys], [key.id for key in keys])
+    return {OrderKey(row["account_id"], row["id"]) for row in rows}
