@@ -144,6 +144,9 @@ WHERE webhook.id = ANY ($1::text[]) AND webhook.cursor_position < stream.last_po
 @contextlib.asynccontextmanager
 async def set_scene() -> AsyncIterator[Scene]:
     async with set_stage() as stage:
+        # The worker under test shall deliver, and leave the orders where they are.
+        async with stage.connection() as connection:
+            await connection.execute("UPDATE accounts SET advances = false")
         with receiving(RECEIVERS, stage.bodies.parent) as receivers:
             yield Scene(stage, receivers, secrets.token_urlsafe(32))
 

@@ -19,7 +19,7 @@ from tonne.estimates.model import Estimate
 from tonne.estimates.store import insert_estimate
 
 ORGANISATIONS = 50
-MODE = Mode.LIVE
+MODE = Mode.TEST
 _ACTOR = "bench"
 _CURRENCY = "EUR"
 _MASS_T = "1.105697"

@@ -21,6 +21,12 @@ class AccountOut(msgspec.Struct):
     currency: str
     beneficiary: str
     payment_method: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["invoice", "card"]})]
+    advances: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether orders go on by themselves; in test mode they may wait for the test helpers."
+        ),
+    ]
     created_at: Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 
 
@@ -58,6 +64,7 @@ def _account_out(account: Account) -> AccountOut:
         name=account.name,
         currency=account.currency,
         beneficiary=account.beneficiary,
+        advances=account.advances,
         payment_method=account.payment_method,
         created_at=to_wire(account.created_at),
     )

@@ -37,6 +37,8 @@ class Account:
     beneficiary: str
     payment_method: PaymentMethod
     created_at: datetime
+    # Whether its orders go on by themselves: in test mode they may wait for the test helpers instead.
+    advances: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,6 @@ class Terms:
     payment_method: PaymentMethod
     fee_rate: Fraction
     default_selection: list[dict[str, Any]] | None
-    # Whether its orders go on by themselves: a test account may wait for the test helpers instead.
     advances: bool = True
 
 

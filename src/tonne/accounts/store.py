@@ -75,8 +75,9 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
 
 
 INSERT_ACCOUNT = """
-INSERT INTO accounts (organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO accounts (organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at,
+                      advances)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
 
 
@@ -93,11 +94,12 @@ async def insert_account(tx: Connection, account: Account) -> None:
         account.beneficiary,
         account.payment_method,
         account.created_at,
+        account.advances,
     )
 
 
 LIST_ACCOUNTS = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, advances
 FROM accounts WHERE organisation_id = $1 ORDER BY mode, created_at, id
 """
 
@@ -107,7 +109,7 @@ async def list_accounts(connection: Connection, organisation_id: str) -> list[Ac
 
 
 FIND_ACCOUNT = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, advances
 FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3
 """
 
@@ -118,7 +120,7 @@ async def find_account(connection: Connection, scope: Scope) -> Account | None:
 
 
 FIND_ACCOUNT_BY_ID = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, advances
 FROM accounts WHERE id = $1
 """
 
@@ -130,7 +132,8 @@ async def find_account_any_account(connection: Connection, account_id: str) -> A
 
 
 UPDATE_ACCOUNT = """
-UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5 WHERE organisation_id = $1 AND id = $2
+UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, advances = $6
+WHERE organisation_id = $1 AND id = $2
 """
 
 
@@ -142,6 +145,7 @@ async def update_account(tx: Connection, account: Account) -> None:
         account.name,
         account.beneficiary,
         account.payment_method,
+        account.advances,
     )
 
 
@@ -281,6 +285,7 @@ def _account(row: asyncpg.Record) -> Account:
         beneficiary=row["beneficiary"],
         payment_method=PaymentMethod(row["payment_method"]),
         created_at=row["created_at"],
+        advances=row["advances"],
     )
 
 

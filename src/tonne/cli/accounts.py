@@ -87,16 +87,24 @@ def list_(organisation_id: str) -> None:
 @click.option("--name", help="What the account is called.")
 @click.option("--beneficiary", help="In whose name credits are retired.")
 @click.option("--payment-method", type=_METHOD, help="How its orders are paid.")
-def update(account_id: str, name: str | None, beneficiary: str | None, payment_method: str | None) -> None:
-    """Change name, beneficiary or payment method; orders already placed keep theirs."""
+@click.option(
+    "--advance/--wait", default=None, help="In test mode: orders go on by themselves, or wait for the helpers."
+)
+def update(
+    account_id: str, *, name: str | None, beneficiary: str | None, payment_method: str | None, advance: bool | None
+) -> None:
+    """Change name, beneficiary, payment method or pace; orders already placed keep theirs."""
 
     async def work(tx: Connection) -> None:
         old = await find_account(tx, account_id)
+        if advance is False and old.scope.mode is Mode.LIVE:
+            raise click.ClickException("Only a test account can wait for the test helpers: this one is live.")
         new = replace(
             old,
             name=check_name(name or old.name),
             beneficiary=check_name(beneficiary or old.beneficiary),
             payment_method=PaymentMethod(payment_method or old.payment_method),
+            advances=old.advances if advance is None else advance,
         )
         await store.update_account(tx, new)
         await _record(tx, new, "account.updated")
