@@ -16,6 +16,7 @@ from tonne.base.clock import Clock, utc_now
 from tonne.base.logs import configure_logs
 from tonne.base.memory import keep_what_is_there
 from tonne.base.parent import stop_with_parent
+from tonne.base.scope import Mode
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings, load_settings
 from tonne.catalog.endpoints import CatalogueEndpoints
@@ -37,6 +38,14 @@ from tonne.http.server import build_litestar
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
+from tonne.payments.cards import card_gateways
+from tonne.payments.charge_cards import ChargeCards
+from tonne.payments.chase_invoices import ChaseInvoices
+from tonne.payments.invoice_endpoints import InvoiceEndpoints, invoice_routes
+from tonne.payments.issue_invoices import IssueInvoices
+from tonne.payments.payment_endpoints import PaymentEndpoints
+from tonne.payments.payment_routes import gateway_routes, payment_routes
+from tonne.payments.refund_charges import RefundCharges
 from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.retire_parcels import CloseUnits
@@ -74,6 +83,13 @@ class House:
         )
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
+        self.card_gateways = card_gateways(database, settings)
+        self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, settings) for mode in Mode}
+        self.refund_charges = RefundCharges(database, self.card_gateways, clock, settings)
+        self.issue_invoices = IssueInvoices(database, clock, settings)
+        self.chase_invoices = ChaseInvoices(database, clock, settings)
+        self.payments = PaymentEndpoints(database, self.card_gateways, clock=clock, settings=settings, hints=self.hints)
+        self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, hints=self.hints)
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
         self.retirements = RetirementEndpoints(
@@ -85,10 +101,17 @@ class House:
         self.metrics.sources.append(WebhookMetrics(database).collect)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
 
+    async def close(self) -> None:
+        for gateway in self.card_gateways.values():
+            await gateway.close()
+        await self.database.close()
+
     def routes(self) -> list[Route]:
         catalogue = CatalogueEndpoints(self.catalogues, self.directory)
         api = [
             *order_routes(self.orders),
+            *payment_routes(self.payments),
+            *invoice_routes(self.invoices),
             *retirement_routes(self.retirements),
             *self.estimates.routes(),
             *catalogue.routes(),
@@ -98,6 +121,7 @@ class House:
         ]
         return [
             *api,
+            *gateway_routes(self.payments),
             *catalogue.page_routes(),
             *HealthEndpoints(self.database, self.metrics).routes(),
             *DocsEndpoints(openapi_document(api, self.settings)).routes(),
@@ -108,6 +132,13 @@ class House:
         self.deliverer.wake = deliver.wake.set
         return [
             Job("price_waiting_orders", self._telling(self.price_waiting.run_once)),
+            *(
+                Job(f"charge_{mode}_cards", self._telling(charge.run_once))
+                for mode, charge in self.charge_cards.items()
+            ),
+            Job("refund_charges", self.refund_charges.run_once),
+            Job("issue_invoices", self._telling(self.issue_invoices.run_once)),
+            Job("chase_invoices", self._telling(self.chase_invoices.run_once)),
             Job("allocate_orders", self._telling(self.allocate_orders.run_once)),
             Job("close_units", self.close_units.run_once),
             deliver,
@@ -160,7 +191,7 @@ def build_app(house: House) -> AsgiApp:
                 await task
         await house.directory.write_uses()
         await house.webhooks.close()
-        await house.database.close()
+        await house.close()
 
     app = build_litestar(house.routes(), house.gate, on_startup=[start], on_shutdown=[stop])
     return Edge(app, house.metrics)  # type: ignore[arg-type]  # Litestar types its scopes more narrowly than ASGI does

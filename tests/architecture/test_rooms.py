@@ -29,6 +29,14 @@ OUTSIDE = ("__init__.py", "__main__.py")
 ACROSS_ACCOUNTS = {
     "src/tonne/app.py": "hands the worker its jobs",
     "src/tonne/orders/price_waiting.py": "a job of the worker",
+    "src/tonne/payments/charge_cards.py": "a job of the worker",
+    "src/tonne/payments/refund_charges.py": "a job of the worker",
+    "src/tonne/payments/issue_invoices.py": "a job of the worker",
+    "src/tonne/payments/chase_invoices.py": "a job of the worker",
+    "src/tonne/payments/hear_stripe.py": "makes the charge due that a verified message of the gateway names",
+    "src/tonne/payments/import_statement.py": "the operator's: a bank knows no accounts",
+    "src/tonne/retirements/allocate_orders.py": "a job of the worker",
+    "src/tonne/retirements/import_confirmations.py": "the operator's: a registry knows no accounts",
     "src/tonne/webhooks/deliver.py": "a job of the worker",
     "src/tonne/accounts/directory.py": "notes when keys were last used, in the background",
     "src/tonne/accounts/api_keys.py": "revokes a key that the operator names by its id alone",
@@ -36,7 +44,7 @@ ACROSS_ACCOUNTS = {
 # A parameter that says whose rows are meant: a scope, an owner's id, a value that carries its scope, or the key itself.
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
-    *("keys", "moves"),  # each of them names its account
+    *("keys", "moves", "attempts", "changes"),  # each of them names its account
     "secret_hash",
 }
 TENANT_STORES = ("accounts", "estimates", "orders", "payments", "retirements", "webhooks")

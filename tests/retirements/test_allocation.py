@@ -1,57 +1,178 @@
-"""Paid orders get their grams: whole units, shared units, backorders. Each test is a story with dates."""
+"""Paid orders get their grams: the oldest whole units, by weight, whole or not at all. Stories with dates."""
 
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
-import pytest
-
-from tests.world import World
-from tonne.accounts.model import PaymentMethod
-from tonne.app import House
-from tonne.base.scope import Scope
-from tonne.catalog.selection import BundleChoiceIn
-from tonne.cli.doctor import examine
-from tonne.orders.load_orders import load_order
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.move_order import mark_paid
-from tonne.orders.place_order import Request, Wanted, compose_order, place_order, price_if_possible
-
-MARCH = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
-Buy = Callable[[Scope, str, int], Awaitable[Order]]
+from tests.cli.command import output_of
+from tests.retirements.shop import KILOGRAM, TONNE, Cut, Shop
+from tonne.orders.model import Order
 
 
-@pytest.fixture
-def buy(house: House) -> Buy:
-    """Places and pays an order of so many grams of one bundle."""
-
-    async def work(scope: Scope, bundle_id: str, grams: int) -> Order:
-        terms = await house.directory.terms_of(scope)
-        catalogue = await house.catalogues.current(scope.mode)
-        wanted = Wanted(mass_grams=grams, choices=[BundleChoiceIn(bundle_id, None)])
-        request = Request(wanted, None, "{}", b"d")
-        order = compose_order(scope, request, terms, priced=price_if_possible(wanted, terms, catalogue), now=MARCH)
-        async with house.database.transaction() as tx:
-            await place_order(tx, order, b"d", retry_after=timedelta(0))
-            return await mark_paid(tx, order, MARCH)
-
-    return work
+def taken(cut: Cut) -> tuple[str, int, int, int]:
+    """What was cut from which lot, in whole tonnes."""
+    return cut.project, cut.vintage, cut.start_grams // TONNE, cut.quantity_grams // TONNE
 
 
-async def check_all_is_well(house: House) -> None:
-    async with house.database.transaction() as tx:
-        assert await examine(tx) == {}
+def tonnes_by_project(order: dict[str, Any]) -> dict[str, str]:
+    return {project["project_name"]: project["quantity"] for project in order["projects"]}
 
 
-async def status_of(house: House, order: Order) -> OrderStatus:
-    async with house.database.connection() as connection:
-        found = await load_order(connection, order.scope, order.id)
-    assert found is not None
-    assert found.payment_method is PaymentMethod.INVOICE
-    return found.status
+def check_projects_sum_to_lines(order: dict[str, Any]) -> None:
+    """In grams and in minor units. Lines and their projects stand in the same order."""
+    projects = list(order["projects"])
+    for line in order["bundles"]:
+        quantity = cost = Decimal(0)
+        while quantity < Decimal(line["quantity"]):
+            project = projects.pop(0)
+            quantity, cost = quantity + Decimal(project["quantity"]), cost + Decimal(project["offset_cost"])
+            assert project["unit_price"] == line["unit_price"]
+        assert (quantity, cost) == (Decimal(line["quantity"]), Decimal(line["offset_cost"]))
+    assert projects == []
 
 
-async def test_in_test_mode_a_paid_order_completes_by_itself(house: House, world: World, buy: Buy) -> None:
-    order = await buy(world.ours_test.scope, world.bundles_test["forest-mix"], 3_250_000)
-    assert await house.allocate_orders.run_once()
-    assert await status_of(house, order) is OrderStatus.COMPLETE
-    await check_all_is_well(house)
+async def test_whole_tonnes_come_from_the_oldest_vintage_first(live: Shop) -> None:
+    await live.sell("wind", A=1)
+    for vintage, tonnes in ((2021, 10), (2019, 3), (2020, 4)):
+        await live.supply("A", vintage, tonnes)
+    ada = await live.account("Ada")
+    # 1 March: five tonnes, which the oldest lot alone does not have.
+    first = await live.buy(ada, 5 * TONNE, "wind")
+    await live.work()
+    assert [taken(cut) for cut in await live.cuts()] == [("A", 2019, 0, 3), ("A", 2020, 0, 2)]
+    # 2 March: the next one goes on where the first one stopped.
+    live.calendar.turn_to(3, 2)
+    second = await live.buy(ada, 3 * TONNE, "wind")
+    await live.work()
+    assert [taken(cut) for cut in await live.cuts()] == [
+        *(("A", 2019, 0, 3), ("A", 2020, 0, 2), ("A", 2020, 2, 2), ("A", 2021, 0, 1)),
+    ]
+    assert await live.statuses(first, second) == ["retiring", "retiring"]
+    await live.check_all_is_well()
+
+
+async def test_a_bundle_draws_on_its_projects_by_weight(live: Shop) -> None:
+    await live.sell("mix", A=50, B=30, C=20)
+    for project in "ABC":
+        await live.supply(project, 2020, 100)
+    order = await live.buy(await live.account("Ada"), 20 * TONNE, "mix")
+    await live.work()
+    shown = await live.shown(order)
+    assert tonnes_by_project(shown) == {"Project A": "10", "Project B": "6", "Project C": "4"}
+    assert [project["offset_cost"] for project in shown["projects"]] == ["100.00", "60.00", "40.00"]
+    assert (shown["projects"][0]["project_type"], shown["projects"][0]["project_slug"]) == ("Wind", "project-a")
+    await live.check_all_is_well()
+
+
+async def test_a_project_that_runs_short_is_covered_by_the_others_of_its_bundle(live: Shop) -> None:
+    await live.sell("mix", A=50, B=30, C=20)
+    await live.supply("A", 2020, 2)
+    await live.supply("B", 2021, 100)
+    await live.supply("C", 2019, 6)
+    order = await live.buy(await live.account("Ada"), 20 * TONNE, "mix")
+    await live.work()
+    # A gives 2 of its 10; of the missing 8 the older C gives the 2 that it has left, and B the rest.
+    shown = await live.shown(order)
+    assert tonnes_by_project(shown) == {"Project A": "2", "Project B": "12", "Project C": "6"}
+    check_projects_sum_to_lines(shown)
+    await live.check_all_is_well()
+
+
+async def test_what_an_order_shows_of_projects_sums_to_its_lines_to_the_gram_and_the_cent(live: Shop) -> None:
+    await live.sell("mix", A=3, B=3, C=1, price="12.65")
+    await live.sell("kg", granularity=KILOGRAM, K=2, L=1, price="250.01")
+    for project in "ABCKL":
+        await live.supply(project, 2020, 30, retired=True)
+    order = await live.buy(await live.account("Ada"), 17_123_457, "mix", "kg")
+    await live.work()
+    shown = await live.shown(order)
+    assert shown["status"] == "complete"
+    assert [line["quantity"] for line in shown["bundles"]] == ["8.561729", "8.561728"]
+    check_projects_sum_to_lines(shown)
+    async with live.house.database.connection() as connection:
+        payloads = await connection.fetch(
+            "SELECT payload FROM events WHERE subject_id = $1 AND event_type = 'order.retiring'", order.id
+        )
+    assert len(payloads) == 1
+    assert "Project A" in payloads[0]["payload"], "they are there as soon as supply is guaranteed"
+    await live.check_all_is_well()
+
+
+async def test_pre_retired_lots_complete_an_order_at_once(live: Shop) -> None:
+    await live.sell("wind", A=1)
+    await live.supply("A", 2020, 10, retired=True)
+    order = await live.buy(await live.account("Ada"), 2_300_000, "wind")
+    await live.work()
+    assert await live.statuses(order) == ["complete"]
+    assert await live.work_list() == []
+    # Two tonnes of its own, and a part of one that also serves others: all of it retired when the lot was.
+    lines = (await live.certificate(order))["lines"]
+    assert [(line["quantity"], line["serial_range"], line["shared"]) for line in lines] == [
+        ("2", "live-A-1 101–102", None),
+        ("0.3", "live-A-1 103", {"unit_quantity": "1", "share": "0.3"}),
+    ]
+    assert {(line["retired_on"], line["retirement_url"]) for line in lines} == {
+        ("2025-05-06", "https://registry.example/r")
+    }
+    await live.check_all_is_well()
+
+
+async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
+    await live.sell("wind", A=1)
+    await live.supply("A", 2020, 10, retired=True)
+    ada, berta = await live.account("Ada"), await live.account("Berta")
+    # 1 March: 8 of 10 t are sold. Then 7 t, 5 t and 6 t are asked for, in this order, and 2 t, which are there.
+    orders: list[Order] = []
+    for hour, (buyer, tonnes) in enumerate(((ada, 8), (ada, 7), (berta, 5), (ada, 6), (berta, 2)), 9):
+        live.calendar.turn_to(3, 1, hour)
+        orders.append(await live.buy(buyer, tonnes * TONNE, "wind"))
+        await live.work()
+    assert await live.statuses(*orders) == ["complete", "paid", "paid", "paid", "complete"]
+    assert (await live.shown(orders[1]))["projects"] == []
+    assert (await live.shown(orders[1]))["bundles"][0]["insufficient_available_quantity"] is True
+    # 5 March: 12 t arrive. Whoever paid first comes first: 7 t and 5 t; 6 t go on waiting.
+    live.calendar.turn_to(3, 5)
+    file = tmp_path / "march.csv"
+    file.write_text("\n".join(*live.lot_file("A", 2021, 12, retired=True).values()))
+    url = live.house.database._url
+    output_of("catalog", "import-lots", "--mode", "live", str(file), database_url=url)
+    await live.work()
+    assert await live.statuses(*orders) == ["complete", "complete", "complete", "paid", "complete"]
+    # The same file again brings nothing, and nothing is allocated for it.
+    output_of("catalog", "import-lots", "--mode", "live", str(file), database_url=url)
+    await live.work()
+    assert await live.statuses(orders[3]) == ["paid"]
+    await live.check_all_is_well()
+    # 6 March: enough for the last one.
+    live.calendar.turn_to(3, 6)
+    await live.supply("A", 2022, 6)
+    await live.work()
+    assert await live.statuses(orders[3]) == ["retiring"]
+    await live.check_all_is_well()
+
+
+async def test_a_backorder_is_looked_at_again_now_and_then(live: Shop) -> None:
+    """Should nobody wake it: polling is the truth, the hint makes it quick."""
+    await live.sell("wind", A=1)
+    order = await live.buy(await live.account("Ada"), TONNE, "wind")
+    await live.work()
+    await live.supply("A", 2020, 1, retired=True, wakes=False)
+    await live.work()
+    assert await live.statuses(order) == ["paid"]
+    live.calendar.turn_to(3, 1, 10)
+    await live.work()
+    assert await live.statuses(order) == ["complete"]
+
+
+async def test_a_bundle_without_projects_waits_like_any_backorder(live: Shop) -> None:
+    await live.sell("nothing")
+    order = await live.buy(await live.account("Ada"), TONNE, "nothing")
+    await live.work()
+    assert await live.statuses(order) == ["paid"]
+    # A project joins the bundle that has supply already.
+    await live.sell("something", A=1)
+    await live.supply("A", 2020, 1, retired=True)
+    await live.sell("nothing", A=1)
+    await live.work()
+    assert await live.statuses(order) == ["complete"]
+    await live.check_all_is_well()

@@ -51,6 +51,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     webhook_concurrency: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 256
     webhook_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     webhook_attempts_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
+    payment_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    stripe_secret_key: str = ""
+    stripe_webhook_secret: str = ""
+    stripe_api_base: str = ""
     seller_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "Tonne"
     seller_address: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     seller_tax_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
@@ -137,6 +141,11 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
     if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
         raise SettingsError(f"TONNE_WEBHOOK_CA_FILE names {settings.webhook_ca_file}, which is not a file.")
+    # Again without the secret itself.
+    if settings.stripe_secret_key and not re.fullmatch(r"[sr]k_[A-Za-z0-9_]{1,250}", settings.stripe_secret_key):
+        raise SettingsError("TONNE_STRIPE_SECRET_KEY must be a secret or restricted key: it starts with sk_ or rk_.")
+    if settings.stripe_api_base and not _is_address(settings.stripe_api_base, {"http", "https"}):
+        raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https address, or empty for Stripe itself.")
     if settings.bank_iban and not _is_iban(settings.bank_iban):
         raise SettingsError("TONNE_BANK_IBAN is not a valid IBAN: its check digits do not fit, so look for a slip.")
     if settings.invoice_cancel_days < settings.invoice_reminder_days:

@@ -12,7 +12,7 @@ def demo_files(mode: Mode) -> list[CsvFile]:
     folder = resources.files("tonne.catalog") / "demo"
     contents = {kind: (folder / kind).read_bytes() for kind in FileKind}
     lots = contents[FileKind.LOTS]
-    contents[FileKind.LOTS] = lots.replace(b",TEST-", f",TEST-{mode.upper()}-".encode())
+    contents[FileKind.LOTS] = lots.replace(b",TEST-", b",TEST-LIVE-") if mode is Mode.LIVE else lots
     return [CsvFile(kind, kind, content) for kind, content in contents.items()]
 
 

@@ -15,6 +15,11 @@ from tonne.catalog.import_catalogue import BadLinesError, CatalogueError, Import
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.cli.database import run_in_transaction
 from tonne.cli.show import print_table
+from tonne.db.pool import Connection
+from tonne.retirements.retire_parcels import wake_short_orders
+
+# Orders that wait for supply are looked at again after these: lots, or projects that a bundle did not have before.
+_BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}
 
 _mode_option = click.option(
     "--mode",
@@ -95,8 +100,14 @@ def disable(bundle_id: str) -> None:
 
 
 def _import(mode: Mode, files: Sequence[CsvFile], currency: str | None) -> None:
+    async def work(tx: Connection) -> ImportReport:
+        if any(file.kind in _BRINGS_SUPPLY for file in files):
+            # Before any lot is touched: a worker holds an order first and then the lots, too, and nobody is locked out.
+            await wake_short_orders(tx, mode)
+        return await import_catalogue(tx, mode, files, utc_now(), currency=currency)
+
     try:
-        report = run_in_transaction(lambda tx: import_catalogue(tx, mode, files, utc_now(), currency=currency))
+        report = run_in_transaction(work)
     except CatalogueError as error:
         raise click.ClickException(str(error)) from error
     except BadLinesError as error:

@@ -25,7 +25,10 @@ from tonne.cli.show import ACTOR
 from tonne.db.pool import Connection
 from tonne.estimates.model import Estimate
 from tonne.estimates.store import insert_estimate
+from tonne.gateways.card import StoredCard
+from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.gate import hash_key
+from tonne.payments.cards import store_card
 
 NAME = "Demo organisation"
 CURRENCY = "EUR"
@@ -115,8 +118,16 @@ async def _seed(tx: Connection) -> Demo:
         await import_catalogue(tx, mode, demo_files(mode), currency=CURRENCY, now=utc_now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
             scope = Scope(organisation.id, new_id("acc"), mode)
-            account = Account(scope, kind, name, CURRENCY, name, PaymentMethod.INVOICE, utc_now())
+            # In test mode one pays by a simulated card and the other by invoice, so that both can be seen at work.
+            by_card = mode is Mode.TEST and kind is AccountKind.ACCOUNT
+            method = PaymentMethod.CARD if by_card else PaymentMethod.INVOICE
+            account = Account(scope, kind, name, CURRENCY, name, method, utc_now())
             await open_account(tx, account, actor=ACTOR)
+            if by_card:
+                card = StoredCard(
+                    new_id("cus"), SIMULATED_CARDS[0].number, "visa", SIMULATED_CARDS[0].number[-4:], "2049-12"
+                )
+                await store_card(tx, scope, card, actor=ACTOR, now=utc_now())
     return await _equip(tx, organisation.id)
 
 

@@ -19,6 +19,9 @@ COMMANDS = {
     "key": "keys:key",
     "estimate": "estimates:estimate",
     "catalog": "catalog:catalog",
+    "card": "cards:card",
+    "invoice": "invoices:invoice",
+    "retirement": "retirements:retirement",
     "listen": "listen:listen",
 }
 

@@ -143,7 +143,7 @@ async def _work(url: str, settings: Settings) -> None:
     keep_what_is_there()
     await run_jobs(jobs, stop, settings.worker_poll_s)
     await listening
-    await house.database.close()
+    await house.close()
 
 
 @click.command()

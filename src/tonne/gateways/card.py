@@ -1,4 +1,4 @@
-"""Cards: what a gateway is asked and what it answers. Whatever a gateway or the network does is an answer, not an error."""
+"""Cards: what a gateway is asked and what it answers. What a gateway or the network does is an answer, not an error."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,7 +31,7 @@ class RefundOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The card of an account, under the names by which the gateway knows it. Never a card number."""
+    """The card of an account, under the names by which the gateway knows it. Never a real card number."""
 
     customer: str
     method: str
@@ -102,7 +102,7 @@ class CardGateway(Protocol):
         """
 
     async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> Refunded:
-        """Give money back from the charge `reference`, once per `refund_id`. Repeat after `unknown`, with the same id."""
+        """Give money back from the charge `reference`, once per `refund_id`. After `unknown`, repeat that id."""
 
     async def describe(self, card: Card) -> StoredCard:
         """Raises CardNotFound, or CardNotDescribed when the gateway cannot be asked."""

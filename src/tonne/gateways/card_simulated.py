@@ -122,8 +122,8 @@ _BY_NUMBER = {card.number: card for card in SIMULATED_CARDS}
 class SimulatedCardGateway:
     """Remembers in a table of its own, as a real gateway does elsewhere: workers share it, and restarts do not hurt it.
 
-    It never writes in the caller's transaction: a crash between the charge and the record of it stays possible, as it is
-    with a real gateway. When the database is out of reach it raises, like everything else here.
+    It never writes in the caller's transaction: a crash between the charge and the record of it stays possible, as
+    with a real gateway. When the database is out of reach it raises, like everything else that needs it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -214,7 +214,7 @@ async def _count_declined(connection: Connection, request: ChargeRequest) -> int
 REMEMBER = """
 INSERT INTO simulated_charges (id, customer, method, amount_minor, currency, status, code, reference)
 VALUES ($1, $2, $3, $4, $5, $6, $7, 'sim_' || $1)
-ON CONFLICT (id) DO NOTHING
+ON CONFLICT DO NOTHING
 RETURNING method, amount_minor, currency, status, code, reference, set_config('synchronous_commit', 'off', true)
 """
 
@@ -224,8 +224,9 @@ async def _remember(
 ) -> asyncpg.Record | None:
     """None when the id was there before, written by whomever: then this call has charged nothing.
 
-    It does not wait for the disk. The caller's record of the charge is committed after it, and the log of the database is
-    written in that order: no crash keeps the record and loses the charge.
+    The conflict names no index: of two at the same moment the second may stumble over the reference before the id.
+    It does not wait for the disk. The caller's record of the charge is committed after it, and the database writes its
+    log in that order: no crash keeps the record and loses the charge.
     """
     return await connection.fetchrow(
         REMEMBER,

@@ -4,7 +4,7 @@ import re
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
@@ -84,7 +84,16 @@ def is_mail_address(text: str) -> bool:
     return len(text) <= 254 and _ADDRESS.fullmatch(text) is not None
 
 
-def compose_mail(settings: Settings, recipients: list[str], subject: str, text: str) -> EmailMessage:
+class Attachment(NamedTuple):
+    """A PDF file. `name` is ours, such as `TN-LIVE-000123.pdf`: it becomes a header."""
+
+    name: str
+    pdf: bytes
+
+
+def compose_mail(
+    settings: Settings, recipients: list[str], subject: str, text: str, *, attachment: Attachment | None = None
+) -> EmailMessage:
     """Names come from strangers: nothing in them may become a header of its own, or be read as an encoded word."""
     message = EmailMessage(policy=SMTP)
     message["From"] = settings.mail_from
@@ -93,4 +102,6 @@ def compose_mail(settings: Settings, recipients: list[str], subject: str, text: 
     message["Subject"] = " ".join(plain.replace("=?", "= ?").split())
     message["Message-ID"] = f"<{new_id('mail')}@{urlsplit(settings.base_url).hostname or 'localhost'}>"
     message.set_content(text)
+    if attachment is not None:
+        message.add_attachment(attachment.pdf, maintype="application", subtype="pdf", filename=attachment.name)
     return message

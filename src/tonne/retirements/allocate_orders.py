@@ -96,7 +96,7 @@ class AllocateOrders:
         accounts = {order.scope.account_id: order.advances for order in orders}
         beneficiaries = await supply_store.find_beneficiaries_any_account(tx, accounts)
         bundles = [line.bundle_id for order in orders if order.priced for line in order.priced.lines]
-        sources = await supply_store.find_sources(tx, mode, bundles)
+        sources = await supply_store.find_sources_any_account(tx, mode, bundles)
         lots = await supply_store.lock_lots_any_account(tx, mode, sources.descriptions)
         units = await supply_store.lock_units_any_account(tx, mode, sources.descriptions, accounts)
         wait = timedelta(days=self._settings.pool_wait_days)

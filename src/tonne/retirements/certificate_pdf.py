@@ -1,7 +1,9 @@
 """The certificate as a PDF."""
 
+import re
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import segno
@@ -10,15 +12,21 @@ from tonne.gateways.pdf import render_pdf
 from tonne.retirements.certificate_record import CertificateRecord
 
 TEMPLATE = Path(__file__).parent / "templates" / "certificate.typ"
+_DARK_RUN = re.compile(b"\x01+")
 
 
 def certificate_pdf(record: CertificateRecord) -> bytes:
     """The same record gives the same bytes. It takes processor time: call it through `asyncio.to_thread`."""
-    printed = msgspec.to_builtins(record) | {"qr": qr_rows(record.verification_url)}
+    printed = msgspec.to_builtins(record) | {"qr": _qr_code(record.verification_url)}
     return render_pdf(TEMPLATE, printed, issued_at=datetime.fromisoformat(record.issued_at))
 
 
-def qr_rows(url: str) -> list[str]:
-    """The modules of the code, row by row, `1` for a dark one; it stays readable with a sixth of them spoilt."""
-    code = segno.make_qr(url, error="m", boost_error=False)
-    return ["".join("1" if module else "0" for module in row) for row in code.matrix]
+def _qr_code(url: str) -> dict[str, Any]:
+    """Its dark modules as a drawing, one bar for each run of them. It stays readable with a sixth of them spoilt."""
+    rows = segno.make_qr(url, error="m", boost_error=False).matrix
+    bars = [
+        f"M{run.start()} {y}h{len(run.group())}v1H{run.start()}z"
+        for y, row in enumerate(rows)
+        for run in _DARK_RUN.finditer(bytes(row))
+    ]
+    return {"side": len(rows), "path": "".join(bars)}

@@ -5,14 +5,16 @@ INVARIANTS = (
         "a lot is what is free and what was taken of it",
         "The parcels of a lot do not add up to what it says was taken, or overlap: a serial may be sold twice.",
         """
-        SELECT format('lot %s: %s g taken, parcels of %s g up to %s g', lot.id, lot.allocated_grams,
-                      coalesce(sum(parcel.quantity_grams), 0),
-                      max(parcel.start_grams + parcel.quantity_grams)) AS "where"
-        FROM lots lot LEFT JOIN parcels parcel ON parcel.mode = lot.mode AND parcel.lot_id = lot.id
-        GROUP BY lot.mode, lot.id
-        HAVING lot.allocated_grams <> coalesce(sum(parcel.quantity_grams), 0)
-            OR lot.allocated_grams <> coalesce(max(parcel.start_grams + parcel.quantity_grams), 0)
-            OR lot.allocated_grams > lot.quantity_grams
+        SELECT format('lot %s: %s g taken, parcels of %s g%s', lot.id, lot.allocated_grams, coalesce(parcel.grams, 0),
+                      CASE WHEN NOT parcel.in_line THEN ' that overlap or leave a gap' ELSE '' END) AS "where"
+        FROM lots lot
+        LEFT JOIN (SELECT mode, lot_id, sum(quantity_grams) AS grams, bool_and(start_grams = end_before) AS in_line
+                   FROM (SELECT mode, lot_id, start_grams, quantity_grams,
+                                lag(start_grams + quantity_grams, 1, 0::bigint)
+                                    OVER (PARTITION BY mode, lot_id ORDER BY start_grams) AS end_before
+                         FROM parcels) each
+                   GROUP BY mode, lot_id) parcel ON parcel.mode = lot.mode AND parcel.lot_id = lot.id
+        WHERE lot.allocated_grams <> coalesce(parcel.grams, 0) OR NOT parcel.in_line
         """,
     ),
     Invariant(
@@ -76,18 +78,34 @@ INVARIANTS = (
     ),
     Invariant(
         "a certificate's lines are its order's retirements",
-        "A certificate names other quantities than its order has shares in retired parcels.",
+        "A certificate names other credits, quantities or dates than its order has shares in retired parcels.",
         """
         SELECT format('certificate %s of order %s: %s', certificate.number, certificate.order_id, stated.lines)
                AS "where"
         FROM certificates certificate
-        CROSS JOIN LATERAL (SELECT array_agg((line ->> 'quantity')::numeric ORDER BY (line ->> 'quantity')::numeric)
-                                   AS lines
-                            FROM json_array_elements(convert_from(certificate.record, 'UTF8')::json -> 'lines') line
-                           ) stated
-        CROSS JOIN LATERAL (SELECT array_agg(quantity_grams / 1000000.0 ORDER BY quantity_grams) AS lines
-                            FROM shares share WHERE share.account_id = certificate.account_id
-                              AND share.order_id = certificate.order_id) held
+        CROSS JOIN LATERAL (
+            SELECT array_agg(line ORDER BY line) AS lines
+            FROM (SELECT concat_ws(' | ', ((line ->> 'quantity')::numeric * 1000000)::bigint, line ->> 'project_id',
+                                   line ->> 'vintage', regexp_replace(line ->> 'serial_range', ' [(]kg .*', ''),
+                                   line ->> 'retired_on', line ->> 'retirement_url') COLLATE "C" AS line
+                  FROM json_array_elements(convert_from(certificate.record, 'UTF8')::json -> 'lines') line) each
+        ) stated
+        CROSS JOIN LATERAL (
+            SELECT array_agg(line ORDER BY line) AS lines
+            FROM (SELECT concat_ws(' | ', share.quantity_grams, project.registry_project_id, lot.vintage,
+                                   concat(block.block, ' ', serial.first, '–' || nullif(serial.last, serial.first)),
+                                   parcel.retired_on, parcel.retirement_url) COLLATE "C" AS line
+                  FROM shares share
+                  JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                  JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+                  JOIN serial_blocks block ON block.number = lot.serial_block
+                  JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+                  CROSS JOIN LATERAL (
+                      SELECT lot.first_number + parcel.start_grams / 1000000 AS first,
+                             lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last
+                  ) serial
+                  WHERE share.account_id = certificate.account_id AND share.order_id = certificate.order_id) each
+        ) held
         WHERE stated.lines IS DISTINCT FROM held.lines
         """,
     ),

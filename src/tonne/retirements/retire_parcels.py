@@ -1,6 +1,6 @@
 """Parcels on their way to being retired: units that waited long enough are closed, confirmations are taken in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -48,12 +48,6 @@ FROM unnest($3::text[], $4::date[], $5::text[]) AS confirmed (id, retired_on, ur
 WHERE parcels.mode = $1 AND parcels.id = confirmed.id AND parcels.status = 'to_retire'
 RETURNING parcels.id
 """
-# An order with a gram in one of them may now be complete: a worker looks.
-WAKE_ORDERS = """
-UPDATE orders SET next_attempt_at = $3
-FROM (SELECT DISTINCT account_id, order_id FROM shares WHERE mode = $1 AND parcel_id = ANY ($2::text[])) share
-WHERE orders.account_id = share.account_id AND orders.id = share.order_id AND orders.status = 'retiring'
-"""
 
 
 async def confirm_retirements(
@@ -69,8 +63,24 @@ async def confirm_retirements(
         [each.retirement_url for each in confirmations],
     )
     confirmed = {row["id"] for row in rows}
-    await tx.execute(WAKE_ORDERS, mode, list(confirmed), now)
+    await _wake_orders(tx, mode, confirmed, now)
     return confirmed
+
+
+# Held in one order, whoever asks, so that two that retire parts of the same orders never wait for each other.
+WAKE_ORDERS = """
+UPDATE orders SET next_attempt_at = $3
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM orders
+    WHERE status = 'retiring' AND (account_id, id) IN
+          (SELECT account_id, order_id FROM shares WHERE mode = $1 AND parcel_id = ANY ($2::text[]))
+    ORDER BY account_id, id FOR UPDATE)
+"""
+
+
+async def _wake_orders(tx: Connection, mode: Mode, parcel_ids: Iterable[str], now: datetime) -> None:
+    """An order with a gram in one of these parcels may now be complete: a worker looks."""
+    await tx.execute(WAKE_ORDERS, mode, list(parcel_ids), now)
 
 
 # For the test helpers: an order's own parcels, open units too, are retired here and now.
@@ -95,15 +105,19 @@ async def retire_of_test_order(
 ) -> None:
     """Whatever of this order in test mode is not retired yet is retired now; orders that share in it may complete."""
     rows = await tx.fetch(RETIRE_OF_ORDER, scope.account_id, order_id, now.date(), now, service_name)
-    await tx.execute(WAKE_ORDERS, Mode.TEST, [row["id"] for row in rows], now)
+    await _wake_orders(tx, Mode.TEST, [row["id"] for row in rows], now)
 
 
-# Supply has arrived: those that waited longest for it come first, in the order in which they were paid.
+# Those that waited longest for supply come first, in the order in which they were paid.
 WAKE_SHORT = """
 UPDATE orders SET next_attempt_at = status_changed_at
-WHERE mode = $1 AND status = 'paid' AND next_attempt_at IS NOT NULL AND next_attempt_at > status_changed_at
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM orders
+    WHERE mode = $1 AND status = 'paid' AND next_attempt_at IS NOT NULL AND next_attempt_at > status_changed_at
+    ORDER BY account_id, id FOR UPDATE)
 """
 
 
 async def wake_short_orders(tx: Connection, mode: Mode) -> None:
+    """Supply arrives with this transaction. Call it first: a worker, too, holds orders before it holds lots."""
     await tx.execute(WAKE_SHORT, mode)

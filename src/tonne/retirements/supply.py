@@ -118,18 +118,21 @@ class Supply:
             if unit is None:
                 return
             taken_grams = min(grams, unit.room_grams)
-            self._fill(unit, taken_grams, at_once=buyer.retires_at_once)
+            self._fill(unit, taken_grams)
             shares.append(Share(position, unit, taken_grams))
             grams -= taken_grams
 
     def _unit_with_room(self, source: Source, buyer: Buyer) -> Parcel | None:
-        """First what is retired already and has a rest, then the account's own open unit, then a new one."""
+        """First the rest of a unit in the service's name, then the account's own open unit, then a new one.
+
+        An order that must not wait for a person takes no part in a unit that one has yet to retire.
+        """
         for pool in (
-            (source.project_id, None, self._service_name),
+            (source.project_id, None, ""),
             (source.project_id, buyer.account_id, buyer.beneficiary),
         ):
             for unit in self._units[pool]:
-                if unit.room_grams:
+                if unit.room_grams and (unit.status is ParcelStatus.RETIRED or not buyer.retires_at_once):
                     return unit
         for lot in self._lots[source.project_id]:
             if lot.quantity_grams - lot.allocated_grams >= source.granularity_grams:
@@ -177,18 +180,16 @@ class Supply:
         self._undo.append(undo)
         return parcel
 
-    def _fill(self, unit: Parcel, grams: int, *, at_once: bool) -> None:
-        before = (unit.status, unit.close_at, unit.retired_on)
+    def _fill(self, unit: Parcel, grams: int) -> None:
+        before = (unit.status, unit.close_at)
         unit.allocated_grams += grams
         if unit.status is ParcelStatus.OPEN and not unit.room_grams:
             unit.status, unit.close_at = ParcelStatus.TO_RETIRE, None
-            if at_once:
-                unit.status, unit.retired_on = ParcelStatus.RETIRED, self._today()
         self.touched_parcels[unit.id] = unit
 
         def undo() -> None:
             unit.allocated_grams -= grams
-            unit.status, unit.close_at, unit.retired_on = before
+            unit.status, unit.close_at = before
 
         self._undo.append(undo)
 
@@ -206,7 +207,8 @@ class Supply:
 
 
 def _pool(unit: Parcel) -> tuple[str, str | None, str]:
-    return unit.project_id, unit.account_id, unit.beneficiary
+    """A unit in the service's name serves everybody, by whatever name the service went when it was closed."""
+    return unit.project_id, unit.account_id, unit.beneficiary if unit.account_id else ""
 
 
 def _targets(order_id: str, line: Wanted) -> list[int]:

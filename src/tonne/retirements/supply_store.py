@@ -27,7 +27,7 @@ class Sources:
         self.descriptions: dict[str, tuple[str, str, str]] = {}
 
 
-async def find_sources(connection: Connection, mode: Mode, bundle_ids: Iterable[str]) -> Sources:
+async def find_sources_any_account(connection: Connection, mode: Mode, bundle_ids: Iterable[str]) -> Sources:
     found = Sources()
     for row in await connection.fetch(FIND_SOURCES, mode, sorted(set(bundle_ids))):
         source = Source(row["project_id"], row["weight"], row["granularity_grams"])

@@ -84,6 +84,7 @@ CREATE TABLE simulated_charges (
     refund_ids      text[] NOT NULL DEFAULT '{}',
     created_at      timestamptz NOT NULL DEFAULT now()
 );
+CREATE INDEX simulated_charges_declined ON simulated_charges (customer, amount_minor) WHERE status = 'declined';
 
 -- Invoices -----------------------------------------------------------------------------------------------------
 

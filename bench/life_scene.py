@@ -1,0 +1,201 @@
+"""What the benchmarks of an order's life stand on: accounts with a card, orders that wait, and a `tonne worker`."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from bench.checks import NotMeasured
+from bench.requests import creates
+from bench.stage import BACKENDS, Stage, set_stage
+from tonne.base.clock import utc_now
+from tonne.db.pool import Connection
+from tonne.events.hint import CHANNEL
+from tonne.gateways.card import StoredCard
+from tonne.orders.load_orders import OrderKey
+from tonne.orders.model import EVENT_TYPES, OrderStatus
+from tonne.payments.card_store import store_card
+
+# The test card of which every charge succeeds.
+CARD = "4242424242424242"
+WALK = [
+    EVENT_TYPES[status]
+    for status in (
+        OrderStatus.RECEIVED,
+        OrderStatus.PLACED,
+        OrderStatus.PAID,
+        OrderStatus.RETIRING,
+        OrderStatus.COMPLETE,
+    )
+]
+_ROOT = Path(__file__).resolve().parent.parent
+_WORKER = [sys.executable, "-m", "tonne", "worker", "--stop-with-parent"]
+_CONNECTIONS = 16
+_PLACE_FOR_S = 1.0
+_LOOK_EVERY_S = 0.03
+_READY_WITHIN_S = 30.0
+_DONE_WITHIN_S = 120.0
+_STOP_WITHIN_S = 20.0
+
+
+@dataclass(slots=True)
+class Worker:
+    process: psutil.Process
+    # Database connections that others had open before it started.
+    foreign_backends: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    stage: Stage
+
+    async def place(self, count: int) -> list[OrderKey]:
+        """So many new orders, placed through the api; they wait until `set_going`."""
+        async with self.stage.connection() as connection:
+            # The api learns of it in time: it was asked nothing since the last order was placed.
+            await connection.execute(HOLD_BACK)
+        placed = 0
+        while placed < count:
+            shots = creates(self.stage)
+            outcome = self.stage.fire(shots, connections=_CONNECTIONS, warm_up_s=0, seconds=_PLACE_FOR_S)
+            placed += outcome.answered
+        async with self.stage.connection() as connection:
+            return [OrderKey(*row) for row in await connection.fetch(NEWEST_PLACED, count)]
+
+    @contextlib.asynccontextmanager
+    async def worker(self) -> AsyncIterator[Worker]:
+        """`tonne worker` with its defaults."""
+        before = await self._backends()
+        with _working(self.stage) as child:
+            deadline = time.monotonic() + _READY_WITHIN_S
+            while await self._backends() <= before:
+                if child.poll() is not None or time.monotonic() > deadline:
+                    raise NotMeasured(f"The worker did not start:\n{_log_file(self.stage).read_text()[-2000:]}")
+                await asyncio.sleep(_LOOK_EVERY_S)
+            yield Worker(psutil.Process(child.pid), before)
+            if child.poll() is not None:
+                raise NotMeasured("The worker has ended by itself.")
+
+    async def cpu_s(self, worker: Worker) -> float:
+        """What the worker and its connections to the database have used so far."""
+        own = await self._backends() - worker.foreign_backends
+        return float(sum(sum(process.cpu_times()[:2]) for process in (worker.process, *map(psutil.Process, own))))
+
+    async def _backends(self) -> frozenset[int]:
+        async with self.stage.connection() as connection:
+            return frozenset(row["pid"] for row in await connection.fetch(BACKENDS))
+
+    async def live(self, keys: Sequence[OrderKey]) -> float:
+        """Let these orders go from placed to complete, all at once; the seconds until nothing is left to do."""
+        async with self.stage.connection() as connection:
+            async with connection.transaction():
+                await connection.execute(LET_ADVANCE)
+                await make_due(connection, keys, in_s=0)
+                started = time.perf_counter()
+            await connection.execute(f"NOTIFY {CHANNEL}")
+            took_s = await _wait_until_done(connection) - started
+        await self.require_lived(keys)
+        return took_s
+
+    async def require_lived(self, keys: Sequence[OrderKey]) -> None:
+        """All of them are complete, and each has its five events in order."""
+        async with self.stage.connection() as connection:
+            lived = await connection.fetchval(
+                COUNT_LIVED, [key.account_id for key in keys], [key.id for key in keys], WALK
+            )
+        if lived != len(keys):
+            raise NotMeasured(f"Only {lived} of {len(keys)} orders are complete with all their events.")
+
+
+HOLD_BACK = "UPDATE accounts SET advances = false"
+LET_ADVANCE = "UPDATE accounts SET advances = true"
+NEWEST_PLACED = """
+SELECT account_id, id FROM orders WHERE status = 'placed' AND next_attempt_at IS NULL ORDER BY id DESC LIMIT $1
+"""
+MAKE_DUE = """
+UPDATE orders SET next_attempt_at = now() + $3::float * interval '1 s'
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+WHERE orders.account_id = wanted.account_id AND orders.id = wanted.id
+"""
+COUNT_LIVED = """
+SELECT count(*) FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id AND orders.status = 'complete'
+JOIN (SELECT account_id, subject_id FROM events GROUP BY account_id, subject_id
+      HAVING array_agg(event_type ORDER BY position) = $3::text[]) walked
+  ON walked.account_id = wanted.account_id AND walked.subject_id = wanted.id
+"""
+
+
+async def make_due(connection: Connection, keys: Sequence[OrderKey], *, in_s: float) -> None:
+    await connection.execute(MAKE_DUE, [key.account_id for key in keys], [key.id for key in keys], in_s)
+
+
+# An order whose charge is under way is not due itself: its charge is. Each of the two has an index of what is due.
+LEFT_TO_DO = """
+SELECT EXISTS (SELECT FROM orders WHERE next_attempt_at IS NOT NULL)
+    OR EXISTS (SELECT FROM charges WHERE next_attempt_at IS NOT NULL)
+"""
+
+
+async def _wait_until_done(connection: Connection) -> float:
+    """The time at which nothing was left to do."""
+    # So that looking stays cheap, whatever the statistics say meanwhile.
+    await connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
+    look = await connection.prepare(LEFT_TO_DO)
+    deadline = time.perf_counter() + _DONE_WITHIN_S
+    while await look.fetchval():
+        if time.perf_counter() > deadline:
+            raise NotMeasured(f"After {_DONE_WITHIN_S:.0f} s there are still orders on their way.")
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return time.perf_counter()
+
+
+PAY_BY_CARD = "UPDATE accounts SET payment_method = 'card'"
+
+
+@contextlib.asynccontextmanager
+async def set_scene() -> AsyncIterator[Scene]:
+    async with set_stage() as stage:
+        async with stage.connection() as connection, connection.transaction():
+            await connection.execute(PAY_BY_CARD)
+            for number, tenant in enumerate(stage.tenants):
+                card = StoredCard(f"cus_bench{number}", CARD, "visa", CARD[-4:], "2049-12")
+                await store_card(connection, tenant.scope, card, gateway="simulated", now=utc_now())
+        yield Scene(stage)
+
+
+def _log_file(stage: Stage) -> Path:
+    return stage.bodies.parent / "worker.log"
+
+
+@contextlib.contextmanager
+def _working(stage: Stage) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TONNE_")} | {
+        "TONNE_DATABASE_URL": stage.url,
+        "TONNE_DATA_DIR": str(stage.bodies.parent),
+        "TONNE_SECRET_KEY": secrets.token_urlsafe(32),
+        # Stands in the addresses of certificates and images, as it does in those that the api writes.
+        "TONNE_PORT": str(stage.port),
+    }
+    with _log_file(stage).open("ab") as log_file:
+        child = subprocess.Popen(
+            _WORKER, cwd=_ROOT, env=environment, stdout=log_file, stderr=log_file, start_new_session=True
+        )
+    try:
+        yield child
+    finally:
+        child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(_STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()

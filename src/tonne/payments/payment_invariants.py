@@ -1,0 +1,91 @@
+from tonne.db.invariant import Invariant
+
+INVARIANTS = (
+    Invariant(
+        "nobody is charged twice",
+        "Money was taken more than once for one order, and not all but one of it given back.",
+        """
+        SELECT format('order %s of account %s: charges %s', order_id, account_id, string_agg(id, ', ' ORDER BY attempt))
+               AS "where"
+        FROM charges WHERE status IN ('captured', 'refund_due', 'mismatched')
+        GROUP BY account_id, order_id HAVING count(*) > 1
+        """,
+    ),
+    Invariant(
+        "the simulated gateway took no money that we do not know of",
+        "The gateway has captured a charge that is not on record here, or is recorded as failed.",
+        """
+        SELECT format('charge %s: %s', simulated.id, coalesce('recorded as ' || charges.status, 'not on record'))
+               AS "where"
+        FROM simulated_charges simulated LEFT JOIN charges ON charges.id = simulated.id
+        WHERE simulated.status = 'captured' AND simulated.refunded_minor < simulated.amount_minor
+          AND coalesce(charges.status, 'none') NOT IN ('pending', 'captured', 'refund_due', 'mismatched')
+        """,
+    ),
+    Invariant(
+        "what is captured, or given back, is so at the simulated gateway too",
+        "A charge is recorded that the gateway does not know, or knows with another amount, or did not give back.",
+        """
+        SELECT format('charge %s of order %s is %s with %s %s, at the gateway %s', charges.id, charges.order_id,
+                      charges.status, charges.amount_minor, charges.currency,
+                      coalesce(format('%s with %s %s, %s of it given back', simulated.status, simulated.amount_minor,
+                                      simulated.currency, simulated.refunded_minor), 'unknown')) AS "where"
+        FROM charges LEFT JOIN simulated_charges simulated ON simulated.id = charges.id
+        WHERE charges.gateway = 'simulated' AND charges.status IN ('captured', 'refund_due', 'refunded')
+          AND ((simulated.status, simulated.reference, simulated.amount_minor, simulated.currency)
+                   IS DISTINCT FROM ('captured', charges.reference, charges.amount_minor, charges.currency::text)
+               OR (charges.status = 'captured' AND simulated.refunded_minor <> 0)
+               OR (charges.status = 'refunded' AND simulated.refunded_minor <> charges.amount_minor))
+        """,
+    ),
+    Invariant(
+        "an order paid by card has one captured charge of its total",
+        "An order went on without its money, or with another amount.",
+        """
+        SELECT format('order %s of account %s is %s and costs %s %s, captured: %s', orders.id, orders.account_id,
+                      orders.status, orders.total_cost_minor, orders.currency,
+                      coalesce(captured.amount_minor || ' ' || captured.currency, 'nothing')) AS "where"
+        FROM orders
+        LEFT JOIN charges captured ON captured.account_id = orders.account_id AND captured.order_id = orders.id
+                                  AND captured.status = 'captured'
+        WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
+          AND orders.total_cost_minor > 0
+          AND (captured.amount_minor, captured.currency) IS DISTINCT FROM (orders.total_cost_minor, orders.currency)
+        """,
+    ),
+    Invariant(
+        "no money is kept for an order that is not paid",
+        "A charge is captured although its order was cancelled, has failed or still waits for its payment.",
+        """
+        SELECT format('charge %s of order %s, which is %s', charges.id, orders.id, orders.status) AS "where"
+        FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
+        WHERE charges.status = 'captured' AND orders.status NOT IN ('paid', 'retiring', 'complete')
+        """,
+    ),
+    Invariant(
+        "no money goes back for an order that went on",
+        "A charge is refunded, or about to be, although its order is paid for with it.",
+        """
+        SELECT format('charge %s of order %s, which is %s', charges.id, orders.id, orders.status) AS "where"
+        FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
+        WHERE charges.status IN ('refund_due', 'refunded') AND orders.status NOT IN ('cancelled', 'failed')
+        """,
+    ),
+    Invariant(
+        "the gateway took what we asked for",
+        "The gateway names another amount or currency than ours: compare the two, then refund there or settle by hand.",
+        """
+        SELECT format('charge %s of order %s of account %s: %s %s were asked for, see %s at %s', id, order_id,
+                      account_id, amount_minor, currency, reference, gateway) AS "where"
+        FROM charges WHERE status = 'mismatched'
+        """,
+    ),
+    Invariant(
+        "a charge under way is looked at again",
+        "A charge is pending, or its refund due, and no worker will ever look at it.",
+        """
+        SELECT format('charge %s of order %s is %s', id, order_id, status) AS "where"
+        FROM charges WHERE status IN ('pending', 'refund_due') AND next_attempt_at IS NULL
+        """,
+    ),
+)

@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gateways.localstripe_server import localstripe
+
+
+@pytest.fixture(scope="session")
+def localstripe_url() -> Iterator[str]:
+    """One for all tests of a process: each test makes customers of its own."""
+    with localstripe() as url:
+        yield url

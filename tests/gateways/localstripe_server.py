@@ -1,0 +1,184 @@
+"""localstripe as a process of its own, on a loopback port, with the gaps filled on which our gateway depends.
+
+localstripe keeps customers, cards, payment intents and refunds, and decides what comes of a charge. What Stripe
+documents and localstripe leaves out is added here, in that process:
+
+- idempotency keys: one execution per key, its answer kept, another body refused, a second request meanwhile a conflict;
+- `description` and `allowed_payment_method_types` of a payment intent, which it does not know and refuses;
+- the list of payment intents by customer, newest first;
+- the error object: its type, the bank's `decline_code` (taken from the metadata of the payment method), the payment
+  intent, and the code `resource_missing`;
+- a refund that takes more than is left of the charge fails.
+
+What it cannot do at all (time out, break off, be overloaded) `stripe_stand_in.py` does.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+ROOT = Path(__file__).parents[2]
+READY_WITHIN_S = 20.0
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@contextmanager
+def localstripe() -> Iterator[str]:
+    """Its address. It ends when its standard input does, so it outlives no test run, not even a killed one."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.gateways.localstripe_server"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        # The port is printed when it is open; a process that fails closes its output instead.
+        port = process.stdout.readline().strip()
+        assert port, "localstripe did not start"
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(READY_WITHIN_S)
+        finally:
+            process.kill()
+            process.stdout.close()
+
+
+# The idempotency keys seen: the body that came with each, and the answer once there is one.
+_kept: dict[str, tuple[bytes, web.Response | None]] = {}
+
+
+@web.middleware
+async def _idempotency(request: web.Request, handler: Handler) -> web.StreamResponse:
+    key = request.headers.get("Idempotency-Key")
+    if request.method != "POST" or key is None:
+        return await handler(request)
+    body = await request.read()
+    first, answer = _kept.setdefault(key, (body, None))
+    if first != body:
+        return _fault(
+            400, type="idempotency_error", message="Keys can only be used with the parameters of the first time."
+        )
+    if answer is not None:
+        return _copy(answer)
+    if (key, body) in _under_way:
+        return _fault(
+            409, type="invalid_request_error", code="idempotency_key_in_use", message="Another one is running."
+        )
+    _under_way.add((key, body))
+    try:
+        # Stripe takes its time too: requests that come at once do meet.
+        await asyncio.sleep(0.005)
+        made = await handler(request)
+    finally:
+        _under_way.discard((key, body))
+    assert isinstance(made, web.Response)
+    if made.status in {400, 404}:
+        del _kept[key]
+    else:
+        _kept[key] = (body, _copy(made))
+    return made
+
+
+_under_way: set[tuple[str, bytes]] = set()
+
+
+def _copy(answer: web.Response) -> web.Response:
+    return web.Response(body=answer.body, status=answer.status, content_type="application/json")
+
+
+def _fault(status: int, **error: str) -> web.Response:
+    return web.json_response({"error": error}, status=status)
+
+
+def _fill_gaps(resources: Any, fault: Any) -> None:
+    """Patches localstripe's classes in this process. `fault` is the exception by which it answers with an error."""
+    intents, refunds = resources.PaymentIntent, resources.Refund
+    create, list_all, refund = (
+        intents._api_create.__func__,
+        resources.StripeObject._api_list_all.__func__,
+        refunds.__init__,
+    )
+
+    def create_intent(cls: Any, /, **fields: Any) -> Any:
+        for unknown in ("description", "allowed_payment_method_types"):
+            fields.pop(unknown, None)
+        try:
+            return create(cls, **fields)
+        except fault as error:
+            if error.code == 404:
+                error.code = 400
+                error.body["error"].update(code="resource_missing", param="payment_method")
+            elif error.code == 402:
+                made = [value for key, value in resources.store.items() if key.startswith("payment_intent:")][-1]
+                details = {**made.last_payment_error, "type": "card_error", "payment_intent": made._export()}
+                error.body["error"].update(details)
+            raise
+
+    def list_intents(cls: Any, /, url: str, customer: str | None = None, **fields: Any) -> Any:
+        found = list_all(cls, url, **fields)
+        found._list = [intent for intent in reversed(found._list) if customer in {None, intent.customer}]
+        return found
+
+    plain = intents.last_payment_error
+
+    def last_payment_error(intent: Any) -> Any:
+        error = plain.fget(intent)
+        method = resources.store.get(f"payment_method:{intent.payment_method}")
+        if error is None or method is None:
+            return error
+        return {**error, "type": "card_error", **method.metadata}
+
+    def make_refund(self: Any, payment_intent: str | None = None, amount: Any = None, **fields: Any) -> None:
+        intent = resources.store.get(f"payment_intent:{payment_intent}")
+        if intent is not None and intent.latest_charge is not None and amount is not None:
+            charge = intent.latest_charge
+            if int(amount) > charge.amount - charge.amount_refunded:
+                raise fault(400, "Refund amount is greater than what is left of the charge.", {"param": "amount"})
+        refund(self, payment_intent=payment_intent, amount=amount, **fields)
+
+    intents._api_create = classmethod(create_intent)
+    intents._api_list_all = classmethod(list_intents)
+    intents.last_payment_error = property(last_payment_error)
+    refunds.__init__ = make_refund
+    # It would write everything it knows to one file for the whole machine, again and again.
+    resources.Store.dump_to_disk = lambda _: None
+
+
+@web.middleware
+async def _codes(request: web.Request, handler: Handler) -> web.StreamResponse:
+    answer = await handler(request)
+    if answer.status == 404 and request.path.startswith("/v1/"):
+        return _fault(404, type="invalid_request_error", code="resource_missing", message="No such thing.")
+    return answer
+
+
+async def _serve() -> None:
+    # Here only: the tests themselves do not need localstripe's code, and it logs as soon as it is imported.
+    from localstripe import errors, resources, server  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    _fill_gaps(resources, errors.UserError)
+    server.app.middlewares[:0] = [_idempotency, _codes]
+    runner = web.AppRunner(server.app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    sys.stdout.write(f"{runner.addresses[0][1]}\n")
+    sys.stdout.flush()
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await runner.cleanup()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

@@ -1,0 +1,141 @@
+"""Stripe on a bad day: what localstripe cannot do. Objects are checked against the SDK's own types."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+import stripe
+from aiohttp import web
+from stripe.params import PaymentIntentCreateParams, RefundCreateParams
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+CREATE_PARAMS = {"/v1/payment_intents": PaymentIntentCreateParams, "/v1/refunds": RefundCreateParams}
+
+
+@dataclass(frozen=True)
+class Asked:
+    method: str
+    path: str
+    fields: dict[str, str]
+    headers: dict[str, str]
+
+
+@dataclass
+class StandIn:
+    """Answers each request with the next one in line; the last stays."""
+
+    url: str = ""
+    asked: list[Asked] = field(default_factory=list)
+    answers: deque[Answer] = field(default_factory=deque)
+
+    def will(self, *answers: Answer) -> None:
+        self.answers = deque(answers)
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        fields = dict(parse_qsl(await request.text() if request.method == "POST" else request.query_string))
+        self.asked.append(Asked(request.method, request.path, fields, dict(request.headers)))
+        if request.method == "POST":
+            known = CREATE_PARAMS[request.path].__annotations__
+            assert {name.partition("[")[0] for name in fields} <= set(known)
+        act = self.answers.popleft() if len(self.answers) > 1 else self.answers[0]
+        return await act(request)
+
+
+@asynccontextmanager
+async def stand_in() -> AsyncIterator[StandIn]:
+    server = StandIn()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.take)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+def answer(status: int, body: object) -> Answer:
+    async def act(_: web.Request) -> web.StreamResponse:
+        return web.json_response(body, status=status)
+
+    return act
+
+
+def text(status: int, body: str) -> Answer:
+    async def act(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, text=body, content_type="text/html")
+
+    return act
+
+
+def fault(status: int, **error: Any) -> Answer:
+    """Stripe's error object; every name in it is one that the SDK knows."""
+    assert set(error) <= set(stripe.ErrorObject.__annotations__)
+    return answer(status, {"error": error})
+
+
+async def hang(_: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def reset(request: web.Request) -> web.StreamResponse:
+    """The request has been read to its end, and then nothing comes."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def break_off(request: web.Request) -> web.StreamResponse:
+    """In the middle of what was to be a capture."""
+    response = web.StreamResponse(headers={"Content-Length": "1000", "Content-Type": "application/json"})
+    await response.prepare(request)
+    await response.write(b'{"id": "pi_1", "object": "payment_intent", "status": "succee')
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+async def echo_key(request: web.Request) -> web.StreamResponse:
+    """Whoever stands in for Stripe may quote the key in full."""
+    message = f"Invalid API Key provided: {request.headers['Authorization']}"
+    return web.json_response({"error": {"type": "invalid_request_error", "message": message}}, status=400)
+
+
+def intent(**fields: Any) -> dict[str, Any]:
+    known = set(stripe.PaymentIntent.__annotations__)
+    made = {
+        "id": "pi_1",
+        "object": "payment_intent",
+        "status": "succeeded",
+        "amount": 1999,
+        "amount_received": 1999,
+        "currency": "eur",
+        "metadata": {},
+        "last_payment_error": None,
+        **fields,
+    }
+    assert set(made) <= known
+    assert made["last_payment_error"] is None or set(made["last_payment_error"]) <= set(
+        stripe.PaymentIntent.LastPaymentError.__annotations__
+    )
+    return made
+
+
+def refund(**fields: Any) -> dict[str, Any]:
+    made = {"id": "re_1", "object": "refund", "status": "succeeded", "amount": 1999, "currency": "eur", "metadata": {}}
+    made |= fields
+    assert set(made) <= set(stripe.Refund.__annotations__)
+    return made
+
+
+def page(*items: dict[str, Any], url: str = "/v1/payment_intents", has_more: bool = False) -> Answer:
+    made = {"object": "list", "data": list(items), "has_more": has_more, "url": url}
+    assert set(made) == {"object", *stripe.ListObject.__annotations__}
+    return answer(200, made)

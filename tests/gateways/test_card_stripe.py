@@ -1,0 +1,262 @@
+"""What is asked of Stripe and what its answers mean, where localstripe is too plain to show it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.gateways.card_bench import KEY, StripeBench, request, stripe_bench
+from tests.gateways.stripe_stand_in import StandIn, answer, fault, intent, page, refund, stand_in
+from tonne.base.currency import DECIMALS
+from tonne.base.scope import Mode
+from tonne.gateways.card import Card, CardNotFound, Charged, ChargeOutcome, RefundOutcome
+from tonne.gateways.card_simulated import SIMULATED_CARDS
+from tonne.gateways.card_stripe import StripeCardGateway
+from tonne.gateways.stripe_answers import Failure, from_stripe_amount, kind_of_decline, to_stripe_amount
+
+CARD = Card("cus_1", "pm_1")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[StandIn]:
+    async with stand_in() as made:
+        yield made
+
+
+@pytest.fixture
+async def gateway(server: StandIn) -> AsyncIterator[StripeCardGateway]:
+    made = StripeCardGateway(KEY, server.url)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def bench(localstripe_url: str) -> AsyncIterator[StripeBench]:
+    async with stripe_bench(localstripe_url) as made:
+        yield made
+
+
+async def test_a_charge_asks_for_one_card_payment_off_session_under_its_id(
+    server: StandIn, gateway: StripeCardGateway
+) -> None:
+    server.will(answer(200, intent()))
+    await gateway.charge(request(CARD, 1999, "EUR", "chg_1"))
+    (asked,) = server.asked
+    assert (asked.method, asked.path) == ("POST", "/v1/payment_intents")
+    assert asked.fields == {
+        "amount": "1999",
+        "currency": "eur",
+        "customer": "cus_1",
+        "payment_method": "pm_1",
+        "allowed_payment_method_types[0]": "card",
+        "capture_method": "automatic",
+        "confirm": "true",
+        "off_session": "true",
+        "description": "1 t of CO2, Forest mix",
+        "metadata[charge_id]": "chg_1",
+        "metadata[order_id]": "ord_1",
+        "metadata[account_id]": "acc_1",
+    }
+    assert asked.headers["Idempotency-Key"] == "chg_1"
+
+
+async def test_nothing_about_this_machine_is_sent_along(server: StandIn, gateway: StripeCardGateway) -> None:
+    server.will(answer(200, intent()))
+    for _ in range(2):
+        await gateway.charge(request(CARD))
+    for asked in server.asked:
+        assert "telemetry" not in repr(asked.headers).lower()
+        assert "platform" not in asked.headers["X-Stripe-Client-User-Agent"]
+
+
+FAILED: dict[str, Any] = {"status": "requires_payment_method", "amount_received": 0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "code"),
+    [
+        ({"status": "succeeded"}, "captured", None),
+        ({"status": "requires_action"}, "authentication_required", "authentication_required"),
+        ({"status": "canceled"}, "refused", "canceled"),
+        ({**FAILED, "last_payment_error": {"code": "card_declined"}}, "declined", "card_declined"),
+        (
+            {**FAILED, "last_payment_error": {"code": "card_declined", "decline_code": "lost_card"}},
+            "refused",
+            "lost_card",
+        ),
+        (
+            {**FAILED, "last_payment_error": {"code": "authentication_required"}},
+            "authentication_required",
+            "authentication_required",
+        ),
+        # Not at its end: it may be behind a request that timed out a moment ago, and still succeed.
+        (FAILED, "unknown", "requires_payment_method"),
+        ({"status": "requires_confirmation"}, "unknown", "requires_confirmation"),
+        ({"status": "requires_capture"}, "unknown", "requires_capture"),
+        ({"status": "processing"}, "unknown", "processing"),
+        ({"status": "a new one"}, "unknown", "a new one"),
+    ],
+)
+async def test_the_status_of_a_payment_intent_decides(
+    server: StandIn, gateway: StripeCardGateway, fields: dict[str, Any], kind: str, code: str | None
+) -> None:
+    asked = request(CARD)
+    made = intent(metadata={"charge_id": asked.id}, **fields)
+    server.will(answer(200, made), page(made))
+    for charged in (await gateway.charge(asked), await gateway.look_up(asked)):
+        assert (charged.kind, charged.code, charged.reference) == (kind, code, "pi_1")
+        assert (charged.amount_minor, charged.currency) == (1999, "EUR")
+
+
+async def test_the_amount_is_what_was_received_not_what_was_asked_for(
+    server: StandIn, gateway: StripeCardGateway
+) -> None:
+    server.will(answer(200, intent(amount_received=1000, currency="usd")))
+    charged = await gateway.charge(request(CARD, 1999, "EUR"))
+    assert (charged.kind, charged.amount_minor, charged.currency) == (ChargeOutcome.CAPTURED, 1000, "USD")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        ({"code": "card_declined", "decline_code": "insufficient_funds"}, "declined", "insufficient_funds"),
+        ({"code": "card_declined", "decline_code": "generic_decline"}, "declined", "generic_decline"),
+        ({"code": "card_declined", "decline_code": "invented_tomorrow"}, "declined", "invented_tomorrow"),
+        ({"code": "card_declined", "decline_code": "pickup_card"}, "refused", "pickup_card"),
+        ({"code": "expired_card", "decline_code": "expired_card"}, "refused", "expired_card"),
+        ({"code": "incorrect_number"}, "refused", "incorrect_number"),
+        (
+            {"code": "card_declined", "decline_code": "do_not_honor", "advice_code": "do_not_try_again"},
+            "refused",
+            "do_not_honor",
+        ),
+        ({"code": "authentication_required"}, "authentication_required", "authentication_required"),
+        (
+            {"code": "card_declined", "decline_code": "authentication_required"},
+            "authentication_required",
+            "authentication_required",
+        ),
+        ({}, "declined", None),
+    ],
+)
+async def test_a_402_says_for_good_or_for_now_or_that_the_cardholder_is_needed(
+    server: StandIn, gateway: StripeCardGateway, error: dict[str, str], kind: str, code: str | None
+) -> None:
+    """Off-session, Stripe answers 402 where localstripe leaves the intent waiting for the cardholder."""
+    made = intent(**FAILED, last_payment_error={"type": "card_error", **error})
+    server.will(fault(402, type="card_error", message="Your card says no.", payment_intent=made, **error))
+    charged = await gateway.charge(request(CARD))
+    assert charged == Charged(ChargeOutcome(kind), "pi_1", code=code, message="Your card says no.")
+
+
+def test_the_simulated_cards_give_codes_that_mean_the_same_at_stripe() -> None:
+    for card in SIMULATED_CARDS:
+        if card.remembered not in {None, ChargeOutcome.CAPTURED}:
+            assert kind_of_decline(Failure(decline_code=card.code)) is card.remembered
+
+
+@pytest.mark.parametrize(
+    ("amount_minor", "currency", "amount"),
+    [
+        (1999, "EUR", 1999),
+        (500, "JPY", 500),
+        (5, "ISK", 500),
+        (5, "UGX", 500),
+        (12_340, "KWD", 12_340),
+        (12_345, "KWD", None),
+        (12_341, "TND", None),
+        (45_000, "MGA", 450),
+        (45_050, "MGA", None),
+        (0, "EUR", None),
+        (-5, "EUR", None),
+    ],
+)
+def test_stripe_counts_some_currencies_otherwise(amount_minor: int, currency: str, amount: int | None) -> None:
+    assert to_stripe_amount(amount_minor, currency) == amount
+    if amount is not None:
+        assert from_stripe_amount(amount, currency) == amount_minor
+
+
+@pytest.mark.parametrize("currency", sorted(DECIMALS))
+def test_a_thousand_of_any_currency_goes_to_stripe_and_comes_back(currency: str) -> None:
+    amount_minor = int(f"1000{'0' * DECIMALS[currency]}")
+    amount = to_stripe_amount(amount_minor, currency)
+    assert amount is not None
+    assert from_stripe_amount(amount, currency) == amount_minor
+
+
+def test_an_amount_of_stripe_that_is_none_of_ours_is_told_as_none() -> None:
+    assert from_stripe_amount(550, "ISK") is None
+
+
+async def test_an_amount_that_stripe_cannot_take_is_refused_without_asking_it(
+    server: StandIn, gateway: StripeCardGateway
+) -> None:
+    charged = await gateway.charge(request(CARD, 12_345, "KWD"))
+    assert (charged.kind, charged.code) == (ChargeOutcome.REFUSED, "amount_not_chargeable")
+    assert "12.345 KWD" in (charged.message or "")
+    refunded = await gateway.refund("rfd_1", "pi_1", 12_345, "KWD")
+    assert refunded.kind is RefundOutcome.FAILED
+    assert "12.345 KWD" in (refunded.message or "")
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("prefix", ["sk_live_", "rk_live_"])
+async def test_an_order_in_test_mode_never_takes_real_money(server: StandIn, prefix: str) -> None:
+    server.will(answer(200, intent()))
+    gateway = StripeCardGateway(f"{prefix}123", server.url)
+    charged = await gateway.charge(request(CARD))
+    assert (charged.kind, charged.code) == (ChargeOutcome.REFUSED, "mode_mismatch")
+    assert server.asked == []
+    live = await gateway.charge(replace(request(CARD), mode=Mode.LIVE))
+    assert live.kind is ChargeOutcome.CAPTURED
+    await gateway.close()
+
+
+async def test_a_charge_is_found_however_many_came_after_it(bench: StripeBench) -> None:
+    card = await bench.card()
+    asked = request(card)
+    made = await bench.gateway.charge(asked)
+    for _ in range(5):
+        await asyncio.gather(*(bench.gateway.charge(request(card, 100)) for _ in range(21)))
+    assert await bench.gateway.look_up(asked) == made
+    assert (await bench.gateway.look_up(request(card))).kind is ChargeOutcome.NOT_FOUND
+
+
+async def test_a_customer_that_stripe_never_had_was_never_charged(server: StandIn, gateway: StripeCardGateway) -> None:
+    server.will(fault(400, type="invalid_request_error", code="resource_missing", param="customer", message="None."))
+    assert await gateway.look_up(request(CARD)) == Charged(ChargeOutcome.NOT_FOUND)
+
+
+async def test_a_refund_that_was_made_before_is_not_made_again_though_stripe_forgot_its_key(
+    server: StandIn, gateway: StripeCardGateway
+) -> None:
+    earlier = refund(id="re_7", metadata={"refund_id": "rfd_1"})
+    server.will(page(refund(), url="/v1/refunds", has_more=True), page(earlier, url="/v1/refunds"))
+    refunded = await gateway.refund("rfd_1", "pi_1", 1999, "EUR")
+    assert (refunded.kind, refunded.reference) == (RefundOutcome.REFUNDED, "re_7")
+    assert [asked.method for asked in server.asked] == ["GET", "GET"]
+    assert server.asked[1].fields == {"payment_intent": "pi_1", "limit": "100", "starting_after": "re_1"}
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [("succeeded", "refunded"), ("pending", "refunded"), ("failed", "failed"), ("canceled", "failed")],
+)
+async def test_a_refund_is_asked_for_under_its_id_and_its_status_decides(
+    server: StandIn, gateway: StripeCardGateway, status: str, kind: str
+) -> None:
+    server.will(page(url="/v1/refunds"), answer(200, refund(status=status)))
+    refunded = await gateway.refund("rfd_1", "pi_1", 5, "ISK")
+    assert (refunded.kind, refunded.reference) == (kind, "re_1")
+    asked = server.asked[1]
+    assert asked.fields == {"payment_intent": "pi_1", "amount": "500", "metadata[refund_id]": "rfd_1"}
+    assert asked.headers["Idempotency-Key"] == "rfd_1"
+
+
+async def test_a_card_of_another_customer_is_not_found(bench: StripeBench) -> None:
+    mine, theirs = await bench.card(), await bench.card()
+    with pytest.raises(CardNotFound, match="does not belong to the customer"):
+        await bench.gateway.describe(Card(mine.customer, theirs.method))

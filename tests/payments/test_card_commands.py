@@ -1,0 +1,91 @@
+"""tonne card"""
+
+import json
+
+import pytest
+
+from tests.cli.command import output_of, refusal_of
+from tests.gateways.card_bench import KEY, stripe_bench
+from tests.gateways.localstripe_server import localstripe
+from tests.world import World
+from tonne.base.ids import new_id
+from tonne.db.pool import Database
+
+AUDIT = "SELECT action, details FROM audit_log WHERE subject_id = $1 AND action LIKE 'card.%' ORDER BY at, id"
+
+PUBLIC_KEY = "pk_live_public"
+
+
+@pytest.fixture
+def url(furnished_db: Database) -> str:
+    return furnished_db._url
+
+
+async def _audit(database: Database, account_id: str) -> list[tuple[str, str]]:
+    async with database.connection() as connection:
+        rows = await connection.fetch(AUDIT, account_id)
+    return [(row["action"], json.loads(row["details"])["last_four"]) for row in rows]
+
+
+async def test_a_test_account_gets_a_test_card(furnished_db: Database, url: str, world: World) -> None:
+    account_id = world.ours_test.scope.account_id
+    said = output_of("card", "set", account_id, "--method", "4242424242424242", database_url=url).splitlines()
+    assert said[0] == "visa …4242, expires 2049-12"
+    assert "--payment-method card" in said[1]
+    shown = output_of("card", "show", account_id, database_url=url)
+    assert "4242" in shown
+    assert "4242424242424242" not in shown
+    output_of("account", "update", account_id, "--payment-method", "card", database_url=url)
+    said = output_of("card", "set", account_id, "--method", "4000000000009995", database_url=url).splitlines()
+    assert said == ["visa …9995, expires 2049-12"]
+    assert output_of("card", "remove", account_id, database_url=url) == ""
+    assert "has no card" in refusal_of("card", "show", account_id, database_url=url)
+    assert "has no card" in refusal_of("card", "remove", account_id, database_url=url)
+    assert await _audit(furnished_db, account_id) == [
+        ("card.stored", "4242"),
+        ("card.stored", "9995"),
+        ("card.removed", "9995"),
+    ]
+
+
+def test_two_accounts_with_one_number_are_two_customers(url: str, world: World) -> None:
+    customers = set()
+    for account_id in (world.ours_test.scope.account_id, world.ours_test.client_account_id):
+        output_of("card", "set", account_id, "--method", "4242424242424242", database_url=url)
+        customers.add(output_of("card", "show", account_id, database_url=url).split()[-1])
+    assert len(customers) == 2
+
+
+def test_what_cannot_be_stored_is_refused_in_a_sentence(url: str, world: World) -> None:
+    ours, live = world.ours_test.scope.account_id, world.ours_live.scope.account_id
+    pan = "5555555555554444"
+    assert "no test card 555555…" in refusal_of("card", "set", ours, "--method", pan, database_url=url)
+    sentence = refusal_of("card", "set", live, "--method", pan, "--customer", "cus_1", database_url=url)
+    assert "never the number" in sentence
+    assert pan not in sentence
+    assert "--customer" in refusal_of("card", "set", live, "--method", "pm_1", database_url=url)
+    set_up = refusal_of("card", "set", live, "--method", "pm_1", "--customer", "cus_1", database_url=url)
+    assert "TONNE_STRIPE_SECRET_KEY" in set_up
+    assert "no such account" in refusal_of("card", "set", new_id("acc"), "--method", pan, database_url=url)
+    bad_key = refusal_of("card", "show", ours, database_url=url, stripe_secret_key=PUBLIC_KEY)
+    assert "TONNE_STRIPE_SECRET_KEY" in bad_key
+    assert PUBLIC_KEY not in bad_key
+
+
+async def test_a_live_account_has_its_card_at_stripe(furnished_db: Database, url: str, world: World) -> None:
+    live = world.ours_live.scope.account_id
+    with localstripe() as base:
+        settings = {"database_url": url, "stripe_secret_key": KEY, "stripe_api_base": base}
+        async with stripe_bench(base) as bench:
+            card, other = await bench.card(), await bench.card()
+        words = ("card", "set", live, "--method", card.method, "--customer")
+        said = output_of(*words, card.customer, **settings).splitlines()
+        assert said[0] == "visa …4242, expires 2049-04"
+        assert "attach it" in refusal_of(*words, other.customer, **settings)
+        words = ("card", "set", live, "--customer", card.customer, "--method")
+        assert "knows no card" in refusal_of(*words, "pm_unknown", **settings)
+    assert "cannot be asked" in refusal_of(*words, card.method, **settings), "it is not there any more"
+    async with furnished_db.connection() as connection:
+        row = await connection.fetchrow("SELECT gateway, customer, method FROM account_cards")
+    assert row is not None
+    assert tuple(row) == ("stripe", card.customer, card.method)

@@ -1,0 +1,230 @@
+"""What the stories are made of: a clock that they set, a catalogue of their own, buyers, and an operator."""
+
+import asyncio
+import csv
+import io
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from tests.world import World
+from tonne.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.accounts.open_account import open_account
+from tonne.accounts.store import find_account, find_terms, update_account
+from tonne.app import House
+from tonne.base.ids import new_id
+from tonne.base.scope import Mode, Scope
+from tonne.catalog.csv_files import CsvFile, FileKind
+from tonne.catalog.import_catalogue import import_catalogue
+from tonne.catalog.selection import BundleChoiceIn
+from tonne.cli.doctor import examine
+from tonne.orders import store as order_store
+from tonne.orders.load_orders import OrderKey, lock_order
+from tonne.orders.model import Order
+from tonne.orders.move_order import mark_paid
+from tonne.orders.place_order import Request, Wanted, compose_order, place_order, price
+from tonne.retirements.certificates import find_certificate
+from tonne.retirements.import_confirmations import Report, import_confirmations
+from tonne.retirements.retire_parcels import wake_short_orders
+from tonne.retirements.work_list import Task, list_tasks_any_account
+
+T = TypeVar("T")
+TONNE, KILOGRAM = 1_000_000, 1_000
+REGISTRIES = {TONNE: "Verra", KILOGRAM: "Isometric"}
+PARCELS = """
+SELECT project.registry_project_id AS project, lot.vintage, parcel.start_grams, parcel.quantity_grams,
+       parcel.allocated_grams, parcel.status, parcel.beneficiary, parcel.in_service_name AS shared, parcel.retired_on
+FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+WHERE parcel.mode = $1 ORDER BY project.registry_project_id, lot.vintage, lot.id, parcel.start_grams
+"""
+
+
+class Calendar:
+    """A clock that stands still until the story turns it, but for a millisecond after each order."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def tick(self) -> None:
+        """So that first come is first served: with the same time, either of two might be."""
+        self.now += timedelta(milliseconds=1)
+
+    def turn_to(self, month: int, day: int, hour: int = 9) -> None:
+        self.now = datetime(2026, month, day, hour, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A parcel as a story sees it; `shared` when it is in the service's name."""
+
+    project: str
+    vintage: int
+    start_grams: int
+    quantity_grams: int
+    allocated_grams: int
+    status: str
+    beneficiary: str
+    shared: bool
+    retired_on: date | None
+
+
+class Shop:
+    """One mode of a service. Its registry project ids are the names that the story gives its projects."""
+
+    def __init__(self, house: House, world: World, calendar: Calendar, mode: Mode) -> None:
+        self.house = house
+        self.world = world
+        self.calendar = calendar
+        self.mode = mode
+        self._bundle_ids: dict[str, str] = {}
+        self._lot_count = 0
+        self._granularity: dict[str, int] = {}
+
+    async def sell(self, bundle: str, *, granularity: int = TONNE, price: str = "10.00", **weights: int) -> None:
+        """A bundle over projects, each with its weight."""
+        registry = REGISTRIES[granularity]
+        self._granularity |= dict.fromkeys(weights, granularity)
+        await self.import_files(
+            {
+                FileKind.PROJECTS: [
+                    "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams",
+                    *(f"{registry},{name},Project {name},Kenya,Wind,ACM2,avoidance,{granularity}" for name in weights),
+                ],
+                FileKind.BUNDLES: [
+                    "slug,name,description,primary_image,unit_price,enabled,position",
+                    f"{bundle},The {bundle},,,{price},true,5",
+                ],
+                FileKind.BUNDLE_PROJECTS: [
+                    "bundle_slug,registry,registry_project_id,weight",
+                    *(f"{bundle},{registry},{name},{weight}" for name, weight in weights.items()),
+                ],
+            }
+        )
+        catalogue = await self.house.catalogues.current(self.mode)
+        self._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
+
+    async def supply(
+        self, project: str, vintage: int, tonnes: int, *, retired: bool = False, wakes: bool = True
+    ) -> None:
+        """A lot, as `tonne catalog import-lots` brings it."""
+        await self.import_files(self.lot_file(project, vintage, tonnes, retired=retired), wakes=wakes)
+
+    def lot_file(self, project: str, vintage: int, tonnes: int, *, retired: bool = False) -> dict[FileKind, list[str]]:
+        self._lot_count += 1
+        facts = "pre_retired,https://registry.example/r,2025-05-06" if retired else "held,,"
+        registry, block = REGISTRIES[self._granularity[project]], f"{self.mode}-{project}-{self._lot_count}"
+        heads = "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,"
+        lot = f"{registry},{project},{vintage},{block},101,{100 + tonnes},{facts}"
+        return {FileKind.LOTS: [heads + "retired_on", lot]}
+
+    async def import_files(self, files: dict[FileKind, list[str]], *, wakes: bool = True) -> None:
+        contents = [CsvFile(kind, kind, "\n".join(lines).encode()) for kind, lines in files.items()]
+        async with self.house.database.transaction() as tx:
+            if wakes:
+                await wake_short_orders(tx, self.mode)
+            await import_catalogue(tx, self.mode, contents, self.calendar.now, currency=None)
+
+    async def account(self, beneficiary: str, *, of: Scope | None = None, advances: bool = True) -> Scope:
+        """A new account, of our organisation unless told otherwise."""
+        organisation_id = (of or self.world.ours_live.scope).organisation_id
+        scope = Scope(organisation_id, new_id("acc"), self.mode)
+        facts = (AccountKind.ACCOUNT, f"Account of {beneficiary}", "EUR", beneficiary, PaymentMethod.INVOICE)
+        async with self.house.database.transaction() as tx:
+            await open_account(tx, Account(scope, *facts, self.calendar.now, advances), actor="test")
+        return scope
+
+    async def rename(self, scope: Scope, beneficiary: str) -> None:
+        """From now on it buys on behalf of somebody else."""
+        async with self.house.database.transaction() as tx:
+            account = await find_account(tx, scope)
+            assert account is not None
+            await update_account(tx, replace(account, beneficiary=beneficiary))
+
+    async def buy(self, scope: Scope, grams: int, *bundles: str) -> Order:
+        """Placed and paid in one go."""
+        catalogue = await self.house.catalogues.current(self.mode)
+        choices = [BundleChoiceIn(self._bundle_ids[bundle], None) for bundle in bundles]
+        wanted = Wanted(mass_grams=grams, choices=choices)
+        async with self.house.database.transaction() as tx:
+            terms = await find_terms(tx, scope)
+            request = Request(wanted, None, "{}", bytes(32))
+            priced = price(wanted, terms, catalogue)
+            order = compose_order(scope, request, terms, priced=priced, now=self.calendar.now)
+            assert await place_order(tx, order, bytes(32), retry_after=timedelta(0)) is not None
+            paid = await mark_paid(tx, order, self.calendar.now)
+        self.calendar.tick()
+        return paid
+
+    async def work(self) -> None:
+        """Let the worker do all there is to do at this hour."""
+        while await self.house.close_units.run_once() or await self.house.allocate_orders.run_once():
+            pass
+
+    async def shown(self, order: Order) -> dict[str, Any]:
+        """The order as the interface shows it."""
+        async with self.house.database.connection() as connection:
+            document = await order_store.find_by_id(connection, order.scope, order.id)
+        assert document is not None
+        wire: dict[str, Any] = msgspec.json.decode(document)
+        return wire
+
+    async def statuses(self, *orders: Order) -> list[str]:
+        return [(await self.shown(order))["status"] for order in orders]
+
+    async def certificate(self, order: Order) -> dict[str, Any]:
+        async with self.house.database.connection() as connection:
+            record = await find_certificate(connection, order.scope, order.id)
+        assert record is not None
+        facts: dict[str, Any] = msgspec.json.decode(record)
+        return facts
+
+    async def cuts(self) -> list[Cut]:
+        async with self.house.database.connection() as connection:
+            return [Cut(**row) for row in await connection.fetch(PARCELS, self.mode)]
+
+    async def work_list(self) -> list[Task]:
+        async with self.house.database.connection() as connection:
+            return await list_tasks_any_account(connection, self.mode)
+
+    async def confirm(self, *tasks: Task) -> Report:
+        """The operator has retired these today, and imports what the registry said."""
+        heads = "parcel_id,serial_block,first_number,last_number,retired_on,retirement_url"
+        text = io.StringIO(f"{heads}\n")
+        text.seek(0, io.SEEK_END)
+        for task in tasks:
+            url = f"https://registry.example/{task.parcel_id}"
+            day = self.calendar.now.date().isoformat()
+            serials = (task.serial_block, task.first_number, task.last_number)
+            csv.writer(text).writerow((task.parcel_id, *serials, day, url))
+        content, now = text.getvalue().encode(), self.calendar.now
+        async with self.house.database.transaction() as tx:
+            return await import_confirmations(tx, self.mode, "done.csv", content, now=now, actor="test")
+
+    async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:
+        """A worker holds a retiring order and has looked at it; then `meanwhile` wants it too, and has to wait."""
+        async with self.house.database.transaction() as tx:
+            assert await lock_order(tx, order.scope, order.id) is not None
+            task = asyncio.create_task(meanwhile)
+            await self.wait_for_a_lock()
+            await self.house.allocate_orders.complete(
+                tx, [OrderKey(order.scope.account_id, order.id)], self.calendar.now
+            )
+        return await task
+
+    async def wait_for_a_lock(self) -> None:
+        """Until somebody on this database waits for what another transaction holds."""
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        async with self.house.database.connection() as connection:
+            while not await connection.fetchval(waits):  # noqa: ASYNC110 - the database rings no bell for it
+                await asyncio.sleep(0.005)
+
+    async def check_all_is_well(self) -> None:
+        async with self.house.database.transaction() as tx:
+            assert await examine(tx) == {}

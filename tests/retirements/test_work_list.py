@@ -1,0 +1,343 @@
+"""The operator's work list, from the command line: listed, exported, retired at the registry, confirmed."""
+
+import csv
+import io
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import output_of, refusal_of, tonne
+from tests.retirements.shop import KILOGRAM, TONNE, Shop
+from tonne.base.clock import utc_now
+from tonne.retirements.work_list import EXPORT_COLUMNS, harmless
+
+HEADS = ["parcel_id", "serial_block", "first_number", "last_number", "retired_on", "retirement_url"]
+Line = dict[str, str]
+
+
+class Operator:
+    """Someone with a terminal and a folder of files, working on one mode."""
+
+    def __init__(self, shop: Shop, folder: Path) -> None:
+        self.shop = shop
+        self.folder = folder
+        self._count = 0
+
+    def does(self, *words: str) -> str:
+        return output_of(
+            "retirement", *words, "--mode", self.shop.mode.value, database_url=self.shop.house.database._url
+        )
+
+    def is_refused(self, *words: str) -> str:
+        return refusal_of(
+            "retirement", *words, "--mode", self.shop.mode.value, database_url=self.shop.house.database._url
+        )
+
+    def export(self) -> list[Line]:
+        self._count += 1
+        file = self.folder / f"list {self._count}.csv"
+        self.does("export", "-o", str(file))
+        return list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8-sig"))))
+
+    def write(self, *lines: Line, name: str = "done.csv") -> str:
+        """What the registry said, as a file; without lines it has the heads alone."""
+        heads = list(lines[0]) if lines else HEADS
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, heads)
+        writer.writeheader()
+        writer.writerows(lines)
+        (self.folder / name).write_bytes(text.getvalue().encode())
+        return str(self.folder / name)
+
+    def faults(self, *lines: Line) -> list[str]:
+        """What an import complains about, without the name of the file; nothing is taken in."""
+        file = self.write(*lines)
+        done = tonne(
+            "retirement", "import", file, "--mode", self.shop.mode.value, database_url=self.shop.house.database._url
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        *faults, summary = done.stderr.splitlines()
+        assert summary.startswith("Error: Nothing was taken in: there "), summary
+        assert summary.endswith("1 fault to mend." if len(faults) == 1 else f"{len(faults)} faults to mend.")
+        return [fault.removeprefix("done.csv, ") for fault in faults]
+
+
+def retired(line: Line, **changes: str) -> Line:
+    """An exported line as it comes back."""
+    confirmed = {head: line.get(head, "") for head in HEADS}
+    day = utc_now().date().isoformat()
+    return {**confirmed, "retired_on": day, "retirement_url": "https://registry.example/7", **changes}
+
+
+@pytest.fixture
+def operator(live: Shop, tmp_path: Path) -> Operator:
+    return Operator(live, tmp_path)
+
+
+async def orders_of(shop: Shop, *tonnes: int) -> list[Any]:
+    """A held lot, and an order for each number of tonnes, allocated."""
+    await shop.sell("wind", A=1)
+    await shop.supply("A", 2020, sum(tonnes) + 5)
+    ada = await shop.account("Ada")
+    orders = [await shop.buy(ada, each * TONNE, "wind") for each in tonnes]
+    await shop.work()
+    return orders
+
+
+async def test_from_the_list_to_complete_orders(operator: Operator) -> None:
+    shop = operator.shop
+    assert operator.does("list") == "Nothing is to be retired in live mode."
+    first, second = await orders_of(shop, 2, 1)
+    heads, *rows = operator.does("list").splitlines()
+    assert heads.split("  ")[0] == "parcel"
+    assert [row.split()[1:7] for row in rows] == [
+        ["Verra", "A", "live-A-1", "101–102", "2", "“Ada”"],
+        ["Verra", "A", "live-A-1", "103", "1", "“Ada”"],
+    ]
+    assert all("2026-03-01T09:00:00.002Z" in row for row in rows)
+    lines = operator.export()
+    assert tuple(lines[0]) == EXPORT_COLUMNS
+    assert {head: lines[0][head] for head in EXPORT_COLUMNS[1:]} == {
+        "registry": "Verra",
+        "registry_project_id": "A",
+        "project_name": "Project A",
+        "vintage": "2020",
+        "serial_block": "live-A-1",
+        "first_number": "101",
+        "last_number": "102",
+        "kilograms": "",
+        "quantity": "2",
+        "beneficiary": "Ada",
+        "opened_at": "2026-03-01T09:00:00.002Z",
+    }
+    # The first one is retired at the registry, and confirmed.
+    done = operator.write(retired(lines[0]))
+    assert operator.does("import", done) == "1 parcel of 2 t confirmed; their orders complete by themselves."
+    shop.calendar.now = utc_now()
+    await shop.work()
+    assert await shop.statuses(first, second) == ["complete", "retiring"]
+    assert lines[0]["parcel_id"] not in operator.does("list")
+    # The same file again changes nothing, and says so; beside a new line it is no harm.
+    before = await everything(shop)
+    assert operator.does("import", done).splitlines() == [
+        "Nothing to change: no line says anything new.",
+        "1 parcel had been confirmed before.",
+    ]
+    assert await everything(shop) == before
+    both = operator.write(*(retired(line) for line in lines))
+    assert "1 parcel of 1 t confirmed" in operator.does("import", both)
+    shop.calendar.now = utc_now()
+    await shop.work()
+    assert await shop.statuses(second) == ["complete"]
+    await shop.check_all_is_well()
+
+
+async def everything(shop: Shop) -> list[Any]:
+    async with shop.house.database.connection() as connection:
+        statement = "SELECT parcels::text FROM parcels UNION ALL SELECT orders::text FROM orders ORDER BY 1"
+        return [tuple(row) for row in await connection.fetch(statement)]
+
+
+async def test_the_exported_file_itself_may_come_back_with_two_columns_more(operator: Operator) -> None:
+    (order,) = await orders_of(operator.shop, 3)
+    (line,) = operator.export()
+    done = operator.write({**line, "retired_on": "2026-03-02", "retirement_url": "https://registry.example/7"})
+    operator.does("import", done)
+    operator.shop.calendar.now = utc_now()
+    await operator.shop.work()
+    assert await operator.shop.statuses(order) == ["complete"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "column", "says"),
+    [
+        ({"parcel_id": "par_unknown"}, "parcel_id", "there is no parcel “par_unknown” in live mode: copy the id"),
+        ({"parcel_id": ""}, "parcel_id", "the cell is empty"),
+        ({"serial_block": "other"}, "serial_block", "holds the serials “live-A-1” 101 to 102: retire these, or mend"),
+        ({"first_number": "102"}, "serial_block", "holds the serials “live-A-1” 101 to 102"),
+        ({"last_number": "103"}, "serial_block", "holds the serials “live-A-1” 101 to 102"),
+        ({"last_number": "-1"}, "last_number", "is not a whole number"),
+        ({"retired_on": "31.12.2025"}, "retired_on", "write it as 2026-01-31"),
+        ({"retired_on": ""}, "retired_on", "the cell is empty: fill it in, or delete the line until"),
+        ({"retired_on": "2019-12-31"}, "retired_on", "lies before the vintage 2020"),
+        ({"retirement_url": ""}, "retirement_url", "the cell is empty: fill it in"),
+        ({"retirement_url": "http://registry.example/7"}, "retirement_url", "does not begin with https://"),
+        ({"retirement_url": "javascript:alert(1)"}, "retirement_url", "is not a web address"),
+        ({"retirement_url": "https://user:pass@registry.example"}, "retirement_url", "is not a web address"),
+    ],
+    ids=lambda value: " ".join(map("=".join, value.items())) if isinstance(value, dict) else "",
+)
+async def test_a_bad_line_is_reported_with_what_to_do_and_the_good_one_beside_it_is_not_taken_in(
+    operator: Operator, changes: Line, column: str, says: str
+) -> None:
+    await orders_of(operator.shop, 2, 1)
+    first, second = operator.export()
+    before = await everything(operator.shop)
+    (fault,) = operator.faults(retired(second), retired(first, **changes))
+    assert fault.startswith(f"line 3, column {column}: ")
+    assert says in fault
+    assert await everything(operator.shop) == before
+
+
+async def test_a_date_in_the_future_is_refused_but_for_places_where_it_is_tomorrow(operator: Operator) -> None:
+    await orders_of(operator.shop, 2)
+    (line,) = operator.export()
+    later = (utc_now() + timedelta(days=2)).date().isoformat()
+    (fault,) = operator.faults(retired(line, retired_on=later))
+    assert "line 2, column retired_on: the date lies in the future" in fault
+    tomorrow = (utc_now() + timedelta(hours=13)).date().isoformat()
+    operator.does("import", operator.write(retired(line, retired_on=tomorrow)))
+
+
+async def test_every_fault_of_a_file_is_told_in_the_order_of_its_lines(operator: Operator) -> None:
+    await orders_of(operator.shop, 2, 1)
+    first, second = operator.export()
+    faults = operator.faults(
+        retired(first, first_number="7"),
+        retired(second, retirement_url="ftp://x", retired_on="soon"),
+        retired(second),
+        retired(first, parcel_id="par_x"),
+    )
+    assert [fault.partition(":")[0] for fault in faults] == [
+        "line 2, column serial_block",
+        "line 3, column retired_on",
+        "line 3, column retirement_url",
+        "line 4, column parcel_id",
+        "line 5, column parcel_id",
+    ]
+    assert "line 3 confirms the same parcel: keep one of the two." in faults[3]
+
+
+async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) -> None:
+    """An open unit, one that was retired with other facts, and one of the other mode."""
+    shop = operator.shop
+    await orders_of(shop, 2)
+    ada = await shop.account("Berta")
+    await shop.buy(ada, 400_000, "wind")
+    await shop.work()
+    (line,) = operator.export()
+    operator.does("import", operator.write(retired(line)))
+    (fault,) = operator.faults(retired(line, retirement_url="https://registry.example/8"))
+    assert "known as retired on" in fault
+    assert "and on certificates so: delete the line." in fault
+    async with shop.house.database.connection() as connection:
+        open_id = await connection.fetchval("SELECT id FROM parcels WHERE status = 'open'")
+    (fault,) = operator.faults(retired(line, parcel_id=open_id, first_number="103", last_number="103"))
+    assert "the parcel still takes fractions: delete the line" in fault
+    url = shop.house.database._url
+    done = tonne("retirement", "import", operator.write(retired(line)), "--mode", "test", database_url=url)
+    assert done.returncode == 1
+    assert "in test mode: copy the id from `tonne retirement export --mode test`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "the file is empty"),
+        (b"parcel_id,retired_on\n", "the column serial_block is missing"),
+        (b"parcel_id;serial_block\n", "separated by semicolons"),
+        (",".join([*HEADS, "note"]).encode(), "the column “note” is unknown"),
+        (",".join(HEADS).encode() + b"\npar_1,x\n", "the line has 2 cells instead of 6"),
+        (",".join(HEADS).encode() + b"\n\xff", "is not UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_such_list_is_refused(operator: Operator, content: bytes, says: str) -> None:
+    file = operator.folder / "done.csv"
+    file.write_bytes(content)
+    url = operator.shop.house.database._url
+    done = tonne("retirement", "import", str(file), "--mode", "live", database_url=url)
+    assert done.returncode == 1
+    assert says in done.stderr
+
+
+def test_a_list_without_lines_changes_nothing(operator: Operator) -> None:
+    assert operator.does("import", operator.write()) == "Nothing to change: no line says anything new."
+
+
+async def test_an_export_never_overwrites_a_file(operator: Operator) -> None:
+    """It may be an earlier list, half filled in."""
+    await orders_of(operator.shop, 2)
+    file = operator.folder / "mine.csv"
+    file.write_text("notes")
+    assert "exists already: name another file" in operator.is_refused("export", "-o", str(file))
+    assert file.read_text() == "notes"
+    assert "cannot be written" in operator.is_refused("export", "-o", str(operator.folder / "no" / "such.csv"))
+
+
+async def test_names_that_look_like_formulas_are_made_harmless_and_come_back_all_the_same(operator: Operator) -> None:
+    shop = operator.shop
+    await shop.sell("wind", A=1)
+    lot = shop.lot_file("A", 2020, 9)
+    await shop.import_files({kind: [line.replace(",live-A-1,", ",@SUM(A1),") for line in lot[kind]] for kind in lot})
+    names = ("=cmd|' /C calc'!A0", "+1", "-2", "@x", "＝1", 'Łódź, “quoted” "twice"')
+    orders = [await shop.buy(await shop.account(name), TONNE, "wind") for name in names]
+    await shop.work()
+    lines = operator.export()
+    assert sorted(line["beneficiary"] for line in lines) == sorted([*(f"'{name}" for name in names[:-1]), names[-1]])
+    assert {line["serial_block"] for line in lines} == {"'@SUM(A1)"}
+    # As exported, and as the registry writes it.
+    second = retired(lines[1], serial_block="@SUM(A1)")
+    operator.does("import", operator.write(retired(lines[0]), second, *(retired(line) for line in lines[2:])))
+    shop.calendar.now = utc_now()
+    await shop.work()
+    assert await shop.statuses(*orders) == ["complete"] * len(orders)
+
+
+def test_blanks_in_front_of_a_formula_do_not_hide_it() -> None:
+    assert [harmless(cell) for cell in ("\t=1", "\r=1", "\n=1")] == ["'\t=1", "'\r=1", "'\n=1"]
+    assert [harmless(cell) for cell in ("", "Ada", "1-2", "'=1", "a@b")] == ["", "Ada", "1-2", "'=1", "a@b"]
+
+
+async def test_kilograms_are_named_where_the_registry_retires_less_than_a_tonne(operator: Operator) -> None:
+    await operator.shop.sell("air", granularity=KILOGRAM, K=1)
+    await operator.shop.supply("K", 2024, 5)
+    ada = await operator.shop.account("Ada")
+    for kilograms in (250, 1_750, 1_000):
+        await operator.shop.buy(ada, kilograms * KILOGRAM, "air")
+    await operator.shop.work()
+    assert [(line["first_number"], line["last_number"], line["kilograms"]) for line in operator.export()] == [
+        ("101", "101", "from kg 1 of 101 to kg 250 of 101"),
+        ("101", "102", "from kg 251 of 101 to kg 1000 of 102"),
+        ("103", "103", ""),
+    ]
+
+
+async def test_a_unit_of_many_names_the_first_ten(operator: Operator) -> None:
+    shop = operator.shop
+    await shop.sell("wind", A=1)
+    await shop.supply("A", 2020, 1)
+    await shop.buy(await shop.account("Berta 00"), 1_000, "wind")
+    await shop.work()
+    shop.calendar.turn_to(4, 1)
+    await shop.work()
+    for number in range(1, 13):
+        await shop.buy(await shop.account(f"Berta {number:02}"), 1_000, "wind")
+    await shop.work()
+    (line,) = operator.export()
+    assert line["beneficiary"].startswith("Tonne, on behalf of Berta 00; Berta 01; ")
+    assert line["beneficiary"].endswith("; Berta 09; and 3 others")
+
+
+async def test_each_organisation_finds_the_confirmation_in_its_audit_log(operator: Operator) -> None:
+    shop = operator.shop
+    await shop.sell("wind", A=1)
+    await shop.supply("A", 2020, 9)
+    ours, theirs = await shop.account("Ada"), await shop.account("Berta", of=shop.world.theirs_test.scope)
+    for scope, grams in ((ours, TONNE), (ours, 2 * TONNE), (theirs, TONNE)):
+        await shop.buy(scope, grams, "wind")
+    await shop.work()
+    lines = operator.export()
+    operator.does("import", operator.write(*(retired(line) for line in lines)))
+    operator.does("import", operator.write(*(retired(line) for line in lines)))
+    async with shop.house.database.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT organisation_id, actor, details FROM audit_log WHERE action = 'retirement.confirmed'"
+        )
+    found = {row["organisation_id"]: json.loads(row["details"])["parcel_ids"] for row in rows}
+    assert len(rows) == 2
+    assert {name: len(ids) for name, ids in found.items()} == {ours.organisation_id: 2, theirs.organisation_id: 1}
+    assert {id_ for ids in found.values() for id_ in ids} == {line["parcel_id"] for line in lines}
+    assert all(row["actor"].startswith("cli:") for row in rows)
