@@ -131,6 +131,9 @@ class Shop:
                 await wake_short_orders(tx, self.mode)
             await import_catalogue(tx, self.mode, contents, self.calendar.now, currency=None)
 
+    def bundle_id(self, bundle: str) -> str:
+        return self._bundle_ids[bundle]
+
     async def account(self, beneficiary: str, *, of: Scope | None = None, advances: bool = True) -> Scope:
         """A new account, of our organisation unless told otherwise."""
         organisation_id = (of or self.world.ours_live.scope).organisation_id
@@ -150,7 +153,7 @@ class Shop:
     async def buy(self, scope: Scope, grams: int, *bundles: str) -> Order:
         """Placed and paid in one go."""
         catalogue = await self.house.catalogues.current(self.mode)
-        choices = [BundleChoiceIn(self._bundle_ids[bundle], None) for bundle in bundles]
+        choices = [BundleChoiceIn(self.bundle_id(bundle), None) for bundle in bundles]
         wanted = Wanted(mass_grams=grams, choices=choices)
         async with self.house.database.transaction() as tx:
             terms = await find_terms(tx, scope)

@@ -10,7 +10,7 @@ from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
 from tonne.gateways.card import Card, ChargeRequest, StoredCard
 from tonne.orders.load_orders import OrderKey
-from tonne.orders.model import OrderStatus
+from tonne.orders.model import Order, OrderStatus
 from tonne.payments.model import Attempt, Change, ChargeStatus, Tries
 
 # Cards of accounts.
@@ -60,19 +60,6 @@ async def remove_card(tx: Connection, scope: Scope) -> str | None:
 
 # Charges.
 
-READ_TO_CHARGE = """
-SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.total_cost_minor, orders.currency,
-       card.gateway, card.customer, card.method, charged.attempts, charged.is_open
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
-LEFT JOIN account_cards card ON card.account_id = orders.account_id
-CROSS JOIN LATERAL (
-    SELECT coalesce(max(attempt), 0) AS attempts,
-           coalesce(bool_or(status IN ('pending', 'captured', 'mismatched')), false) AS is_open
-    FROM charges WHERE charges.account_id = wanted.account_id AND charges.order_id = wanted.id
-) charged
-"""
-
 
 class ToCharge(NamedTuple):
     """An order, the card of its account if there is one, and what was tried so far.
@@ -93,11 +80,50 @@ class ToCharge(NamedTuple):
     is_open: bool
 
 
-async def read_to_charge(tx: Connection, keys: Sequence[OrderKey]) -> list[ToCharge]:
-    rows = await tx.fetch(READ_TO_CHARGE, [key.account_id for key in keys], [key.id for key in keys])
-    return [ToCharge(*row) for row in rows]
+# Due orders that no other worker has, those that waited longest first. One with an open charge is not due, whatever its
+# own row says: it is the charge that comes up again.
+CLAIM_TO_CHARGE = """
+SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.total_cost_minor, orders.currency,
+       card.gateway, card.customer, card.method, charged.attempts, charged.is_open
+FROM orders
+LEFT JOIN account_cards card ON card.account_id = orders.account_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(max(attempt), 0) AS attempts,
+           coalesce(bool_or(status IN ('pending', 'captured', 'mismatched')), false) AS is_open
+    FROM charges WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id
+) charged
+WHERE orders.status = 'placed' AND orders.mode = $1 AND orders.next_attempt_at <= $2
+  AND orders.payment_method = 'card' AND NOT charged.is_open
+ORDER BY orders.next_attempt_at LIMIT $3 FOR UPDATE OF orders SKIP LOCKED
+"""
 
 
+async def claim_to_charge_any_account(tx: Connection, mode: Mode, now: datetime, *, limit: int) -> list[ToCharge]:
+    return [ToCharge(*row) for row in await tx.fetch(CLAIM_TO_CHARGE, mode, now, limit)]
+
+
+READ_TO_CHARGE = """
+SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.total_cost_minor, orders.currency,
+       card.gateway, card.customer, card.method, charged.attempts, charged.is_open
+FROM orders
+LEFT JOIN account_cards card ON card.account_id = orders.account_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(max(attempt), 0) AS attempts,
+           coalesce(bool_or(status IN ('pending', 'captured', 'mismatched')), false) AS is_open
+    FROM charges WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id
+) charged
+WHERE orders.account_id = $1 AND orders.id = $2
+"""
+
+
+async def read_to_charge(tx: Connection, order: Order) -> ToCharge:
+    row = await tx.fetchrow(READ_TO_CHARGE, order.scope.account_id, order.id)
+    if row is None:
+        raise LookupError(f"no order {order.id}")
+    return ToCharge(*row)
+
+
+# An order that somebody else has begun to charge a moment ago gets no second charge: constraints say so.
 INSERT_CHARGES = """
 INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, customer, method, amount_minor,
                      currency, status, created_at, next_attempt_at)
@@ -107,15 +133,17 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::smal
             $9::text[], $10::bigint[], $11::text[])
      AS new (account_id, id, order_id, organisation_id, mode, attempt, gateway, customer, method, amount_minor,
              currency)
+ON CONFLICT DO NOTHING
+RETURNING id
 """
 
 
 async def insert_charges(
     tx: Connection, attempts: Sequence[tuple[Attempt, int]], now: datetime, held_until: datetime
-) -> None:
-    """Each with its number among the order's attempts."""
+) -> set[str]:
+    """Each with its number among the order's attempts; the ids of those that could be written."""
     requests = [attempt.request for attempt, _ in attempts]
-    await tx.execute(
+    rows = await tx.fetch(
         INSERT_CHARGES,
         [request.account_id for request in requests],
         [request.id for request in requests],
@@ -131,6 +159,7 @@ async def insert_charges(
         now,
         held_until,
     )
+    return {row["id"] for row in rows}
 
 
 # Pending charges whose turn it is: of a worker that has crashed, or with an unclear outcome. Here and below
@@ -216,7 +245,7 @@ WHERE orders.account_id = retry.account_id AND orders.id = retry.id AND orders.s
 
 
 async def retry_orders(tx: Connection, keys: Sequence[OrderKey], moments: Sequence[datetime | None]) -> None:
-    """When each of these is charged again; None when the test helpers say so."""
+    """When each of these is charged again; None when something else says so: its open charge, or the test helpers."""
     await tx.execute(RETRY_ORDERS, [key.account_id for key in keys], [key.id for key in keys], moments)
 
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 import asyncpg
 import structlog
 
-from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway, Charged, ChargeOutcome
-from tonne.orders.load_orders import OrderKey, claim_due_any_account
-from tonne.orders.model import OrderStatus
-from tonne.payments.card_store import claim_pending_any_account
+from tonne.orders.load_orders import OrderKey
+from tonne.payments.card_store import claim_pending_any_account, claim_to_charge_any_account
 from tonne.payments.model import Attempt, Pace
 from tonne.payments.open_charges import NO_CARD, open_charges
 from tonne.payments.settle_charges import settle_charges
@@ -71,12 +69,10 @@ class ChargeCards:
             now = self._clock()
             held_until = now + self._pace.lease()
             unclear = await claim_pending_any_account(tx, self._mode, now, held_until, limit=BATCH)
-            keys = await claim_due_any_account(
-                tx, OrderStatus.PLACED, self._mode, now, limit=BATCH, payment_method=PaymentMethod.CARD
-            )
-            if not keys:
+            orders = await claim_to_charge_any_account(tx, self._mode, now, limit=BATCH)
+            if not orders:
                 return Batch(unclear, [])
-            opened = await open_charges(tx, keys, now, held_until)
+            opened = await open_charges(tx, orders, now, held_until)
         return Batch([*unclear, *opened.attempts], opened.free)
 
     async def ask(self, batch: Batch) -> Answers:

@@ -1,7 +1,7 @@
 """A new charge for an order: written before the gateway is asked, so that a crash leaves a trace to follow."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from tonne.base.ids import new_id
@@ -19,42 +19,28 @@ GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
 NO_CARD = Card("", "")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Opened:
-    """What became of the orders: those with a new charge, those that cost nothing, those that have an open charge."""
+    """New charges, and the orders that need none because they cost nothing."""
 
-    attempts: list[Attempt] = field(default_factory=list)
-    free: list[OrderKey] = field(default_factory=list)
-    open_already: list[OrderKey] = field(default_factory=list)
+    attempts: list[Attempt]
+    free: list[OrderKey]
 
 
 async def open_charges(
-    tx: Connection, keys: Sequence[OrderKey], now: datetime, held_until: datetime, *, card: Card | None = None
+    tx: Connection, orders: Sequence[store.ToCharge], now: datetime, held_until: datetime, *, card: Card | None = None
 ) -> Opened:
     """Write a pending charge for each of these placed orders, whose rows are held; `card` instead of the account's own.
 
     From here on it is the charge that comes up again, not its order: at `held_until` at the latest somebody asks the
     gateway what came of it. An order that needs no charge comes up again itself.
     """
-    opened = Opened()
-    numbered: list[tuple[Attempt, int]] = []
-    for row in await store.read_to_charge(tx, keys):
-        key = OrderKey(row.account_id, row.order_id)
-        if row.is_open:
-            opened.open_already.append(key)
-        elif row.amount_minor == 0:
-            opened.free.append(key)
-        else:
-            numbered.append((_attempt(row, card, now), row.attempts + 1))
-    opened.attempts = [attempt for attempt, _ in numbered]
-    if numbered:
-        await store.insert_charges(tx, numbered, now, held_until)
-    waiting = [OrderKey(attempt.request.account_id, attempt.request.order_id) for attempt in opened.attempts]
-    if waiting or opened.open_already:
-        await postpone(tx, [*waiting, *opened.open_already], OrderStatus.PLACED, None)
-    if opened.free:
-        await postpone(tx, opened.free, OrderStatus.PLACED, held_until)
-    return opened
+    free = [OrderKey(order.account_id, order.order_id) for order in orders if order.amount_minor == 0]
+    if free:
+        await postpone(tx, free, OrderStatus.PLACED, held_until)
+    numbered = [(_attempt(order, card, now), order.attempts + 1) for order in orders if order.amount_minor > 0]
+    written = await store.insert_charges(tx, numbered, now, held_until) if numbered else set()
+    return Opened([attempt for attempt, _ in numbered if attempt.request.id in written], free)
 
 
 def _attempt(row: store.ToCharge, card: Card | None, now: datetime) -> Attempt:

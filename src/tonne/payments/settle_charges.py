@@ -60,7 +60,9 @@ async def settle_charges(
     waiting = [(order, change) for order, change in ours if _is_placed(order)]
     walks = _paid([order for order, change in waiting if change.status is ChargeStatus.CAPTURED], now)
     walks += _paid([orders[key.id] for key in free if _is_placed(orders[key.id])], now)
-    walks += await _plan_retries(tx, [pair for pair in waiting if pair[1].status is ChargeStatus.FAILED], now, pace)
+    walks += await _plan_retries(
+        tx, [pair for pair in waiting if pair[1].status is not ChargeStatus.CAPTURED], now, pace
+    )
     if walks:
         await move_orders(tx, walks, now)
     for walk in walks:
@@ -77,23 +79,27 @@ def _paid(orders: Iterable[Order], now: datetime) -> list[Walk]:
 
 
 async def _plan_retries(
-    tx: Connection, failed: Sequence[tuple[Order, Change]], now: datetime, pace: Pace
+    tx: Connection, unpaid: Sequence[tuple[Order, Change]], now: datetime, pace: Pace
 ) -> list[Walk]:
-    """Say when each of these is charged again; those for which the plan is used up fail."""
-    if not failed:
+    """Say when each of these is charged again; those for which the plan is used up fail.
+
+    While a charge is open, its order waits for that alone.
+    """
+    if not unpaid:
         return []
-    keys = [OrderKey(order.scope.account_id, order.id) for order, _ in failed]
+    keys = [OrderKey(order.scope.account_id, order.id) for order, _ in unpaid]
     tries = await store.count_tries(tx, keys)
     retried: list[OrderKey] = []
     moments: list[datetime | None] = []
     walks: list[Walk] = []
-    for key, (order, change) in zip(keys, failed, strict=True):
-        pause = pace.before_next_try(change.outcome, tries[order.id])
-        if pause is None:
+    for key, (order, change) in zip(keys, unpaid, strict=True):
+        is_open = change.status is not ChargeStatus.FAILED
+        pause = None if is_open else pace.before_next_try(change.outcome, tries[order.id])
+        if pause is None and not is_open:
             walks.append(Walk(order, [replace(order, status=OrderStatus.FAILED)]))
         else:
             retried.append(key)
-            moments.append(order.due_at(now + pause))
+            moments.append(None if pause is None else order.due_at(now + pause))
     if retried:
         await store.retry_orders(tx, retried, moments)
     return walks

@@ -8,9 +8,10 @@ from tonne.base.scope import Scope
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import Card, CardGateway, Charged
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.load_orders import OrderKey, lock_order
+from tonne.orders.load_orders import lock_order
 from tonne.orders.model import Order, OrderStatus
 from tonne.payments.card_errors import ChargeUnderWay, OrderPaidByInvoice
+from tonne.payments.card_store import read_to_charge
 from tonne.payments.model import DECLINES, DeclineCode, Pace
 from tonne.payments.open_charges import Opened, open_charges
 from tonne.payments.settle_charges import settle_charges
@@ -54,8 +55,7 @@ async def _open(tx: Connection, scope: Scope, order_id: str, now: datetime, pace
         raise OrderPaidByInvoice
     if order.status is not OrderStatus.PLACED:
         raise TransitionInvalid(f"The order is {order.status}: only one that is placed can be paid.")
-    key = OrderKey(scope.account_id, order_id)
-    opened = await open_charges(tx, [key], now, now + pace.lease(), card=GOOD_CARD)
-    if opened.open_already:
+    to_charge = await read_to_charge(tx, order)
+    if to_charge.is_open:
         raise ChargeUnderWay
-    return opened
+    return await open_charges(tx, [to_charge], now, now + pace.lease(), card=GOOD_CARD)
