@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: run test setup lint format bench bench-delivery chaos lock clean
+.PHONY: run test setup lint format bench bench-delivery bench-life chaos lock clean
 
 run: .venv/runtime.done
 	@exec $(BIN)/tonne serve --demo
@@ -32,6 +32,9 @@ bench: .venv/dev.done
 
 bench-delivery: .venv/dev.done
 	@$(BIN)/python -m bench.delivery
+
+bench-life: .venv/dev.done
+	@$(BIN)/python -m bench.life
 
 chaos: .venv/dev.done
 	@$(BIN)/python -m chaos

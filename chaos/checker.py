@@ -65,6 +65,7 @@ async def check(scene: Scene) -> Tally:
     tally = Tally()
     tally.problems += await _check_database(scene)
     tally.problems += await _check_orders(scene)
+    tally.problems += await _check_ends(scene)
     if not scene.trouble_in_logs_is_meant:
         tally.problems += _check_logs(scene)
     for hook in scene.hooks:
@@ -89,6 +90,36 @@ async def _check_orders(scene: Scene) -> list[str]:
     found = {(row["account_id"], row["idempotency_key"]): row["id"] for row in rows}
     lost = [order_id for key, order_id in scene.placed.items() if found.get(key) != order_id]
     return [f"{len(lost)} orders were answered with 2xx and are gone, such as {lost[0]}"] if lost else []
+
+
+# Money as the gateway has it, whatever we know of it: charges that were made, and what of them was not given back.
+ENDS = """
+SELECT orders.id, orders.status, orders.payment_method, orders.total_cost_minor, taken.times, taken.kept_minor
+FROM orders CROSS JOIN LATERAL (
+    SELECT count(*) AS times, coalesce(sum(simulated.amount_minor - simulated.refunded_minor), 0) AS kept_minor
+    FROM charges JOIN simulated_charges simulated ON simulated.id = charges.id AND simulated.status = 'captured'
+    WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id
+) taken
+"""
+
+
+async def _check_ends(scene: Scene) -> list[str]:
+    """Every order is where it should be, and was paid for once if it should be paid for."""
+    problems: defaultdict[str, list[str]] = defaultdict(list)
+    if not scene.ends:
+        return []
+    for row in await scene.fetch(ENDS):
+        end = scene.ends.get(row["id"])
+        if end is None:
+            problems["an order that nobody expects"].append(row["id"])
+        elif row["status"] != end:
+            problems[f"an order that should be {end}"].append(f"{row['id']} is {row['status']}")
+        is_paid_by_card = end == "complete" and row["payment_method"] == "card"
+        if row["kept_minor"] != (row["total_cost_minor"] if is_paid_by_card else 0):
+            problems["a wrong sum is taken from a card"].append(f"{row['id']}: {row['kept_minor']}")
+        if row["times"] > 1:
+            problems["a card is charged several times"].append(f"{row['id']}: {row['times']}")
+    return [f"{what}, {len(places)} times: {', '.join(places[:SHOWN])}" for what, places in problems.items()]
 
 
 def _check_logs(scene: Scene) -> list[str]:

@@ -43,6 +43,14 @@ class Trouble(Exception):
     """The scenario cannot go on as it should; the message says what did not happen."""
 
 
+class Refused(Trouble):
+    """The api said no."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 @dataclass(frozen=True, slots=True)
 class Organisation:
     id: str
@@ -103,6 +111,8 @@ class Scene:
         self.workers: list[Process] = []
         # Orders that were answered with 2xx: id by account and idempotency key.
         self.placed: dict[tuple[str, str], str] = {}
+        # The status in which an order must have ended, by its id.
+        self.ends: dict[str, str] = {}
         self.failed_requests = 0
         # Log lines that tell of trouble are a failure unless the scenario causes them.
         self.trouble_in_logs_is_meant = False
@@ -259,12 +269,16 @@ class Scene:
     async def change(self, hook: Hook, **changes: Any) -> dict[str, Any]:
         return await self.call(hook.organisation, "PUT", f"/v1/webhooks/{hook.id}", changes)
 
-    async def call(self, organisation: Organisation, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    async def call(
+        self, organisation: Organisation, method: str, path: str, body: Any = None, *, account_id: str | None = None
+    ) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {organisation.key}"}
+        if account_id is not None:
+            headers["Service-Account"] = account_id
         async with self._session.request(method, path, json=body, headers=headers) as answer:
             text = await answer.text()
             if answer.status >= 300:
-                raise Trouble(f"{method} {path} was answered with {answer.status}: {text}")
+                raise Refused(answer.status, f"{method} {path} was answered with {answer.status}: {text}")
             return await answer.json() if text else {}
 
     async def place(self, organisation: Organisation, count: int, at_once: int = 6) -> list[str]:

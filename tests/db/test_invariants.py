@@ -9,6 +9,9 @@ from tonne.base.clock import utc_now
 from tonne.base.scope import Scope
 from tonne.cli.doctor import ALL_INVARIANTS, examine
 from tonne.db.pool import Database
+from tonne.payments.invoice_invariants import INVARIANTS as INVOICES
+from tonne.payments.payment_invariants import INVARIANTS as PAYMENTS
+from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 
 # The statements that break each invariant, and what else is then not true any more.
 POSITIONS = "stream positions are 1 to n without a gap"
@@ -22,6 +25,9 @@ OVERLAPS = "no serial number is in two lots"
 ALLOCATED = "a lot never gives more than it has"
 UNSEEN = "a webhook's cursor passes no event unseen"
 AHEAD = "no webhook is ahead of its stream"
+# Broken on purpose in the tests of their own rooms.
+ELSEWHERE = {invariant.name for invariant in (*PAYMENTS, *INVOICES, *RETIREMENTS)}
+TAKEN = "a lot is what is free and what was taken of it"
 
 _DROP_ALLOCATED_CHECK = """
 DO $$ BEGIN
@@ -74,8 +80,8 @@ BREACHES: list[tuple[str, list[str], set[str]]] = [
     (SHOWN, [_shown_instead('{"n":1}', '{"n":2}')], set()),
     (SHOWN, [_shown_instead('"id":"ord_', '"id":"ord_x')], set()),
     (OVERLAPS, ["ALTER TABLE lots DROP CONSTRAINT lots_never_overlap", _COPY_SERIALS], set()),
-    (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = quantity_grams + 1"], set()),
-    (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = -1"], set()),
+    (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = quantity_grams + 1"], {TAKEN}),
+    (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = -1"], {TAKEN}),
     (UNSEEN, [_WEBHOOK_AT_THE_END, _FOR_ALL_ACCOUNTS], set()),
     (AHEAD, [_WEBHOOK_AT_THE_END, "UPDATE webhooks SET cursor_position = cursor_position + 1"], set()),
 ]
@@ -92,8 +98,8 @@ async def _break(db: Database, *statements: str) -> None:
             await tx.execute(statement)
 
 
-def test_every_invariant_is_broken_here_at_least_once() -> None:
-    assert {name for name, _, _ in BREACHES} == {invariant.name for invariant in ALL_INVARIANTS}
+def test_every_invariant_is_broken_at_least_once() -> None:
+    assert {name for name, _, _ in BREACHES} | ELSEWHERE == {invariant.name for invariant in ALL_INVARIANTS}
     assert len(ALL_INVARIANTS) == len({invariant.name for invariant in ALL_INVARIANTS})
 
 

@@ -17,7 +17,9 @@ from tonne.orders.model import Order
 from tonne.payments.bank_statement import read_statement
 from tonne.payments.import_statement import Booked, import_statement
 from tonne.payments.invoice_reference import reference_of, references_in
+from tonne.payments.settle_invoice import settle_invoice
 
+WAITING = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 HEAD = "booked_on,amount,currency,payer,reference\n"
 
 
@@ -298,4 +300,19 @@ async def test_two_imports_of_one_statement_at_once_book_it_once(office: Office,
     assert {await office.status(order) for order in orders} == {"paid"}
     assert len(await office.fetch("SELECT FROM bank_transfers")) == 4
     assert len(await office.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == 4
+    await office.check_nothing_is_broken()
+
+
+async def test_an_invoice_that_is_settled_while_its_money_is_imported_is_not_settled_again(
+    office: Office, world: World
+) -> None:
+    [order] = await bill(office, world)
+    async with office.database.transaction() as tx:
+        await settle_invoice(tx, order.scope, order.id, actor="test", now=office.clock.now)
+        importing = asyncio.create_task(book(office, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
+        async with asyncio.timeout(10):
+            while not await office.fetch(WAITING):  # noqa: ASYNC110 - PostgreSQL has no event for it
+                await asyncio.sleep(0.005)
+    [booked] = await importing
+    assert (booked.outcome.value, booked.message) == ("not_open", "the invoice is paid already: refund 13.95 EUR.")
     await office.check_nothing_is_broken()

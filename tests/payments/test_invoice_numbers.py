@@ -172,14 +172,28 @@ async def test_settling_and_the_deadline_meet_and_one_of_them_wins(office: Offic
     await office.check_nothing_is_broken()
 
 
-async def test_an_order_that_cannot_be_billed_does_not_hold_up_the_others(office: Office, world: World) -> None:
+@pytest.mark.parametrize(
+    "poison",
+    [
+        "UPDATE orders SET organisation_id = 'org_gone' WHERE id = '{}'",
+        "ALTER TABLE invoices ADD CHECK (order_id <> '{}')",
+    ],
+    ids=["unreadable", "unwritable"],
+)
+async def test_an_order_that_cannot_be_billed_does_not_hold_up_the_others(
+    office: Office, world: World, poison: str
+) -> None:
+    before = await office.place(world.ours_test.scope)
     poisoned = await office.place(world.theirs_test.scope)
-    others = [await office.place(world.ours_test.scope) for _ in range(3)]
+    after = await office.place(world.ours_test.scope)
     async with office.database.transaction() as tx:
-        await tx.execute("UPDATE orders SET organisation_id = 'org_gone' WHERE id = $1", poisoned.id)
+        await tx.execute(poison.replace("{}", poisoned.id))
     assert await office.issue.run_once()
     assert not await office.issue.run_once()
-    assert [(await office.invoice(order)).number for order in others] == [1, 2, 3]
+    assert [(await office.invoice(order)).number for order in (before, after)] == [1, 2]
+    assert await _numbers(office, "test") == [1, 2]
+    [row] = await office.fetch("SELECT last_number FROM invoice_series WHERE mode = 'test'")
+    assert row["last_number"] == 2
     [row] = await office.fetch("SELECT next_attempt_at FROM orders WHERE id = $1", poisoned.id)
     assert row["next_attempt_at"] == office.clock.now + RETRY
 

@@ -3,7 +3,7 @@
 import asyncio
 import csv
 import io
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
@@ -87,7 +87,9 @@ class Shop:
         self._lot_count = 0
         self._granularity: dict[str, int] = {}
 
-    async def sell(self, bundle: str, *, granularity: int = TONNE, price: str = "10.00", **weights: int) -> None:
+    async def sell(
+        self, bundle: str, weights: Mapping[str, int], *, granularity: int = TONNE, price: str = "10.00"
+    ) -> None:
         """A bundle over projects, each with its weight."""
         registry = REGISTRIES[granularity]
         self._granularity |= dict.fromkeys(weights, granularity)

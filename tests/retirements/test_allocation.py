@@ -32,7 +32,7 @@ def check_projects_sum_to_lines(order: dict[str, Any]) -> None:
 
 
 async def test_whole_tonnes_come_from_the_oldest_vintage_first(live: Shop) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     for vintage, tonnes in ((2021, 10), (2019, 3), (2020, 4)):
         await live.supply("A", vintage, tonnes)
     ada = await live.account("Ada")
@@ -52,7 +52,7 @@ async def test_whole_tonnes_come_from_the_oldest_vintage_first(live: Shop) -> No
 
 
 async def test_a_bundle_draws_on_its_projects_by_weight(live: Shop) -> None:
-    await live.sell("mix", A=50, B=30, C=20)
+    await live.sell("mix", {"A": 50, "B": 30, "C": 20})
     for project in "ABC":
         await live.supply(project, 2020, 100)
     order = await live.buy(await live.account("Ada"), 20 * TONNE, "mix")
@@ -65,7 +65,7 @@ async def test_a_bundle_draws_on_its_projects_by_weight(live: Shop) -> None:
 
 
 async def test_a_project_that_runs_short_is_covered_by_the_others_of_its_bundle(live: Shop) -> None:
-    await live.sell("mix", A=50, B=30, C=20)
+    await live.sell("mix", {"A": 50, "B": 30, "C": 20})
     await live.supply("A", 2020, 2)
     await live.supply("B", 2021, 100)
     await live.supply("C", 2019, 6)
@@ -79,8 +79,8 @@ async def test_a_project_that_runs_short_is_covered_by_the_others_of_its_bundle(
 
 
 async def test_what_an_order_shows_of_projects_sums_to_its_lines_to_the_gram_and_the_cent(live: Shop) -> None:
-    await live.sell("mix", A=3, B=3, C=1, price="12.65")
-    await live.sell("kg", granularity=KILOGRAM, K=2, L=1, price="250.01")
+    await live.sell("mix", {"A": 3, "B": 3, "C": 1}, price="12.65")
+    await live.sell("kg", {"K": 2, "L": 1}, granularity=KILOGRAM, price="250.01")
     for project in "ABCKL":
         await live.supply(project, 2020, 30, retired=True)
     order = await live.buy(await live.account("Ada"), 17_123_457, "mix", "kg")
@@ -99,7 +99,7 @@ async def test_what_an_order_shows_of_projects_sums_to_its_lines_to_the_gram_and
 
 
 async def test_pre_retired_lots_complete_an_order_at_once(live: Shop) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10, retired=True)
     order = await live.buy(await live.account("Ada"), 2_300_000, "wind")
     await live.work()
@@ -118,7 +118,7 @@ async def test_pre_retired_lots_complete_an_order_at_once(live: Shop) -> None:
 
 
 async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10, retired=True)
     ada, berta = await live.account("Ada"), await live.account("Berta")
     # 1 March: 8 of 10 t are sold. Then 7 t, 5 t and 6 t are asked for, in this order, and 2 t, which are there.
@@ -153,7 +153,7 @@ async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
 
 async def test_a_backorder_is_looked_at_again_now_and_then(live: Shop) -> None:
     """Should nobody wake it: polling is the truth, the hint makes it quick."""
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     order = await live.buy(await live.account("Ada"), TONNE, "wind")
     await live.work()
     await live.supply("A", 2020, 1, retired=True, wakes=False)
@@ -165,14 +165,14 @@ async def test_a_backorder_is_looked_at_again_now_and_then(live: Shop) -> None:
 
 
 async def test_a_bundle_without_projects_waits_like_any_backorder(live: Shop) -> None:
-    await live.sell("nothing")
+    await live.sell("nothing", {})
     order = await live.buy(await live.account("Ada"), TONNE, "nothing")
     await live.work()
     assert await live.statuses(order) == ["paid"]
     # A project joins the bundle that has supply already.
-    await live.sell("something", A=1)
+    await live.sell("something", {"A": 1})
     await live.supply("A", 2020, 1, retired=True)
-    await live.sell("nothing", A=1)
+    await live.sell("nothing", {"A": 1})
     await live.work()
     assert await live.statuses(order) == ["complete"]
     await live.check_all_is_well()

@@ -45,7 +45,7 @@ async def waiting(trial: Shop) -> Tenant:
 @pytest.fixture
 async def sold(trial: Shop) -> str:
     """A bundle with ten held tonnes; its id."""
-    await trial.sell("wind", A=1)
+    await trial.sell("wind", {"A": 1})
     await trial.supply("A", 2020, 10)
     return trial.bundle_id("wind")
 
@@ -183,7 +183,7 @@ async def retirements(api: ApiClient, query: str = "") -> list[dict[str, Any]]:
 
 
 async def test_retirements_show_the_own_shares_only(api: ApiClient, trial: Shop) -> None:
-    await trial.sell("wind", A=1)
+    await trial.sell("wind", {"A": 1})
     await trial.supply("A", 2020, 10)
     ours, theirs = await trial.account("Ada"), await trial.account("Berta", of=trial.world.theirs_test.scope)
     mine = await trial.buy(ours, 2_400_000, "wind")
@@ -213,7 +213,7 @@ async def test_retirements_show_the_own_shares_only(api: ApiClient, trial: Shop)
 
 
 async def test_only_what_is_retired_is_listed(api: ApiClient, live: Shop) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10)
     order = await live.buy(await live.account("Ada"), 2_400_000, "wind")
     await live.work()
@@ -226,7 +226,7 @@ async def test_only_what_is_retired_is_listed(api: ApiClient, live: Shop) -> Non
 
 
 async def test_retirements_come_page_by_page_each_once(api: ApiClient, trial: Shop) -> None:
-    await trial.sell("wind", A=1)
+    await trial.sell("wind", {"A": 1})
     await trial.supply("A", 2020, 50)
     ours = await trial.account("Ada")
     for _ in range(7):
@@ -254,7 +254,7 @@ async def test_retirements_come_page_by_page_each_once(api: ApiClient, trial: Sh
 
 
 async def test_every_account_of_the_organisation_sees_the_same_list(api: ApiClient, trial: Shop) -> None:
-    await trial.sell("wind", A=1)
+    await trial.sell("wind", {"A": 1})
     await trial.supply("A", 2020, 10)
     ours = await trial.account("Ada")
     await trial.buy(ours, TONNE, "wind")

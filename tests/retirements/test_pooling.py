@@ -4,7 +4,7 @@ from tests.retirements.shop import KILOGRAM, TONNE, Shop
 
 
 async def test_three_fractions_of_one_account_fill_a_tonne(live: Shop) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10)
     ada = await live.account("Ada")
     # 1 March: 0.3 t open a unit, which waits for more.
@@ -55,7 +55,7 @@ async def test_three_fractions_of_one_account_fill_a_tonne(live: Shop) -> None:
 
 
 async def test_three_orders_that_fill_a_tonne_complete_together(live: Shop) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 1)
     ada = await live.account("Ada")
     orders = [await live.buy(ada, grams, "wind") for grams in (333_333, 333_333, 333_334)]
@@ -70,7 +70,7 @@ async def test_three_orders_that_fill_a_tonne_complete_together(live: Shop) -> N
 
 
 async def test_the_open_fraction_after_thirty_days(live: Shop) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10)
     ada, berta = await live.account("Ada"), await live.account("Berta")
     # 1 March: 0.4 t of Ada.
@@ -115,7 +115,7 @@ async def test_the_open_fraction_after_thirty_days(live: Shop) -> None:
 
 
 async def test_two_beneficiaries_of_one_account_are_not_pooled_together(live: Shop) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10)
     account = await live.account("Ada")
     await live.buy(account, 300_000, "wind")
@@ -134,7 +134,7 @@ async def test_two_beneficiaries_of_one_account_are_not_pooled_together(live: Sh
 
 
 async def test_two_accounts_are_not_pooled_together_whatever_their_names(live: Shop) -> None:
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10)
     for _ in range(2):
         await live.buy(await live.account("Ada"), 300_000, "wind")
@@ -144,7 +144,7 @@ async def test_two_accounts_are_not_pooled_together_whatever_their_names(live: S
 
 
 async def test_a_registry_that_retires_by_the_kilogram(live: Shop) -> None:
-    await live.sell("air", granularity=KILOGRAM, K=1)
+    await live.sell("air", {"K": 1}, granularity=KILOGRAM)
     await live.supply("K", 2024, 5)
     ada = await live.account("Ada")
     # 1 March: 1.2345 t are 1,234 whole units and half a kilogram, which opens one more.
@@ -176,7 +176,7 @@ async def test_a_registry_that_retires_by_the_kilogram(live: Shop) -> None:
 
 
 async def test_in_test_mode_fractions_complete_at_once_and_share_units(trial: Shop) -> None:
-    await trial.sell("wind", A=1)
+    await trial.sell("wind", {"A": 1})
     await trial.supply("A", 2020, 10)
     orders = [
         await trial.buy(await trial.account(name), grams, "wind")
@@ -199,7 +199,7 @@ async def test_in_test_mode_fractions_complete_at_once_and_share_units(trial: Sh
 
 async def test_a_confirmation_that_comes_while_a_worker_looks_at_the_order_is_not_lost(live: Shop) -> None:
     """The worker has seen that a gram is missing and puts the order aside: the wake-up must outlive that."""
-    await live.sell("wind", A=1)
+    await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10)
     order = await live.buy(await live.account("Ada"), TONNE, "wind")
     await live.work()

@@ -79,7 +79,7 @@ def operator(live: Shop, tmp_path: Path) -> Operator:
 
 async def orders_of(shop: Shop, *tonnes: int) -> list[Any]:
     """A held lot, and an order for each number of tonnes, allocated."""
-    await shop.sell("wind", A=1)
+    await shop.sell("wind", {"A": 1})
     await shop.supply("A", 2020, sum(tonnes) + 5)
     ada = await shop.account("Ada")
     orders = [await shop.buy(ada, each * TONNE, "wind") for each in tonnes]
@@ -269,7 +269,7 @@ async def test_an_export_never_overwrites_a_file(operator: Operator) -> None:
 
 async def test_names_that_look_like_formulas_are_made_harmless_and_come_back_all_the_same(operator: Operator) -> None:
     shop = operator.shop
-    await shop.sell("wind", A=1)
+    await shop.sell("wind", {"A": 1})
     lot = shop.lot_file("A", 2020, 9)
     await shop.import_files({kind: [line.replace(",live-A-1,", ",@SUM(A1),") for line in lot[kind]] for kind in lot})
     names = ("=cmd|' /C calc'!A0", "+1", "-2", "@x", "＝1", 'Łódź, “quoted” "twice"')
@@ -292,7 +292,7 @@ def test_blanks_in_front_of_a_formula_do_not_hide_it() -> None:
 
 
 async def test_kilograms_are_named_where_the_registry_retires_less_than_a_tonne(operator: Operator) -> None:
-    await operator.shop.sell("air", granularity=KILOGRAM, K=1)
+    await operator.shop.sell("air", {"K": 1}, granularity=KILOGRAM)
     await operator.shop.supply("K", 2024, 5)
     ada = await operator.shop.account("Ada")
     for kilograms in (250, 1_750, 1_000):
@@ -307,7 +307,7 @@ async def test_kilograms_are_named_where_the_registry_retires_less_than_a_tonne(
 
 async def test_a_unit_of_many_names_the_first_ten(operator: Operator) -> None:
     shop = operator.shop
-    await shop.sell("wind", A=1)
+    await shop.sell("wind", {"A": 1})
     await shop.supply("A", 2020, 1)
     await shop.buy(await shop.account("Berta 00"), 1_000, "wind")
     await shop.work()
@@ -323,7 +323,7 @@ async def test_a_unit_of_many_names_the_first_ten(operator: Operator) -> None:
 
 async def test_each_organisation_finds_the_confirmation_in_its_audit_log(operator: Operator) -> None:
     shop = operator.shop
-    await shop.sell("wind", A=1)
+    await shop.sell("wind", {"A": 1})
     await shop.supply("A", 2020, 9)
     ours, theirs = await shop.account("Ada"), await shop.account("Berta", of=shop.world.theirs_test.scope)
     for scope, grams in ((ours, TONNE), (ours, 2 * TONNE), (theirs, TONNE)):

@@ -185,15 +185,17 @@ async def claim_pending_any_account(
     return [_attempt(row) for row in await tx.fetch(CLAIM_PENDING, mode, now, held_until, limit, ChargeStatus.PENDING)]
 
 
-# Compare and set: whoever settles first has settled it.
+# Compare and set: whoever settles first has settled it. The expected status comes with each row: a single one the
+# planner takes for rare, and would then compare each pending charge with each change.
 SETTLE_CHARGES = """
 UPDATE charges SET status = change.status, outcome = change.outcome, reference = change.reference, code = change.code,
                    message = change.message, settled_at = change.settled_at, missing_since = change.missing_since,
                    next_attempt_at = change.next_attempt_at
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[],
-            $9::timestamptz[], $10::timestamptz[])
-     AS change (account_id, id, status, outcome, reference, code, message, settled_at, next_attempt_at, missing_since)
-WHERE charges.account_id = change.account_id AND charges.id = change.id AND charges.status = $11
+            $9::timestamptz[], $10::timestamptz[], $11::text[])
+     AS change (account_id, id, status, outcome, reference, code, message, settled_at, next_attempt_at, missing_since,
+                expected)
+WHERE charges.account_id = change.account_id AND charges.id = change.id AND charges.status = change.expected
 RETURNING charges.id
 """
 
@@ -212,7 +214,7 @@ async def settle_charges(tx: Connection, changes: Sequence[Change]) -> set[str]:
         [change.settled_at for change in changes],
         [change.next_attempt_at for change in changes],
         [change.missing_since for change in changes],
-        ChargeStatus.PENDING,
+        [ChargeStatus.PENDING] * len(changes),
     )
     return {row["id"] for row in rows}
 

@@ -1,0 +1,206 @@
+"""kill -9 of a worker in the midst of an order's life, each point reached from outside by a lock that we hold."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from chaos.buyers import ANSWER_LOST, GOOD, INVOICE, Buyers, open_buyers, short_leases, until_ended, until_waiting_in
+from chaos.mail_server import Mailbox
+from chaos.scenarios.scenario import Scenario
+from chaos.scene import QUICK, Scene
+
+# A killed worker leaves its leases to run out: those of webhooks after a second, those of charges after five.
+SETTINGS = {
+    **QUICK,
+    "TONNE_WEBHOOK_TIMEOUT_S": "1",
+    "TONNE_WEBHOOK_LEASE_S": "1.5",
+    "TONNE_PAYMENT_TIME_SCALE": "0.001",
+}
+WITHIN_S = 20.0
+# More than the service has under way at its gateway at once: some requests have not gone out yet.
+MANY = 20
+
+# The gateway takes no charge while we hold this, and tells of those that it has.
+LOCK_GATEWAY = "LOCK TABLE simulated_charges IN SHARE MODE"
+CHARGE_AT_GATEWAY = "INSERT INTO simulated_charges"
+HOLD_ORDERS = "SELECT id FROM orders WHERE id = ANY ($1) FOR UPDATE"
+NOT_RECORDED = """
+SELECT orders.id FROM orders JOIN charges ON charges.account_id = orders.account_id AND charges.order_id = orders.id
+JOIN simulated_charges simulated ON simulated.id = charges.id AND simulated.status = 'captured'
+WHERE orders.id = ANY ($1) AND orders.status = 'placed' AND charges.status = 'pending'
+"""
+
+
+async def _until_charged(scene: Scene, order_ids: Sequence[str], at_least: int) -> None:
+    """So many of these are charged at the gateway, and we have no record of it."""
+
+    async def holds() -> bool:
+        return len(await scene.fetch(NOT_RECORDED, order_ids)) >= at_least
+
+    await scene.until(holds, "the gateway has charged, and nothing is recorded", WITHIN_S, every_s=0.02)
+
+
+COMPLETE = "SELECT count(*) FROM orders WHERE id = ANY ($1) AND status = 'complete'"
+
+
+async def charges_on_their_way(scene: Scene, buyers: Buyers, ways: Sequence[str]) -> list[str]:
+    """Have the newest worker, which runs already, begin to charge many orders at once, while we hold the gateway.
+
+    It has charged before: only then are its statements whole in the database, and not just about to be sent.
+    """
+    scene.newest_worker.freeze()
+    order_ids = await buyers.order([scene.rng.choice(ways) for _ in range(MANY)])
+    scene.newest_worker.wake()
+    await until_waiting_in(scene, CHARGE_AT_GATEWAY)
+    return order_ids
+
+
+async def start_used_worker(scene: Scene, buyers: Buyers, ways: Sequence[str]) -> None:
+    order_ids = await buyers.order([scene.rng.choice(ways) for _ in range(MANY)])
+    scene.start_worker()
+
+    async def holds() -> bool:
+        return bool((await scene.fetch(COMPLETE, order_ids))[0][0] == len(order_ids))
+
+    await scene.until(holds, "the worker has done its first orders", WITHIN_S)
+
+
+async def after_the_charge(scene: Scene) -> None:
+    """The money is taken, and whoever took it has died: it is found by asking, and not taken again."""
+    ways = [GOOD, ANSWER_LOST]
+    recording = scene.faults.announce("killed between charge and record", 4)
+    under_way = scene.faults.announce("charged after the death of who asked", 2)
+    not_sent = scene.faults.announce("killed before the charge went out")
+    buyers = await open_buyers(scene, ways)
+    order_ids = await buyers.order([scene.rng.choice(ways) for _ in range(8)])
+    async with contextlib.AsyncExitStack() as locks:
+        async with scene.holding(LOCK_GATEWAY):
+            worker = scene.start_worker()
+            await until_waiting_in(scene, CHARGE_AT_GATEWAY)
+            await locks.enter_async_context(scene.holding(HOLD_ORDERS, order_ids))
+        await _until_charged(scene, order_ids, len(order_ids))
+        await until_waiting_in(scene, "orders")
+        worker.kill()
+        for _ in await scene.fetch(NOT_RECORDED, order_ids):
+            recording()
+    await start_used_worker(scene, buyers, ways)
+    async with scene.holding(LOCK_GATEWAY):
+        order_ids = await charges_on_their_way(scene, buyers, ways)
+        await asyncio.sleep(0.1)
+        scene.newest_worker.kill()
+    # What had reached the gateway is carried out there, although nobody waits for it any more.
+    await _until_ended(scene)
+    charged = await scene.fetch(NOT_RECORDED, order_ids)
+    for _ in charged:
+        under_way()
+    for _ in range(len(order_ids) - len(charged)):
+        not_sent()
+    await _finish(scene, buyers, ways)
+
+
+LOCK_CERTIFICATES = "LOCK TABLE certificates IN SHARE MODE"
+HOLD_STREAMS = "SELECT organisation_id FROM event_streams FOR UPDATE"
+ALLOCATED = """
+SELECT (SELECT sum(allocated_grams) FROM lots) AS taken_grams, (SELECT count(*) FROM parcels) AS parcels,
+       (SELECT count(*) FROM shares) AS shares, (SELECT count(*) FROM certificates) AS certificates
+"""
+PAID = "SELECT count(*) FROM orders WHERE id = ANY ($1) AND status = 'paid'"
+
+
+async def while_allocating(scene: Scene) -> None:
+    """Grams are taken, retired and certified in one transaction: all of it is gone with the worker, or nothing."""
+    before = scene.faults.announce("killed between retirement and certificate")
+    after = scene.faults.announce("killed between certificate and event")
+    buyers = await open_buyers(scene, [GOOD])
+    for fired in (before, after):
+        order_ids = await buyers.order([GOOD] * scene.rng.randint(5, 10))
+        allocated = await scene.fetch(ALLOCATED)
+        async with contextlib.AsyncExitStack() as locks:
+            async with scene.holding(LOCK_CERTIFICATES):
+                worker = scene.start_worker()
+                await until_waiting_in(scene, "INSERT INTO certificates")
+                if fired is before:
+                    worker.kill()
+                else:
+                    await locks.enter_async_context(scene.holding(HOLD_STREAMS))
+            if fired is after:
+                await until_waiting_in(scene, "event_streams")
+                worker.kill()
+        await _until_ended(scene)
+        scene.require(await scene.fetch(ALLOCATED) == allocated, "a killed worker left something half allocated")
+        if (await scene.fetch(PAID, order_ids))[0][0] == len(order_ids):
+            fired()
+    await _finish(scene, buyers, [GOOD])
+
+
+OPEN_TRANSACTIONS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'tonne' AND xact_start IS NOT NULL
+"""
+
+
+async def _until_ended(scene: Scene) -> None:
+    """The database has noticed that the killed worker is gone; the api has nothing to do meanwhile."""
+
+    async def holds() -> bool:
+        return not (await scene.fetch(OPEN_TRANSACTIONS))[0][0]
+
+    await scene.until(holds, "the killed worker's transactions have ended", WITHIN_S, every_s=0.02)
+
+
+# Within the transaction that takes the numbers; within the one that queues the mail.
+INVOICE_LOCKS = {
+    "killed with invoice numbers taken": ("LOCK TABLE invoices IN SHARE MODE", "INSERT INTO invoices"),
+    "killed while a mail was queued": ("LOCK TABLE mails IN SHARE MODE", "INSERT INTO mails"),
+}
+REFERENCES = "SELECT reference FROM invoices ORDER BY number"
+
+
+async def while_mailing(scene: Scene) -> None:
+    """A number that was taken is given back, a mail goes out once more: none is ever missing."""
+    counters = {name: scene.faults.announce(name) for name in INVOICE_LOCKS}
+    unanswered = scene.faults.announce("killed when the mail server had the mail and had not said so")
+    buyers = await open_buyers(scene, [INVOICE])
+    async with Mailbox() as mailbox, short_leases(scene):
+        scene.environment["TONNE_SMTP_URL"] = mailbox.url
+        for name, (lock, statement) in INVOICE_LOCKS.items():
+            await buyers.order([INVOICE] * scene.rng.randint(2, 4))
+            async with scene.holding(lock):
+                worker = scene.start_worker()
+                await until_waiting_in(scene, statement)
+                worker.kill()
+                counters[name]()
+
+        async def kill() -> None:
+            mailbox.before_answer = None
+            scene.newest_worker.kill()
+            unanswered()
+
+        mailbox.before_answer = kill
+        scene.start_worker()
+
+        async def killed() -> bool:
+            return not scene.faults.missing()
+
+        await scene.until(killed, "the mail server gets a mail", WITHIN_S)
+        await _finish(scene, buyers, [INVOICE])
+    references = [row["reference"] for row in await scene.fetch(REFERENCES)]
+    arrived = mailbox.invoices()
+    missing = [reference for reference in references if reference not in arrived]
+    scene.require(not missing, f"{len(missing)} invoices were never mailed, such as {missing[:3]}")
+    numbers = [int(reference.rsplit("-", 1)[1]) for reference in references]
+    scene.require(numbers == list(range(1, len(numbers) + 1)), f"the invoice numbers have a gap: {numbers}")
+    scene.note(f"{len(references)} invoices, {arrived.total() - len(references)} mailed again")
+
+
+async def _finish(scene: Scene, buyers: Buyers, ways: Sequence[str]) -> None:
+    scene.start_worker()
+    await buyers.order([scene.rng.choice(ways) for _ in range(4)])
+    await until_ended(scene, 30)
+
+
+SCENARIOS = (
+    Scenario("kill-after-charge", after_the_charge, settings=SETTINGS),
+    Scenario("kill-while-allocating", while_allocating, settings=SETTINGS),
+    Scenario("kill-while-mailing", while_mailing, settings=SETTINGS),
+)

@@ -1,0 +1,145 @@
+"""Random orders, lots, confirmations and crashes: after every step everything that must be true is true."""
+
+import contextlib
+import os
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.world import World
+from tonne.accounts.store import find_account, update_account
+from tonne.app import House
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.orders.load_orders import claim_due_any_account, load_orders
+from tonne.orders.model import Order, OrderStatus
+
+CHUNKS, LIVES, STEPS = 9, 12, 10
+
+
+class Crash(Exception):
+    """The process is gone, and the transaction with it."""
+
+
+class Life:
+    """One random story. Each has bundles and projects of its own, so that many can pass in one database."""
+
+    def __init__(self, shop: Shop, rng: random.Random, name: str) -> None:
+        self.shop = shop
+        self.rng = rng
+        self.name = name
+        self.orders: list[Order] = []
+        self.buyers: list[Scope] = []
+        self.projects: list[str] = []
+        self.bundles: list[str] = []
+
+    async def begin(self) -> None:
+        for number in range(self.rng.randint(1, 2)):
+            granularity = self.rng.choice((TONNE, TONNE, KILOGRAM))
+            bundle = f"{self.name}-{number}"
+            projects = {f"{bundle}-{each}": self.rng.randint(1, 9) for each in range(self.rng.randint(1, 3))}
+            await self.shop.sell(bundle, projects, granularity=granularity, price=f"{self.rng.randint(1, 9999)}.99")
+            self.bundles.append(bundle)
+            self.projects += projects
+        for project in self.projects:
+            if self.rng.random() < 0.7:
+                await self._deliver(project)
+        self.buyers = [await self.shop.account(f"Buyer {number}") for number in range(self.rng.randint(1, 3))]
+
+    async def step(self) -> None:
+        steps = (self.buy, self.buy, self.allocate, self.allocate, self.crash, self.wait, self.confirm, self.deliver)
+        await self.rng.choice((*steps, self.rename, self.allocate_while_waiting))()
+
+    async def buy(self) -> None:
+        for _ in range(self.rng.randint(1, 3)):
+            bundles = self.rng.sample(self.bundles, self.rng.randint(1, len(self.bundles)))
+            grams = self.rng.randint(len(bundles), 10 ** self.rng.randint(1, 10))
+            self.orders.append(await self.shop.buy(self.rng.choice(self.buyers), grams, *bundles))
+
+    async def allocate(self) -> None:
+        await self.shop.house.allocate_orders.run_once()
+
+    async def crash(self) -> None:
+        """At the end of a transaction in which everything was done."""
+        status = self.rng.choice((OrderStatus.PAID, OrderStatus.RETIRING))
+        jobs, now = self.shop.house.allocate_orders, self.shop.calendar.now
+        async with self._crashing() as tx:
+            keys = await claim_due_any_account(tx, status, self.shop.mode, now, limit=5)
+            if keys and status is OrderStatus.PAID:
+                await jobs.allocate(tx, self.shop.mode, await load_orders(tx, keys), now)
+            elif keys:
+                await jobs.complete(tx, keys, now)
+
+    @contextlib.asynccontextmanager
+    async def _crashing(self) -> AsyncIterator[Connection]:
+        with contextlib.suppress(Crash):
+            async with self.shop.house.database.transaction() as tx:
+                yield tx
+                raise Crash
+
+    async def wait(self) -> None:
+        self.shop.calendar.now += timedelta(days=self.rng.choice((0, 1, 10, 29, 31)))
+        await self.shop.house.close_units.run_once()
+
+    async def confirm(self) -> None:
+        """Some of what is on the list, in any order; then the same again, which changes nothing."""
+        tasks = await self.shop.work_list()
+        some = self.rng.sample(tasks, self.rng.randint(0, len(tasks)))
+        assert (await self.shop.confirm(*some)).confirmed_count == len(some)
+        assert (await self.shop.confirm(*some)).confirmed_count == 0
+
+    async def deliver(self) -> None:
+        await self._deliver(self.rng.choice(self.projects))
+
+    async def _deliver(self, project: str, tonnes: int | None = None) -> None:
+        amount = tonnes or self.rng.randint(1, 10 ** self.rng.randint(1, 4))
+        await self.shop.supply(project, self.rng.randint(2015, 2024), amount, retired=self.rng.random() < 0.3)
+
+    async def rename(self) -> None:
+        await self.shop.rename(self.rng.choice(self.buyers), f"Beneficiary {self.rng.randint(1, 2)}")
+
+    async def allocate_while_waiting(self) -> None:
+        """A test account that waits for the helpers for a moment: its units are left to be retired."""
+        if self.shop.mode is Mode.TEST:
+            await self._let_advance(advances=False)
+            await self.allocate()
+            await self._let_advance(advances=True)
+
+    async def _let_advance(self, *, advances: bool) -> None:
+        async with self.shop.house.database.transaction() as tx:
+            for scope in self.buyers:
+                account = await find_account(tx, scope)
+                assert account is not None
+                await update_account(tx, replace(account, advances=advances))
+
+    async def end(self) -> None:
+        """With enough supply, time and work, every order is complete."""
+        missing = sum(order.priced.quantity_grams for order in self.orders if order.priced) // TONNE
+        for project in self.projects:
+            await self._deliver(project, missing + 10)
+        for _ in range(2):
+            await self.shop.work()
+            self.shop.calendar.now += timedelta(days=31)
+        await self.shop.confirm(*await self.shop.work_list())
+        await self.shop.work()
+        assert set(await self.shop.statuses(*self.orders)) <= {"complete"}
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+async def test_all_invariants_hold_after_every_step(house: House, world: World, live: Shop, chunk: int) -> None:
+    seed = int(os.environ.get("LIVES_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"LIVES_SEED={seed}")  # noqa: T201 - shown when the test fails
+    rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
+    for number in range(LIVES):
+        mode = rng.choice((Mode.LIVE, Mode.LIVE, Mode.TEST))
+        life = Life(Shop(house, world, live.calendar, mode), rng, f"life-{chunk}-{number}")
+        await life.begin()
+        for _ in range(rng.randint(STEPS // 2, STEPS)):
+            await life.step()
+            await life.shop.check_all_is_well()
+        await life.end()
+        await life.shop.check_all_is_well()
