@@ -172,4 +172,11 @@ async def until_waiting_in(scene: Scene, statement: str, within_s: float = 20.0)
     async def waits() -> bool:
         return bool((await scene.fetch(WAITING_IN, f"%{statement}%"))[0][0])
 
-    await scene.until(waits, f"a worker waits in {statement or 'a statement'}", within_s, every_s=0.02)
+    await scene.until(waits, f"a worker waits in {statement}", within_s, every_s=0.02)
+
+
+async def until_none_waits_in(scene: Scene, statement: str, within_s: float = 20.0) -> None:
+    async def none_waits() -> bool:
+        return not (await scene.fetch(WAITING_IN, f"%{statement}%"))[0][0]
+
+    await scene.until(none_waits, f"nobody waits in {statement} any more", within_s, every_s=0.02)

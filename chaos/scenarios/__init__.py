@@ -1,6 +1,6 @@
 """All scenarios, in the order in which they are played."""
 
-from chaos.scenarios import bad_receivers, changes, kills, life_kills, load, outages, parked, several_workers
+from chaos.scenarios import bad_receivers, changes, kills, life_kills, life_load, load, outages, parked, several_workers
 from chaos.scenarios.scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -12,4 +12,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *parked.SCENARIOS,
     *load.SCENARIOS,
     *life_kills.SCENARIOS,
+    *life_load.SCENARIOS,
 )

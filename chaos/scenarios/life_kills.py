@@ -2,9 +2,19 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from chaos.buyers import ANSWER_LOST, GOOD, INVOICE, Buyers, open_buyers, short_leases, until_ended, until_waiting_in
+from chaos.buyers import (
+    ANSWER_LOST,
+    GOOD,
+    INVOICE,
+    Buyers,
+    open_buyers,
+    short_leases,
+    until_ended,
+    until_none_waits_in,
+    until_waiting_in,
+)
 from chaos.mail_server import Mailbox
 from chaos.scenarios.scenario import Scenario
 from chaos.scene import QUICK, Scene
@@ -43,16 +53,24 @@ async def _until_charged(scene: Scene, order_ids: Sequence[str], at_least: int) 
 COMPLETE = "SELECT count(*) FROM orders WHERE id = ANY ($1) AND status = 'complete'"
 
 
-async def charges_on_their_way(scene: Scene, buyers: Buyers, ways: Sequence[str]) -> list[str]:
-    """Have the newest worker, which runs already, begin to charge many orders at once, while we hold the gateway.
+async def charge_without(
+    scene: Scene, buyers: Buyers, ways: Sequence[str], stop_worker: Callable[[], None]
+) -> tuple[int, int]:
+    """Have the newest worker begin to charge many orders at once, and stop it when its requests are at the gateway.
 
-    It has charged before: only then are its statements whole in the database, and not just about to be sent.
+    What got there is carried out, although nobody hears of it: how many did, and how many did not. The worker must have
+    charged before: else it is about to explain its statements to the database, and has not sent them yet.
     """
     scene.newest_worker.freeze()
     order_ids = await buyers.order([scene.rng.choice(ways) for _ in range(MANY)])
-    scene.newest_worker.wake()
-    await until_waiting_in(scene, CHARGE_AT_GATEWAY)
-    return order_ids
+    async with scene.holding(LOCK_GATEWAY):
+        scene.newest_worker.wake()
+        await until_waiting_in(scene, CHARGE_AT_GATEWAY)
+        await asyncio.sleep(0.1)
+        stop_worker()
+    await until_none_waits_in(scene, CHARGE_AT_GATEWAY)
+    charged = len(await scene.fetch(NOT_RECORDED, order_ids))
+    return charged, len(order_ids) - charged
 
 
 async def start_used_worker(scene: Scene, buyers: Buyers, ways: Sequence[str]) -> None:
@@ -84,16 +102,10 @@ async def after_the_charge(scene: Scene) -> None:
         for _ in await scene.fetch(NOT_RECORDED, order_ids):
             recording()
     await start_used_worker(scene, buyers, ways)
-    async with scene.holding(LOCK_GATEWAY):
-        order_ids = await charges_on_their_way(scene, buyers, ways)
-        await asyncio.sleep(0.1)
-        scene.newest_worker.kill()
-    # What had reached the gateway is carried out there, although nobody waits for it any more.
-    await _until_ended(scene)
-    charged = await scene.fetch(NOT_RECORDED, order_ids)
-    for _ in charged:
+    charged, waiting = await charge_without(scene, buyers, ways, scene.newest_worker.kill)
+    for _ in range(charged):
         under_way()
-    for _ in range(len(order_ids) - len(charged)):
+    for _ in range(waiting):
         not_sent()
     await _finish(scene, buyers, ways)
 
@@ -126,7 +138,7 @@ async def while_allocating(scene: Scene) -> None:
             if fired is after:
                 await until_waiting_in(scene, "event_streams")
                 worker.kill()
-        await _until_ended(scene)
+        await _until_idle(scene)
         scene.require(await scene.fetch(ALLOCATED) == allocated, "a killed worker left something half allocated")
         if (await scene.fetch(PAID, order_ids))[0][0] == len(order_ids):
             fired()
@@ -139,7 +151,7 @@ WHERE datname = current_database() AND application_name = 'tonne' AND xact_start
 """
 
 
-async def _until_ended(scene: Scene) -> None:
+async def _until_idle(scene: Scene) -> None:
     """The database has noticed that the killed worker is gone; the api has nothing to do meanwhile."""
 
     async def holds() -> bool:

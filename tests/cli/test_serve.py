@@ -102,7 +102,7 @@ def _until_complete(service: Service) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(service.get("/v1/orders/by-idempotency-key/my-first-order")[1])
         return found
 
-    wait_until(lambda: read()["status"] == "complete")
+    wait_until(lambda: read()["status"] == "complete", 30, "the order is complete")
     return read()
 
 

@@ -61,6 +61,7 @@ async def test_from_an_organisation_to_its_first_order(operator: Operator, api: 
     assert theirs.json()["currency"] == "JPY"
 
     operator.does("org", "set-fee", organisation_id, "0")
+    operator.does("org", "set-address", organisation_id, "1 Harbour Street", "1000 Sample Town")
     free = (await as_main.post("/v1/orders/by-value", {"value": "74.50"})).json()
     assert (free["quantity"], free["commission"]) == ("10", "0.00")
 
@@ -95,6 +96,8 @@ def test_what_does_not_exist_is_said_in_a_sentence(operator: Operator, world: Wo
     assert "tonne account list" in operator.is_refused("key", "create", "acc_gone")
     assert "tonne key list" in operator.is_refused("key", "revoke", "key_gone")
     assert "tonne org list" in operator.is_refused("org", "set-fee", "org_gone", "0.1")
+    assert "tonne org list" in operator.is_refused("org", "set-address", "org_gone", "1 Harbour Street")
+    assert "at most 1000" in operator.is_refused("org", "set-address", "org_gone", "x" * 1001)
     assert "1 to 200" in operator.is_refused("org", "create", " ")
     assert "bundle" in operator.is_refused("account", "set-bundles", account_id, world.disabled_bundle_test)
     halves = [f"{bundle}=49" for bundle in list(world.bundles_test.values())[:2]]

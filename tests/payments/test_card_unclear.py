@@ -231,6 +231,19 @@ async def test_a_worker_that_was_frozen_settles_nothing_a_second_time(scene: Car
     assert await scene.breaches() == {}
 
 
+async def test_a_worker_that_was_frozen_does_not_put_off_the_next_try(scene: CardScene) -> None:
+    order = await scene.order(NO_MONEY)
+    answers = await scene.worker.ask(await scene.worker.claim())
+    scene.clock.after(minutes=5)
+    assert await scene.another_worker().run_once()
+    due_at = await scene.due_at(order)
+    assert due_at == scene.clock.now + timedelta(hours=1)
+    scene.clock.after(minutes=5)
+    await scene.worker.settle(answers)
+    assert await scene.due_at(order) == due_at
+    assert await scene.outcomes(order) == [("failed", "declined")]
+
+
 async def test_a_worker_that_was_frozen_before_it_sent_anything_charges_the_same_id(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()

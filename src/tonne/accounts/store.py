@@ -44,6 +44,14 @@ async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal) 
     return await tx.fetchval(SET_FEE_RATE, organisation_id, fee_rate) is True
 
 
+SET_ADDRESS = "UPDATE organisations SET address = $2 WHERE id = $1 RETURNING true"
+
+
+async def set_address(tx: Connection, organisation_id: str, address: str) -> bool:
+    """As lines, the way they are printed on invoices."""
+    return await tx.fetchval(SET_ADDRESS, organisation_id, address) is True
+
+
 SET_ORGANISATION_SELECTION = """
 UPDATE organisation_modes SET default_bundle_selection = $3::jsonb
 WHERE organisation_id = $1 AND mode = $2 RETURNING true

@@ -32,6 +32,9 @@ from tonne.payments.cards import store_card
 
 NAME = "Demo organisation"
 CURRENCY = "EUR"
+ADDRESS = "1 Harbour Street\n1000 Sample Town"
+# Mail to this name can go nowhere.
+ADMIN = "demo@example.com"
 _EMISSIONS = (
     ("1.105697", MassUnit.T, "Flight Berlin to Lisbon and back, economy"),
     ("184.2", MassUnit.KG, "Parcel deliveries of one week"),
@@ -114,6 +117,8 @@ async def _known(connection: Connection, path: Path) -> Demo | None:
 
 async def _seed(tx: Connection) -> Demo:
     organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, actor=ACTOR, now=utc_now())
+    await store.set_address(tx, organisation.id, ADDRESS)
+    await store.add_admin(tx, organisation.id, ADMIN, utc_now())
     for mode in Mode:
         await import_catalogue(tx, mode, demo_files(mode), currency=CURRENCY, now=utc_now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):

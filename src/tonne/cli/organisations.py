@@ -33,6 +33,9 @@ class _FeeRate(click.ParamType[Decimal]):
 _FEE_RATE = _FeeRate()
 
 
+MAX_ADDRESS = 1000
+
+
 @click.group()
 def org() -> None:
     """Organisations: the clients of this service."""
@@ -83,6 +86,30 @@ def set_fee(organisation_id: str, fee_rate: Decimal) -> None:
             subject_id=organisation_id,
             at=utc_now(),
             fee_rate=str(fee_rate),
+        )
+
+    run_in_transaction(work)
+
+
+@org.command("set-address")
+@click.argument("organisation_id")
+@click.argument("line", nargs=-1)
+def set_address(organisation_id: str, line: tuple[str, ...]) -> None:
+    """Set the address that invoices to an organisation carry: one argument per LINE; none clears it."""
+    address = "\n".join(part.strip() for part in line)
+    if len(address) > MAX_ADDRESS:
+        raise click.BadParameter(f"an address has at most {MAX_ADDRESS} characters", param_hint="LINE")
+
+    async def work(tx: Connection) -> None:
+        if not await store.set_address(tx, organisation_id, address):
+            raise OrganisationNotFound
+        await audit.record(
+            tx,
+            organisation_id,
+            actor=ACTOR,
+            action="organisation.address_set",
+            subject_id=organisation_id,
+            at=utc_now(),
         )
 
     run_in_transaction(work)

@@ -21,6 +21,7 @@ from tonne.orders.model import Order
 from tonne.orders.schemas import order_document
 from tonne.payments.cancel_order import cancel_order
 from tonne.payments.card_errors import SignatureRefused
+from tonne.payments.chase_invoices import announce_cancelling
 from tonne.payments.hear_stripe import hear_stripe
 from tonne.payments.model import DeclineCode, Pace
 from tonne.payments.simulate_payment import simulate_decline, simulate_payment
@@ -62,7 +63,7 @@ class PaymentEndpoints:
         self._gateways = gateways
         self._clock = clock
         self._pace = Pace(settings)
-        self._webhook_secret = settings.stripe_webhook_secret
+        self._settings = settings
         self._hints = hints
 
     async def cancel_order(self, call: Call) -> Answer:
@@ -72,6 +73,7 @@ class PaymentEndpoints:
             if order is None:
                 raise OrderNotFound
             reason = (body.reason or "").strip() or None
+            await announce_cancelling(tx, order, self._settings, reason)
             cancelled = await cancel_order(tx, order, actor=call.actor, reason=reason, now=self._clock())
         return self._show(cancelled)
 
@@ -107,11 +109,11 @@ class PaymentEndpoints:
         return await self.cancel_order(call)
 
     async def hear_stripe(self, call: Call) -> Answer:
-        if not self._webhook_secret:
+        if not self._settings.stripe_webhook_secret:
             raise RouteNotFound
         try:
             signature = call.headers.get(b"stripe-signature", b"").decode("latin-1")
-            event = verify_event(call.body, signature, self._webhook_secret)
+            event = verify_event(call.body, signature, self._settings.stripe_webhook_secret)
         except SignatureInvalid as error:
             raise SignatureRefused from error
         if await hear_stripe(self._database, event, self._clock()):

@@ -139,6 +139,7 @@ CREATE TABLE bank_transfers (
     imported_at    timestamptz NOT NULL,
     imported_by    text NOT NULL
 );
+CREATE INDEX bank_transfers_of_invoice ON bank_transfers (account_id, order_id) WHERE order_id IS NOT NULL;
 
 -- Supply -------------------------------------------------------------------------------------------------------
 
