@@ -98,7 +98,7 @@ def set_address(organisation_id: str, line: tuple[str, ...]) -> None:
     """Set the address that invoices to an organisation carry: one argument per LINE; none clears it."""
     address = "\n".join(part.strip() for part in line)
     if len(address) > MAX_ADDRESS:
-        raise click.BadParameter(f"an address has at most {MAX_ADDRESS} characters", param_hint="LINE")
+        raise click.ClickException(f"An address has at most {MAX_ADDRESS} characters.")
 
     async def work(tx: Connection) -> None:
         if not await store.set_address(tx, organisation_id, address):
