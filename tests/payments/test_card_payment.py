@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from tests.payments.card_scene import (
     DECLINED_TWICE,
@@ -208,7 +209,9 @@ async def test_a_spoilt_order_does_not_hold_up_the_others(scene: CardScene, worl
     orders = [await scene.order(GOOD) for _ in range(3)]
     organisation = world.theirs_test.scope.organisation_id
     await change(scene.database, "DELETE FROM event_streams WHERE organisation_id = $1", organisation)
-    await scene.work()
+    with capture_logs() as lines:
+        await scene.work()
+    assert spoilt.id in [line["order_id"] for line in lines if line["event"] == "charge_not_settled"]
     assert {await scene.status(order) for order in orders} == {"paid"}
     assert await scene.status(spoilt) == "placed"
     assert await scene.outcomes(spoilt) == [("pending", None)]

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.payments.card_scene import (
     ANSWER_LOST,
@@ -167,7 +168,9 @@ async def test_a_gateway_that_is_not_set_up_is_waited_for(scene: CardScene) -> N
 async def test_a_gateway_that_raises_in_the_middle_is_asked_what_it_did(scene: CardScene) -> None:
     order, other = await scene.order(GOOD), await scene.order(GOOD)
     scene.line.faults = [scene.line.break_down]
-    assert await scene.work()
+    with capture_logs() as lines:
+        assert await scene.work()
+    assert "card_gateway_failed" in [line["event"] for line in lines]
     assert sorted([await scene.status(order), await scene.status(other)]) == ["paid", "placed"]
     scene.clock.after(seconds=10)
     assert await scene.work()
