@@ -21,12 +21,14 @@ async def without_flushing(connection: Connection) -> AsyncIterator[None]:
     await asyncio.to_thread(os.sync)
 
 
-# Foreign keys stand on unique indexes, so they go first and come back last.
+# Foreign keys, those of other tables too, stand on unique indexes, so they go first and come back last.
 CONSTRAINTS = """
 SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS drop_it,
        format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS make_it,
        contype = 'f' AS is_foreign
-FROM pg_constraint WHERE conrelid = ANY ($1::text[]::regclass[]) AND contype IN ('f', 'p', 'u')
+FROM pg_constraint
+WHERE conrelid = ANY ($1::text[]::regclass[]) AND contype IN ('f', 'p', 'u')
+   OR confrelid = ANY ($1::text[]::regclass[]) AND contype = 'f'
 ORDER BY contype = 'f' DESC
 """
 INDEXES = """

@@ -59,7 +59,7 @@ async def run(names: set[str], pace: Pace) -> list[Result]:
     if not names.isdisjoint({"life", "growth"}):
         async with set_scene() as scene:
             if "life" in names:
-                note(await life(scene, pace))
+                note(*await life(scene, pace))
             if "growth" in names:
                 note(*await growth(scene, pace))
     return results

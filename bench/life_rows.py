@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 import uvloop
@@ -20,14 +20,14 @@ UPDATED = ("orders", "parcels", "lots", "event_streams")
 _BELONGS_TO = dict.fromkeys(INSERTED, "order_id") | {"simulated_charges": "id", "parcels": "id", "events": "subject_id"}
 BATCH = 200
 
-_Step = tuple[str, list[tuple[Any, ...]]]
-
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     url: str
     # Those that the round was about.
     keys: Sequence[OrderKey]
+    # New rows by COPY rather than by `executemany`.
+    by_copy: bool
 
 
 async def remember(connection: Connection) -> None:
@@ -91,6 +91,15 @@ class _Batch:
     streams: dict[tuple[str, str], tuple[int, datetime]] = field(default_factory=dict)
 
 
+class _Step(NamedTuple):
+    """One statement and the rows that it is run for; for new rows also where they belong."""
+
+    sql: str
+    rows: list[tuple[Any, ...]]
+    table: str = ""
+    columns: Sequence[str] = ()
+
+
 def rewrite(work: Rewrite) -> float:
     """Orders a second. The rows are read, taken back and made ready before the clock starts."""
     return uvloop.run(_rewrite(work))
@@ -107,8 +116,11 @@ async def _rewrite(work: Rewrite) -> float:
         started = time.perf_counter()
         for steps in transactions:
             async with connection.transaction():
-                for sql, rows in steps:
-                    await connection.executemany(sql, rows)
+                for step in steps:
+                    if step.table and work.by_copy:
+                        await connection.copy_records_to_table(step.table, records=step.rows, columns=step.columns)
+                    else:
+                        await connection.executemany(step.sql, step.rows)
         return len(work.keys) / (time.perf_counter() - started)
     finally:
         await connection.close()
@@ -127,12 +139,18 @@ UPDATE event_streams SET last_position = $3, last_sequence = $4 WHERE organisati
 
 def _steps(batch: _Batch, inserts: Mapping[str, str]) -> list[_Step]:
     """The statements of one transaction. Streams come last, as in the service: they are what others wait for."""
-    steps = [(inserts[table], [tuple(row) for row in rows]) for table, rows in batch.inserted.items()]
-    steps.append((UPDATE_ORDERS, [tuple(row) for row in batch.orders]))
-    steps.append((UPDATE_PARCELS, [tuple(row) for row in batch.parcels]))
-    steps.append((UPDATE_LOTS, [(*lot, grams) for lot, grams in batch.lots.items()]))
-    steps.append((UPDATE_STREAMS, [(*stream, *last) for stream, last in batch.streams.items()]))
-    return [step for step in steps if step[1]]
+    steps = [
+        _Step(inserts[table], [tuple(row) for row in rows], table, list(rows[0].keys()))
+        for table, rows in batch.inserted.items()
+        if rows
+    ]
+    changed = (
+        _Step(UPDATE_ORDERS, [tuple(row) for row in batch.orders]),
+        _Step(UPDATE_PARCELS, [tuple(row) for row in batch.parcels]),
+        _Step(UPDATE_LOTS, [(*lot, grams) for lot, grams in batch.lots.items()]),
+        _Step(UPDATE_STREAMS, [(*stream, *last) for stream, last in batch.streams.items()]),
+    )
+    return [*steps, *(step for step in changed if step.rows)]
 
 
 FINAL_ORDERS = """

@@ -23,6 +23,8 @@ from tonne.payments.cards import store_card
 from tonne.payments.chase_invoices import LEASE as INVOICE_LEASE
 
 INVOICE = "invoice"
+# By a good card, and only as far as the test helpers say.
+HELPED = "helped"
 GOOD = "4242424242424242"
 REFUSED = "4000000000000002"
 NO_MONEY = "4000000000009995"
@@ -34,6 +36,7 @@ REQUEST_LOST = "4000000000000267"
 # Where an order ends that is paid in this way, unless it is cancelled. None: it waits until it is.
 ENDS: Mapping[str, str | None] = {
     INVOICE: "complete",
+    HELPED: "complete",
     GOOD: "complete",
     REFUSED: "failed",
     NO_MONEY: "failed",
@@ -47,7 +50,7 @@ ADMIN = "admin@buyer.example"
 
 @dataclass(frozen=True, slots=True)
 class Buyers:
-    """`scopes`: an account for each way to pay, a card number or `INVOICE`."""
+    """`scopes`: an account for each way to pay: a card number, `INVOICE` or `HELPED`."""
 
     scene: Scene
     organisation: Organisation
@@ -67,10 +70,10 @@ class Buyers:
 
     async def cancel(self, order_id: str, way: str) -> bool:
         """Over HTTP; false when the payment was there first."""
-        path = f"/v1/orders/{order_id}/cancel"
+        account_id = self.scopes[way].account_id
         try:
             await self.scene.call(
-                self.organisation, "POST", path, {"reason": "chaos"}, account_id=self.scopes[way].account_id
+                self.organisation, "POST", f"/v1/orders/{order_id}/cancel", {"reason": "chaos"}, account_id=account_id
             )
         except Refused as refused:
             if refused.status != 409:
@@ -78,6 +81,11 @@ class Buyers:
             return False
         self.scene.ends[order_id] = "cancelled"
         return True
+
+    async def help(self, order_id: str, *verbs: str) -> None:
+        for verb in verbs:
+            path = f"/v1/test-helpers/orders/{order_id}/{verb}"
+            await self.scene.call(self.organisation, "POST", path, account_id=self.scopes[HELPED].account_id)
 
 
 async def open_buyers(scene: Scene, ways: Sequence[str]) -> Buyers:
@@ -90,10 +98,11 @@ async def open_buyers(scene: Scene, ways: Sequence[str]) -> Buyers:
         for way, scope in scopes.items():
             kind = AccountKind.CLIENT_ACCOUNT if way != ways[0] else AccountKind.ACCOUNT
             method = PaymentMethod.INVOICE if way == INVOICE else PaymentMethod.CARD
-            account = Account(scope, kind, "Chaos", "EUR", "Chaos", method, now, advances=True)
+            account = Account(scope, kind, "Chaos", "EUR", "Chaos", method, now, advances=way != HELPED)
             await open_account(tx, account, actor="chaos")
             if way != INVOICE:
-                card = StoredCard(new_id("cus"), way, "visa", way[-4:], "2049-12")
+                number = GOOD if way == HELPED else way
+                card = StoredCard(new_id("cus"), number, "visa", number[-4:], "2049-12")
                 await store_card(tx, scope, card, actor="chaos", now=now)
         _, key = await issue_key(tx, scopes[ways[0]], "chaos", actor="chaos", now=now)
     organisation = Organisation(opened.id, key, list(scopes.values()))

@@ -1,4 +1,4 @@
-"""A mail server that takes every mail, and lets a scenario do something before it says so."""
+"""A mail server that takes every mail, and lets a scenario do something instead."""
 
 import asyncio
 import email
@@ -19,8 +19,9 @@ _INVOICE = re.compile(r"Invoice (TN-TEST-\d+):")
 class Mailbox:
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
-        # Called when a mail is in and its sender waits to hear of it.
-        self.before_answer: Callable[[], Awaitable[None]] | None = None
+        # Called when a mail is in and its sender waits to hear of it: that mail counts as lost, which a server may do
+        # with what it has not acknowledged.
+        self.instead_of_answer: Callable[[], Awaitable[None]] | None = None
         self.url = ""
         self._server: asyncio.Server | None = None
 
@@ -35,12 +36,13 @@ class Mailbox:
             self._server.close()
 
     async def handle_DATA(self, _: SMTP, __: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd's name
+        if self.instead_of_answer is not None:
+            await self.instead_of_answer()
+            return "451 not today"
         content = envelope.content if isinstance(envelope.content, bytes) else b""
         mail = email.message_from_bytes(content, policy=default)
         assert isinstance(mail, EmailMessage)
         self.mails.append(mail)
-        if self.before_answer is not None:
-            await self.before_answer()
         return "250 taken"
 
     def invoices(self) -> Counter[str]:

@@ -28,6 +28,7 @@ from chaos.scenarios.life_kills import (
     WITHIN_S,
     charge_without,
     start_used_worker,
+    until_complete,
 )
 from chaos.scenarios.life_kills import SETTINGS as KILLS
 from chaos.scenarios.scenario import Scenario
@@ -64,13 +65,7 @@ async def through_outages(scene: Scene) -> None:
     buyers = await open_buyers(scene, ways)
     for _ in range(2):
         scene.start_worker()
-    first = await buyers.order(ways)
-
-    async def holds() -> bool:
-        rows = await scene.fetch("SELECT id FROM orders WHERE id = ANY ($1) AND status = 'complete'", first)
-        return len(rows) == len(first)
-
-    await scene.until(holds, "the first orders are complete", WITHIN_S)
+    await until_complete(scene, await buyers.order([GOOD, INVOICE]))
     async with short_leases(scene):
         async with _stream_of_orders(scene, buyers, ways):
             for _ in range(OUTAGES):
@@ -194,9 +189,9 @@ async def _freeze_while_settling(scene: Scene, buyers: Buyers, *, sleeper: Proce
 
 
 # The database cuts a transaction off that nobody goes on with, after twice this time.
-_FROZEN = {**KILLS, "TONNE_STATEMENT_TIMEOUT_S": "3"}
-# The whole plan of a card that is declined again and again passes in seven seconds.
-_FAST = {**QUICK, "TONNE_PAYMENT_TIME_SCALE": "0.00002"}
+_FROZEN = {**KILLS, "TONNE_STATEMENT_TIMEOUT_S": "2"}
+# The whole plan of a card that is declined again and again passes in five seconds.
+_FAST = {**QUICK, "TONNE_PAYMENT_TIME_SCALE": "0.000015"}
 SCENARIOS = (
     Scenario("orders-through-outages", through_outages, settings=_FAST),
     Scenario("burst-of-cards", burst_of_cards, settings=_FAST),

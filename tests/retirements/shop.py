@@ -154,15 +154,21 @@ class Shop:
 
     async def buy(self, scope: Scope, grams: int, *bundles: str) -> Order:
         """Placed and paid in one go."""
+        return await self.pay(await self.place(scope, grams, *bundles))
+
+    async def place(self, scope: Scope, grams: int, *bundles: str) -> Order:
         catalogue = await self.house.catalogues.current(self.mode)
-        choices = [BundleChoiceIn(self.bundle_id(bundle), None) for bundle in bundles]
-        wanted = Wanted(mass_grams=grams, choices=choices)
+        wanted = Wanted(mass_grams=grams, choices=[BundleChoiceIn(self.bundle_id(bundle), None) for bundle in bundles])
         async with self.house.database.transaction() as tx:
             terms = await find_terms(tx, scope)
             request = Request(wanted, None, "{}", bytes(32))
             priced = price(wanted, terms, catalogue)
             order = compose_order(scope, request, terms, priced=priced, now=self.calendar.now)
             assert await place_order(tx, order, bytes(32), retry_after=timedelta(0)) is not None
+        return order
+
+    async def pay(self, order: Order) -> Order:
+        async with self.house.database.transaction() as tx:
             paid = await mark_paid(tx, order, self.calendar.now)
         self.calendar.tick()
         return paid
@@ -226,7 +232,7 @@ class Shop:
     async def wait_for_a_lock(self) -> None:
         """Until somebody on this database waits for what another transaction holds."""
         waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        async with self.house.database.connection() as connection:
+        async with asyncio.timeout(20), self.house.database.connection() as connection:
             while not await connection.fetchval(waits):  # noqa: ASYNC110 - the database rings no bell for it
                 await asyncio.sleep(0.005)
 

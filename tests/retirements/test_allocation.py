@@ -151,6 +151,22 @@ async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
     await live.check_all_is_well()
 
 
+async def test_supply_goes_to_whoever_paid_first_not_to_whoever_ordered_first(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    ada = await live.account("Ada")
+    placed = [await live.place(ada, TONNE, "wind") for _ in range(10)]
+    paid = [await live.pay(placed[place]) for place in (6, 2, 9, 0, 7, 4, 1, 8, 3, 5)]
+    live.calendar.turn_to(3, 2)
+    await live.work()
+    async with live.house.database.connection() as connection:
+        # Nor does it count in which order the rows happen to lie.
+        for order in placed:
+            await connection.execute("UPDATE orders SET metadata = metadata WHERE id = $1", order.id)
+    await live.supply("A", 2020, 5, retired=True)
+    await live.work()
+    assert await live.statuses(*paid) == ["complete"] * 5 + ["paid"] * 5
+
+
 async def test_a_backorder_is_looked_at_again_now_and_then(live: Shop) -> None:
     """Should nobody wake it: polling is the truth, the hint makes it quick."""
     await live.sell("wind", {"A": 1})

@@ -100,6 +100,21 @@ async def done(shop: Shop, order: Order) -> bool:
     return await shop.statuses(order) == ["complete"]
 
 
+async def test_the_rest_of_a_unit_is_given_away_once(live: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lot has anything left that workers could meet at: all they share is the unit."""
+    monkeypatch.setattr("tonne.retirements.allocate_orders.BATCH", 1)
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 1, retired=True)
+    orders = [await live.buy(await live.account("Ada"), 400_000, "wind")]
+    await live.work()
+    orders += [await live.buy(await live.account(f"Buyer {number}"), 100_000, "wind") for number in range(20)]
+    live.calendar.turn_to(3, 2)
+    await work_at_once(live, 4)
+    assert await statuses(live, orders) == {"complete": 7, "paid": 14}
+    assert [cut.allocated_grams for cut in await live.cuts()] == [TONNE]
+    await live.check_all_is_well()
+
+
 async def test_workers_on_different_bundles_of_the_same_projects_never_lock_each_other_out(live: Shop) -> None:
     """Each bundle names its projects in another order; workers hold their lots in one and the same."""
     await live.sell("mix-0", {"A": 1, "B": 1, "C": 1, "D": 1})

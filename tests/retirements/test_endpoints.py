@@ -16,7 +16,6 @@ from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.orders.load_orders import load_order
 from tonne.orders.model import Order
-from tonne.orders.move_order import mark_paid
 
 
 def without_request_id(answer: httpx.Response) -> bytes:
@@ -24,11 +23,7 @@ def without_request_id(answer: httpx.Response) -> bytes:
 
 
 async def pay(shop: Shop, scope: Scope, order_id: str) -> None:
-    async with shop.house.database.transaction() as tx:
-        order = await load_order(tx, scope, order_id)
-        assert order is not None
-        await mark_paid(tx, order, shop.calendar.now)
-    shop.calendar.tick()
+    await shop.pay(await found(shop, scope, order_id))
 
 
 @pytest.fixture

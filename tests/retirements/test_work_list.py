@@ -321,6 +321,14 @@ async def test_a_unit_of_many_names_the_first_ten(operator: Operator) -> None:
     assert line["beneficiary"].endswith("; Berta 09; and 3 others")
 
 
+async def test_a_long_list_is_cut_on_the_screen(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    await orders_of(operator.shop, 1, 1, 1)
+    monkeypatch.setattr("tonne.cli.retirements.SHOWN", 2)
+    _, *rows, rest = operator.does("list").splitlines()
+    assert len(rows) == 2
+    assert rest == "... and 1 more: `tonne retirement export` writes them all to a file."
+
+
 async def test_each_organisation_finds_the_confirmation_in_its_audit_log(operator: Operator) -> None:
     shop = operator.shop
     await shop.sell("wind", {"A": 1})

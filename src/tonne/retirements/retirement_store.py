@@ -12,7 +12,21 @@ from tonne.retirements.model import serial_range
 from tonne.retirements.schemas import RetirementOut, RetirementShareOut
 
 # Only the organisation's own shares are shown: a unit that it shares with others says how much is its own.
+#
+# From one parcel the query leaps to the next one before it, along the index of the organisation's shares: there may be
+# thousands in one parcel, and what lies beyond the page is not looked at. A plain DISTINCT reads every share that the
+# organisation ever had, for every page. The order names all columns because only that index is in it.
 LIST_RETIREMENTS = """
+WITH RECURSIVE own (organisation_id, mode, parcel_id) AS (
+    SELECT $1::text, $2::text, $3::text
+    UNION ALL
+    SELECT before.organisation_id, before.mode::text, before.parcel_id
+    FROM own CROSS JOIN LATERAL (
+        SELECT share.organisation_id, share.mode, share.parcel_id FROM shares share
+        WHERE (share.organisation_id, share.mode, share.parcel_id) < (own.organisation_id, own.mode, own.parcel_id)
+        ORDER BY share.organisation_id DESC, share.mode DESC, share.parcel_id DESC LIMIT 1) before
+    WHERE before.organisation_id = $1 AND before.mode = $2
+)
 SELECT parcel.id, parcel.opened_at, parcel.retired_at, parcel.retired_on, parcel.retirement_url, parcel.quantity_grams,
        parcel.start_grams, parcel.beneficiary, parcel.in_service_name, lot.vintage, lot.first_number, lot.country,
        block.block, project.id AS project_id, project.registry, project.registry_project_id, project.name,
@@ -21,12 +35,14 @@ SELECT parcel.id, parcel.opened_at, parcel.retired_at, parcel.retired_on, parcel
                         ORDER BY share.order_id, share.line_position)
         FROM shares share
         WHERE share.organisation_id = $1 AND share.mode = $2 AND share.parcel_id = parcel.id)::text AS shares
-FROM (SELECT DISTINCT parcel_id FROM shares WHERE organisation_id = $1 AND mode = $2 AND parcel_id < $3) own
-JOIN parcels parcel ON parcel.mode = $2 AND parcel.id = own.parcel_id
+FROM (SELECT parcel_id FROM own
+      WHERE parcel_id < $3 AND (SELECT status FROM parcels WHERE mode = $2 AND id = own.parcel_id) = 'retired'
+      LIMIT $4) page
+JOIN parcels parcel ON parcel.mode = $2 AND parcel.id = page.parcel_id
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-WHERE parcel.status = 'retired' ORDER BY own.parcel_id DESC LIMIT $4
+ORDER BY parcel.id DESC
 """
 
 
