@@ -22,7 +22,7 @@ class Pace:
 
 
 FULL = Pace(
-    rounds=4,
+    rounds=3,
     orders=4_000,
     warm_up_orders=1_000,
     probe_orders=1_000,

@@ -20,7 +20,7 @@ from chaos.buyers import (
 )
 from chaos.mail_server import Mailbox
 from chaos.scenarios.scenario import Scenario
-from chaos.scene import QUICK, Scene
+from chaos.scene import QUICK, Scene, Trouble
 
 # A killed worker leaves its leases to run out: those of webhooks after a second, those of charges after five.
 SETTINGS = {
@@ -124,6 +124,7 @@ SELECT (SELECT sum(allocated_grams) FROM lots) AS grams, (SELECT count(*) FROM p
        (SELECT count(*) FROM shares) AS shares, (SELECT count(*) FROM certificates) AS certificates
 """
 STATUSES = "SELECT DISTINCT status FROM orders WHERE id = ANY ($1)"
+RETIRED = "SELECT id FROM orders WHERE status = 'retiring'"
 
 
 async def while_allocating(scene: Scene) -> None:
@@ -131,9 +132,7 @@ async def while_allocating(scene: Scene) -> None:
     retired = scene.faults.announce("killed between retirement and certificate")
     allocating = scene.faults.announce("killed inside the allocation")
     buyers = await open_buyers(scene, [GOOD, HELPED])
-    order_ids = await buyers.order([HELPED] * scene.rng.randint(2, 4))
-    for order_id in order_ids:
-        await buyers.help(order_id, "pay", "retire")
+    order_ids = await _retired_orders(scene, buyers)
     taken = await scene.fetch(TAKEN)
     async with scene.holding(LOCK_CERTIFICATES):
         worker = scene.start_worker()
@@ -157,6 +156,16 @@ async def while_allocating(scene: Scene) -> None:
     await _require_nothing_done(scene, order_ids, "paid", taken)
     allocating()
     await _finish(scene, buyers, [GOOD])
+
+
+async def _retired_orders(scene: Scene, buyers: Buyers) -> list[str]:
+    """Orders that lack nothing but their certificate. Those that find what was retired before are complete at once."""
+    for _ in range(10):
+        for order_id in await buyers.order([HELPED] * 3):
+            await buyers.help(order_id, "pay", "retire")
+        if retired := await scene.fetch(RETIRED):
+            return [row["id"] for row in retired]
+    raise Trouble("no order had to wait for its retirement")
 
 
 async def _require_nothing_done(

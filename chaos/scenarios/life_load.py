@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from chaos.buyers import (
     ANSWER_LOST,
     DECLINED_TWICE,
-    ENDS,
     GOOD,
     INVOICE,
     NEEDS_AUTHENTICATION,
@@ -83,7 +82,7 @@ async def through_outages(scene: Scene) -> None:
 
 
 CHARGES_OPEN = "SELECT order_id FROM charges WHERE order_id = ANY ($1) AND status = 'pending'"
-WAYS = (GOOD, REFUSED, NO_MONEY, DECLINED_TWICE, NEEDS_AUTHENTICATION, ANSWER_LOST, REQUEST_LOST, INVOICE)
+WAYS = (GOOD, REFUSED, NO_MONEY, DECLINED_TWICE, NEEDS_AUTHENTICATION, ANSWER_LOST, INVOICE)
 # Not as it should go: written to the log of the worker that settled the charge.
 SETTLED = '"event":"charge_not_as_hoped"'
 
@@ -94,10 +93,11 @@ async def burst_of_cards(scene: Scene) -> None:
     while_charged = scene.faults.announce("cancelled while being charged", 4)
     in_time = scene.faults.announce("cancelled in a race with the payment")
     too_late = scene.faults.announce("paid in a race with the cancellation")
-    buyers = await open_buyers(scene, WAYS)
+    buyers = await open_buyers(scene, [*WAYS, REQUEST_LOST])
     for _ in counters:
         scene.start_worker()
-    lost = await buyers.order([way for way in WAYS for _ in range(5)])
+    await buyers.order(WAYS * 4)
+    lost = await buyers.order([REQUEST_LOST] * 5)
     await _until_all_work(scene)
     async with scene.holding(LOCK_GATEWAY):
         order_ids = await buyers.order([GOOD] * 10)
@@ -118,13 +118,8 @@ async def burst_of_cards(scene: Scene) -> None:
 
     for _ in range(4):
         await asyncio.gather(*(race(way) for way in (GOOD, DECLINED_TWICE, ANSWER_LOST, INVOICE, GOOD, INVOICE)))
-    await asyncio.gather(
-        *(
-            buyers.cancel(order_id, way)
-            for order_id, way in zip(lost, [way for way in WAYS for _ in range(5)], strict=True)
-            if ENDS[way] is None
-        )
-    )
+    # Nothing else ends an order whose requests are all lost.
+    await asyncio.gather(*(buyers.cancel(order_id, REQUEST_LOST) for order_id in lost))
     await until_ended(scene, 30)
     for number, counted in enumerate(counters):
         for _ in range(scene.workers[number].log.read_text().count(SETTLED)):
