@@ -175,3 +175,19 @@ async def test_no_second_charge_can_even_be_written(scene: CardScene) -> None:
                    amount_minor, currency, 'pending', created_at FROM charges
             """,
         )
+
+
+async def test_cancelled_forgotten_and_charged_by_a_worker_that_slept_for_two_days(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    batch = await scene.worker.claim()
+    await scene.cancel(order)
+    other = scene.another_worker()
+    for _ in range(48):
+        scene.clock.after(hours=1)
+        await other.run_once()
+    assert await scene.outcomes(order) == [("failed", "not_found")]
+    await scene.worker.settle(await scene.worker.ask(batch))
+    assert await scene.outcomes(order) == [("refund_due", "captured")]
+    assert await scene.refunds.run_once()
+    assert await scene.taken() == [0]
+    assert await scene.breaches() == {}

@@ -186,7 +186,8 @@ async def claim_pending_any_account(
 
 
 # Compare and set: whoever settles first has settled it. The expected status comes with each row: a single one the
-# planner takes for rare, and would then compare each pending charge with each change.
+# planner takes for rare, and would then compare each pending charge with each change. One exception: money turns up for
+# a charge that was given up as never made, by a worker that slept for longer than we waited.
 SETTLE_CHARGES = """
 UPDATE charges SET status = change.status, outcome = change.outcome, reference = change.reference, code = change.code,
                    message = change.message, settled_at = change.settled_at, missing_since = change.missing_since,
@@ -195,13 +196,15 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
             $9::timestamptz[], $10::timestamptz[], $11::text[])
      AS change (account_id, id, status, outcome, reference, code, message, settled_at, next_attempt_at, missing_since,
                 expected)
-WHERE charges.account_id = change.account_id AND charges.id = change.id AND charges.status = change.expected
+WHERE charges.account_id = change.account_id AND charges.id = change.id
+  AND (charges.status = change.expected
+       OR charges.status = 'failed' AND charges.outcome = 'not_found' AND change.reference IS NOT NULL)
 RETURNING charges.id
 """
 
 
 async def settle_charges(tx: Connection, changes: Sequence[Change]) -> set[str]:
-    """The ids of those that were still pending."""
+    """The ids of those that were still open."""
     rows = await tx.fetch(
         SETTLE_CHARGES,
         [change.account_id for change in changes],
