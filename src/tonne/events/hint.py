@@ -22,20 +22,25 @@ class Hints:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._pending: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
+        # Something was committed since the last word went out.
+        self._wanted = False
 
     def give(self) -> None:
-        if self._pending is None or self._pending.done():
-            self._pending = asyncio.create_task(self._tell())
-        # A word that is about to go out covers this one too: the worker looks at everything.
+        self._wanted = True
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell())
 
     async def _tell(self) -> None:
-        try:
-            async with self._database.connection() as connection:
-                await connection.execute(f"NOTIFY {CHANNEL}")
-        except _TROUBLE:
-            _log.warning("hint_not_given")
-        await asyncio.sleep(QUIET_S)
+        """One word for all that was committed before it, and another, after the quiet, for what came since."""
+        while self._wanted:
+            self._wanted = False
+            try:
+                async with self._database.connection() as connection:
+                    await connection.execute(f"NOTIFY {CHANNEL}")
+            except _TROUBLE:
+                _log.warning("hint_not_given")
+            await asyncio.sleep(QUIET_S)
 
 
 async def listen(url: str, wake: Callable[[], None], stop: asyncio.Event) -> None:

@@ -18,7 +18,7 @@ from tonne.payments.model import Attempt, Pace
 from tonne.payments.open_charges import NO_CARD, open_charges
 from tonne.payments.settle_charges import settle_charges
 
-BATCH = 100
+BATCH = 400
 AT_ONCE = 16
 
 _log = structlog.get_logger()

@@ -21,7 +21,7 @@ from tonne.retirements.model import ParcelStatus, Share
 from tonne.retirements.supply import Buyer, Supply, Wanted
 from tonne.retirements.supply_store import Sources
 
-BATCH = 200
+BATCH = 400
 # An order for which supply is short is looked at again after this time, and at once when lots are imported.
 SHORT_RETRY = timedelta(minutes=10)
 

@@ -80,10 +80,12 @@ class Supply:
         shares: list[Share] = []
         missing_grams = 0
         for source, target_grams in zip(line.sources, _targets(order_id, line), strict=True):
-            missing_grams += target_grams - self._take(source, buyer, line.position, target_grams, shares)
-        # What a project cannot cover comes from the bundle's others, the oldest vintage first.
-        for source in sorted(line.sources, key=lambda source: self._oldest(source.project_id)):
-            missing_grams -= self._take(source, buyer, line.position, missing_grams, shares)
+            if target_grams:
+                missing_grams += target_grams - self._take(source, buyer, line.position, target_grams, shares)
+        if missing_grams:
+            # What a project cannot cover comes from the bundle's others, the oldest vintage first.
+            for source in sorted(line.sources, key=lambda source: self._oldest(source.project_id)):
+                missing_grams -= self._take(source, buyer, line.position, missing_grams, shares)
         return None if missing_grams else _merged(shares)
 
     def _oldest(self, project_id: str) -> int:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import lru_cache
 
 import structlog
 
@@ -26,6 +27,7 @@ PROBES = 20
 SETTLE_FIRST_AFTER_S = 0.1
 
 Sent = tuple[Batch, Outcome]
+_OPENED_BOXES = 1000
 
 _log = structlog.get_logger()
 
@@ -48,7 +50,8 @@ class Deliverer:
         self._database = database
         self._make_sender = sender
         self._sender: Sender | None = None
-        self._box = box
+        # Opened secrets of webhooks that are served again and again; a rotated one has another box.
+        self._open_box = lru_cache(_OPENED_BOXES)(box.open)
         self._settings = settings
         self._wall_clock = wall_clock
         self._busy: set[asyncio.Task[None]] = set()
@@ -252,7 +255,7 @@ class Deliverer:
             raise _LeaseTooOld
         body = batch.body
         boxes = [box for box in (lease.secret_box, lease.old_secret_box) if box is not None]
-        signing_secrets = [self._box.open(box, lease.id) for box in boxes]
+        signing_secrets = [self._open_box(box, lease.id) for box in boxes]
         header = signature_header(signing_secrets, lease.organisation_id, int(self._wall_clock()), body)
         if self._sender is None:
             self._sender = self._make_sender()

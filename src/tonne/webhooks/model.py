@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from tonne.base.scope import Mode
 
@@ -79,7 +80,8 @@ class Lease:
         return self.main_due and not self.failures and not self.account_ids and not self.has_parked
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, so that size and body are worked out once, however many webhooks it goes to.
+@dataclass(frozen=True)
 class Batch:
     """Events in order, as bytes, and where the cursor stands once they are taken: past what was out of scope, too."""
 
@@ -88,12 +90,12 @@ class Batch:
     payloads: list[bytes]
     reaches: int
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Of the body, or one more."""
         return len(b'{"events":[]}') + sum(map(len, self.payloads)) + len(self.payloads)
 
-    @property
+    @cached_property
     def body(self) -> bytes:
         if not self.payloads:
             return b'{"events":[]}'
