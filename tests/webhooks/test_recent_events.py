@@ -2,7 +2,7 @@
 
 from tonne.base.scope import Mode
 from tonne.webhooks.model import Batch
-from tonne.webhooks.recent_events import RecentEvents
+from tonne.webhooks.recent_events import KEPT_S, RecentEvents
 
 
 def batch(after: int, count: int, size: int = 100) -> Batch:
@@ -25,15 +25,23 @@ def test_a_batch_that_more_events_could_join_is_not_kept() -> None:
     assert recent.find("org_a", Mode.TEST, 10, 4) is None
 
 
-def test_what_was_not_asked_for_longest_is_forgotten_first() -> None:
+def test_what_was_read_first_is_forgotten_first_when_there_is_too_much() -> None:
     one = batch(0, 2)
     recent = RecentEvents(max_bytes=2 * one.size)
-    recent.keep("org_a", Mode.TEST, 2, one)
-    recent.keep("org_a", Mode.TEST, 2, batch(2, 2))
-    assert recent.find("org_a", Mode.TEST, 0, 2) is one
-    recent.keep("org_a", Mode.TEST, 2, batch(4, 2))
+    for after in (0, 2, 4):
+        recent.keep("org_a", Mode.TEST, 2, batch(after, 2))
     found = [after for after in (0, 2, 4) if recent.find("org_a", Mode.TEST, after, 2) is not None]
-    assert found == [0, 4]
+    assert found == [2, 4]
+
+
+def test_nothing_is_kept_for_longer_than_a_moment() -> None:
+    now = 0.0
+    recent = RecentEvents(monotonic=lambda: now)
+    recent.keep("org_a", Mode.TEST, 2, batch(0, 2))
+    now = KEPT_S * 1.5
+    assert recent.find("org_a", Mode.TEST, 0, 2) is None
+    recent.keep("org_a", Mode.TEST, 2, batch(0, 2))
+    assert recent.find("org_a", Mode.TEST, 0, 2) is not None
 
 
 def test_the_size_of_a_batch_is_that_of_its_body_or_one_more() -> None:

@@ -145,23 +145,25 @@ class Deliverer:
             if batch is None or self._stopping:
                 break
             if before is not None and time.monotonic() - seen_at > SETTLE_FIRST_AFTER_S:
-                settled = await self._settle(lease, *before)
-                if settled is None or settled.version != version:
+                renewed = await self._settle(lease, *before)
+                if renewed is None or renewed.version != version:
                     return
-                lease, seen_at, before = settled, time.monotonic(), None
+                lease, seen_at, before = renewed, time.monotonic(), None
             limit = min(MAX_BATCH, limit * 2)
             began = time.monotonic()
             # Both to their ends: a request whose outcome is not waited for would go on behind our back.
-            outcome, found = await asyncio.gather(
+            outcome, settled, ahead = await asyncio.gather(
                 self._send(lease, batch),
-                self._settle_and_read(lease, before, batch.reaches, limit if left else 0),
+                self._settle_before(lease, before),
+                self._read_run(lease, batch.reaches, limit if left else 0),
                 return_exceptions=True,
             )
             if isinstance(outcome, BaseException):
                 raise outcome
-            if isinstance(found, BaseException):
-                raise found
-            settled, ahead = found
+            if isinstance(settled, BaseException):
+                raise settled
+            if isinstance(ahead, BaseException):
+                raise ahead
             before = (batch, outcome)
             if settled is None or settled.version != version or not outcome.acknowledged:
                 break
@@ -169,16 +171,11 @@ class Deliverer:
         if before is not None:
             await self._settle(lease, *before)
 
-    async def _settle_and_read(
-        self, lease: Lease, before: Sent | None, after: int, limit: int
-    ) -> tuple[Lease | None, Batch | None]:
-        settled = lease if before is None else await self._settle(lease, *before)
-        if settled is None or limit == 0:
-            return settled, None
-        return settled, await self._read_run(settled, after, limit)
+    async def _settle_before(self, lease: Lease, before: Sent | None) -> Lease | None:
+        return lease if before is None else await self._settle(lease, *before)
 
     async def _read_run(self, lease: Lease, after: int, limit: int) -> Batch | None:
-        if after >= lease.last_position:
+        if limit == 0 or after >= lease.last_position:
             return None
         batch = self._recent.find(lease.organisation_id, lease.mode, after, limit)
         if batch is None:
