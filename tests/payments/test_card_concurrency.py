@@ -23,7 +23,10 @@ def scene(house: House, world: World, settings: Settings) -> CardScene:
     return CardScene(house, world.ours_test, settings)
 
 
-async def test_two_workers_charge_two_hundred_orders_once_each(scene: CardScene) -> None:
+async def test_two_workers_charge_two_hundred_orders_once_each(
+    scene: CardScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tonne.payments.charge_cards.BATCH", 100)
     await scene.pay_by_card(GOOD)
     orders = [await scene.order_as_the_account_says() for _ in range(ORDERS)]
     # Each worker's first request waits for the other's: both have claimed a part before either settles.
