@@ -39,9 +39,12 @@ def _record(number: int) -> CertificateRecord:
     )
 
 
+VERRA = "Verra"
+
+
 def _line(project_id: str, quantity: str, shared: SharedUnit | None) -> CertificateLine:
     return CertificateLine(
-        registry="Verra",
+        registry=VERRA,
         project_id=project_id,
         project_name="Bale Mountains Eco-region REDD+ project",
         country="Ethiopia",

@@ -21,8 +21,9 @@ from tonne.retirements.certificate_pdf import certificate_pdf
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
 
 FRAME_MM = 10.2
+VERRA = "Verra"
 LINE = CertificateLine(
-    registry="Verra",
+    registry=VERRA,
     project_id="VCS1340",
     project_name="Bale Mountains Eco-region REDD+ project",
     country="Ethiopia",

@@ -28,6 +28,11 @@ async def open_stream(tx: Connection, organisation_id: str, mode: Mode) -> None:
     await tx.execute(OPEN_STREAM, organisation_id, mode)
 
 
+# An event as every delivery carries it, made of the columns of `numbered` below.
+_PAYLOAD = f"""'{{"api_version":"{API_VERSION}","event_id":"' || id || '","account_id":"' || account_id
+       || '","event_type":"' || event_type
+       || '","sequence":"' || to_char(sequence AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+       || '","data":{{"' || subject || '":' || document || '}}}}'"""
 # The counter row is locked and advanced in the statement that inserts, so that the lock is held only from here to
 # the commit. The sequence is the time, pushed on where the clock stands still or steps back.
 APPEND = f"""
@@ -40,19 +45,16 @@ WITH stream AS (
     RETURNING last_position - cardinality($5::text[]) AS before_position,
               last_sequence - cardinality($5::text[]) * interval '1 ms' AS before_sequence
 ), numbered AS (
-    SELECT before_position + n AS position, before_sequence + n * interval '1 ms' AS sequence,
+    SELECT $3::text AS account_id, before_position + n AS position, before_sequence + n * interval '1 ms' AS sequence,
            id, event_type, subject, subject_id, document
     FROM stream, unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
                  WITH ORDINALITY AS event (id, event_type, subject, subject_id, document, n)
 )
 INSERT INTO events (organisation_id, mode, account_id, position, sequence, id, event_type, subject_id, payload)
-SELECT $1, $2, $3::text, position, sequence, id, event_type, subject_id,
-       '{{"api_version":"{API_VERSION}","event_id":"' || id || '","account_id":"' || $3::text
-       || '","event_type":"' || event_type
-       || '","sequence":"' || to_char(sequence AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-       || '","data":{{"' || subject || '":' || document || '}}}}'
+SELECT $1, $2, account_id, position, sequence, id, event_type, subject_id,
+       {_PAYLOAD}
 FROM numbered
-"""  # noqa: S608 - the one value put in is a constant above
+"""  # noqa: S608 - what is put in is a constant above
 
 
 async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: datetime) -> None:
@@ -107,12 +109,9 @@ WITH input AS (
 )
 INSERT INTO events (organisation_id, mode, account_id, position, sequence, id, event_type, subject_id, payload)
 SELECT organisation_id, mode, account_id, position, sequence, id, event_type, subject_id,
-       '{{"api_version":"{API_VERSION}","event_id":"' || id || '","account_id":"' || account_id
-       || '","event_type":"' || event_type
-       || '","sequence":"' || to_char(sequence AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-       || '","data":{{"' || subject || '":' || document || '}}}}'
+       {_PAYLOAD}
 FROM numbered
-"""  # noqa: S608 - the one value put in is a constant above
+"""  # noqa: S608 - what is put in is a constant above
 
 
 async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEvent]], now: datetime) -> None:
