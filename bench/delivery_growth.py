@@ -7,9 +7,10 @@ from bench.checks import NotMeasured, require_durable
 from bench.delivery_events import lengthen_stream
 from bench.delivery_latency import EVENTS_PER_ORDER, place_singly
 from bench.delivery_pace import Pace
-from bench.delivery_scene import Scene, Worker
+from bench.delivery_scene import Scene
 from bench.delivery_speed import require_received
 from bench.report import Goal, Result
+from bench.worker import Worker
 from tonne.webhooks.invariants import INVARIANTS
 
 GOAL = Goal(reach=1.3, at_most=True)
@@ -57,17 +58,17 @@ async def _probe(scene: Scene, worker: Worker, pace: Pace, stored: int) -> Cost:
         await require_durable(scene.stage)
         await scene.wait_until_delivered(hooks)
         scene.receivers.forget()
-        before_s = await scene.cpu_s(worker)
+        before_s = await worker.cpu_s()
         took_s = []
         for _ in range(pace.newest_rounds):
             started = await scene.send_again(hooks, last=pace.newest_events)
             took_s.append(await scene.wait_until_delivered(hooks) - started)
-        between_s = await scene.cpu_s(worker)
+        between_s = await worker.cpu_s()
         require_received(scene, 1, pace.newest_events * pace.newest_rounds)
         await place_singly(scene, hooks[0], 5, pace.pause_s)
-        before_singles_s = await scene.cpu_s(worker)
+        before_singles_s = await worker.cpu_s()
         delays = await place_singly(scene, hooks[0], pace.single_orders, pace.pause_s)
-        after_s = await scene.cpu_s(worker)
+        after_s = await worker.cpu_s()
         await _require_delivered(scene)
     return Cost(
         backlog_cpu_us=(between_s - before_s) / (pace.newest_events * pace.newest_rounds) * 1e6,

@@ -2,24 +2,19 @@
 
 import asyncio
 import contextlib
-import os
 import secrets
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-
-import psutil
 
 from bench.checks import NotMeasured
 from bench.delivery_bare import Route
 from bench.delivery_receivers import HOST, Receivers, receiving
 from bench.fill import fill
-from bench.stage import BACKENDS, Stage, set_stage
+from bench.stage import Stage, set_stage
 from bench.tenants import Tenant
+from bench.worker import Worker, working
 from tonne.base.clock import utc_now
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
@@ -29,11 +24,9 @@ from tonne.webhooks.model import Webhook
 from tonne.webhooks.register import register_webhook, remove_webhook
 
 RECEIVERS = 200
-_ROOT = Path(__file__).resolve().parent.parent
 _ACTOR = "bench"
 _LOOK_EVERY_S = 0.03
 _DELIVERED_WITHIN_S = 120.0
-_STOP_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +40,6 @@ class Hook:
     @property
     def route(self) -> Route:
         return Route(self.webhook.organisation_id, self.start, self.webhook.url)
-
-
-@dataclass(slots=True)
-class Worker:
-    process: psutil.Process
-    # Database connections that others had open before it started.
-    foreign_backends: frozenset[int]
-
-    @property
-    def resident_mb(self) -> float:
-        return float(self.process.memory_info().rss) / 1e6
 
 
 @dataclass(slots=True)
@@ -89,23 +71,17 @@ class Scene:
             for hook in hooks:
                 await remove_webhook(connection, hook.tenant.scope, hook.webhook.id, actor=_ACTOR, now=utc_now())
 
-    @contextlib.asynccontextmanager
-    async def worker(self) -> AsyncIterator[Worker]:
+    def worker(self) -> AbstractAsyncContextManager[Worker]:
         """`tonne worker` with its defaults, except that it may send to receivers on this machine."""
-        before = await self._backends()
-        with _working(self.stage, self.receivers, self.secret_key) as child:
-            yield Worker(psutil.Process(child.pid), before)
-            if child.poll() is not None:
-                raise NotMeasured("The worker has ended by itself.")
-
-    async def cpu_s(self, worker: Worker) -> float:
-        """What the worker and its connections to the database have used so far."""
-        own = await self._backends() - worker.foreign_backends
-        return float(sum(sum(process.cpu_times()[:2]) for process in (worker.process, *map(psutil.Process, own))))
-
-    async def _backends(self) -> frozenset[int]:
-        async with self.stage.connection() as connection:
-            return frozenset(row["pid"] for row in await connection.fetch(BACKENDS))
+        return working(
+            self.stage,
+            {
+                "TONNE_SECRET_KEY": self.secret_key,
+                "TONNE_WEBHOOK_ALLOW_PRIVATE": f"{HOST}/32",
+                "TONNE_WEBHOOK_PORTS": "*",
+                "TONNE_WEBHOOK_CA_FILE": str(self.receivers.authority_file),
+            },
+        )
 
     async def send_again(self, hooks: Sequence[Hook], *, last: int | None = None) -> float:
         """Take the cursors back to where they began, or by `last` events, in one moment; the time of it."""
@@ -149,33 +125,3 @@ async def set_scene() -> AsyncIterator[Scene]:
             await connection.execute("UPDATE accounts SET advances = false")
         with receiving(RECEIVERS, stage.bodies.parent) as receivers:
             yield Scene(stage, receivers, secrets.token_urlsafe(32))
-
-
-@contextlib.contextmanager
-def _working(stage: Stage, receivers: Receivers, secret_key: str) -> Iterator[subprocess.Popen[bytes]]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TONNE_")} | {
-        "TONNE_DATABASE_URL": stage.url,
-        "TONNE_DATA_DIR": str(stage.bodies.parent),
-        "TONNE_SECRET_KEY": secret_key,
-        "TONNE_WEBHOOK_ALLOW_PRIVATE": f"{HOST}/32",
-        "TONNE_WEBHOOK_PORTS": "*",
-        "TONNE_WEBHOOK_CA_FILE": str(receivers.authority_file),
-    }
-    with (stage.bodies.parent / "worker.log").open("ab") as log_file:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "tonne", "worker", "--stop-with-parent"],
-            cwd=_ROOT,
-            env=environment,
-            stdout=log_file,
-            stderr=log_file,
-            start_new_session=True,
-        )
-    try:
-        yield child
-    finally:
-        child.send_signal(signal.SIGTERM)
-        try:
-            child.wait(_STOP_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()

@@ -45,7 +45,7 @@ async def _probe(scene: Scene, pace: Pace, finished: int) -> Cost:
         # The first block opens connections, fills caches and makes plans: what it costs does not count.
         await scene.live(blocks[0])
         for block in blocks[1:]:
-            before_s = await scene.cpu_s(worker)
+            before_s = await worker.cpu_s()
             took_s.append(await scene.live(block))
-            cpu_s.append(await scene.cpu_s(worker) - before_s)
+            cpu_s.append(await worker.cpu_s() - before_s)
     return Cost(median(cpu_s) / pace.probe_orders * 1e6, median(took_s) / pace.probe_orders * 1e6)

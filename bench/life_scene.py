@@ -2,21 +2,16 @@
 
 import asyncio
 import contextlib
-import os
 import secrets
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from pathlib import Path
-
-import psutil
 
 from bench.checks import NotMeasured
 from bench.requests import creates
-from bench.stage import BACKENDS, Stage, set_stage
+from bench.stage import Stage, set_stage
+from bench.worker import Worker, working
 from tonne.base.clock import utc_now
 from tonne.db.pool import Connection
 from tonne.events.hint import CHANNEL
@@ -37,21 +32,10 @@ WALK = [
         OrderStatus.COMPLETE,
     )
 ]
-_ROOT = Path(__file__).resolve().parent.parent
-_WORKER = [sys.executable, "-m", "tonne", "worker", "--stop-with-parent"]
 _CONNECTIONS = 16
 _PLACE_FOR_S = 1.0
 _LOOK_EVERY_S = 0.03
-_READY_WITHIN_S = 30.0
 _DONE_WITHIN_S = 120.0
-_STOP_WITHIN_S = 20.0
-
-
-@dataclass(slots=True)
-class Worker:
-    process: psutil.Process
-    # Database connections that others had open before it started.
-    foreign_backends: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +43,7 @@ class Scene:
     stage: Stage
 
     async def place(self, count: int) -> list[OrderKey]:
-        """So many new orders, placed through the api; they wait until `set_going`."""
+        """So many new orders, placed through the api; they wait until `live`."""
         async with self.stage.connection() as connection:
             # The api learns of it in time: it was asked nothing since the last order was placed.
             await connection.execute(HOLD_BACK)
@@ -71,28 +55,11 @@ class Scene:
         async with self.stage.connection() as connection:
             return [OrderKey(*row) for row in await connection.fetch(NEWEST_PLACED, count)]
 
-    @contextlib.asynccontextmanager
-    async def worker(self) -> AsyncIterator[Worker]:
+    def worker(self) -> AbstractAsyncContextManager[Worker]:
         """`tonne worker` with its defaults."""
-        before = await self._backends()
-        with _working(self.stage) as child:
-            deadline = time.monotonic() + _READY_WITHIN_S
-            while await self._backends() <= before:
-                if child.poll() is not None or time.monotonic() > deadline:
-                    raise NotMeasured(f"The worker did not start:\n{_log_file(self.stage).read_text()[-2000:]}")
-                await asyncio.sleep(_LOOK_EVERY_S)
-            yield Worker(psutil.Process(child.pid), before)
-            if child.poll() is not None:
-                raise NotMeasured("The worker has ended by itself.")
-
-    async def cpu_s(self, worker: Worker) -> float:
-        """What the worker and its connections to the database have used so far."""
-        own = await self._backends() - worker.foreign_backends
-        return float(sum(sum(process.cpu_times()[:2]) for process in (worker.process, *map(psutil.Process, own))))
-
-    async def _backends(self) -> frozenset[int]:
-        async with self.stage.connection() as connection:
-            return frozenset(row["pid"] for row in await connection.fetch(BACKENDS))
+        # The port stands in the addresses of certificates and images, as it does in those that the api writes.
+        settings = {"TONNE_SECRET_KEY": secrets.token_urlsafe(32), "TONNE_PORT": str(self.stage.port)}
+        return working(self.stage, settings)
 
     async def live(self, keys: Sequence[OrderKey]) -> float:
         """Let these orders go from placed to complete, all at once; the seconds until nothing is left to do."""
@@ -171,31 +138,3 @@ async def set_scene() -> AsyncIterator[Scene]:
                 card = StoredCard(f"cus_bench{number}", CARD, "visa", CARD[-4:], "2049-12")
                 await store_card(connection, tenant.scope, card, gateway="simulated", now=utc_now())
         yield Scene(stage)
-
-
-def _log_file(stage: Stage) -> Path:
-    return stage.bodies.parent / "worker.log"
-
-
-@contextlib.contextmanager
-def _working(stage: Stage) -> Iterator[subprocess.Popen[bytes]]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TONNE_")} | {
-        "TONNE_DATABASE_URL": stage.url,
-        "TONNE_DATA_DIR": str(stage.bodies.parent),
-        "TONNE_SECRET_KEY": secrets.token_urlsafe(32),
-        # Stands in the addresses of certificates and images, as it does in those that the api writes.
-        "TONNE_PORT": str(stage.port),
-    }
-    with _log_file(stage).open("ab") as log_file:
-        child = subprocess.Popen(
-            _WORKER, cwd=_ROOT, env=environment, stdout=log_file, stderr=log_file, start_new_session=True
-        )
-    try:
-        yield child
-    finally:
-        child.send_signal(signal.SIGTERM)
-        try:
-            child.wait(_STOP_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
