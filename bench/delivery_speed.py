@@ -1,6 +1,5 @@
 """How many events a second reach their receivers, against what a bare client could do at best."""
 
-import asyncio
 from collections.abc import Sequence
 from statistics import median
 
@@ -10,7 +9,6 @@ from bench.delivery_bare import Bare
 from bench.delivery_pace import Pace
 from bench.delivery_scene import RECEIVERS, Hook, Scene
 from bench.report import Goal, Result
-from tonne.webhooks.recent_events import KEPT_S
 
 GOAL = Goal(reach=0.40, aim=0.60)
 HANGING_GOAL = Goal(reach=0.80)
@@ -48,8 +46,6 @@ async def _against_bare(scene: Scene, pace: Pace, name: str, hooks: Sequence[Hoo
         await scene.wait_until_delivered(hooks)
         for _ in range(pace.rounds):
             limits.append(scene.stage.load_process.submit(delivery_bare.post_bare, bare).result())
-            # The worker still has in mind what it has just read: every round begins with an empty head.
-            await asyncio.sleep(2 * KEPT_S)
             started = await scene.send_again(hooks)
             ended = await scene.wait_until_delivered(hooks)
             rates.append(events_each * len(hooks) / (ended - started))

@@ -14,7 +14,6 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.webhooks import alerts, lane_store, parked_store, store
 from tonne.webhooks.model import Batch, Lease, Outcome, Parked
-from tonne.webhooks.recent_events import RecentEvents
 from tonne.webhooks.schedule import MAX_BATCH, REFUSALS_BEFORE_PARKING, pause_after
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.signing import signature_header
@@ -55,7 +54,6 @@ class Deliverer:
         self._settings = settings
         self._wall_clock = wall_clock
         self._busy: set[asyncio.Task[None]] = set()
-        self._recent = RecentEvents()
         self._stopping = False
         # Called when a webhook's turn is over although more waits, so that the next look comes at once.
         self.wake: Callable[[], None] = lambda: None
@@ -177,12 +175,8 @@ class Deliverer:
     async def _read_run(self, lease: Lease, after: int, limit: int) -> Batch | None:
         if limit == 0 or after >= lease.last_position:
             return None
-        batch = self._recent.find(lease.organisation_id, lease.mode, after, limit)
-        if batch is None:
-            async with self._database.connection() as connection:
-                batch = await lane_store.read_next(connection, lease, after, limit)
-            self._recent.keep(lease.organisation_id, lease.mode, limit, batch)
-        return batch
+        async with self._database.connection() as connection:
+            return await lane_store.read_next(connection, lease, after, limit)
 
     async def _settle(self, lease: Lease, batch: Batch, outcome: Outcome) -> Lease | None:
         """The lease when another delivery may follow at once."""

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 
 from tonne.base.scope import Mode
 
@@ -80,8 +79,7 @@ class Lease:
         return self.main_due and not self.failures and not self.account_ids and not self.has_parked
 
 
-# Without slots, so that size and body are worked out once, however many webhooks it goes to.
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Events in order, as bytes, and where the cursor stands once they are taken: past what was out of scope, too."""
 
@@ -90,12 +88,12 @@ class Batch:
     payloads: list[bytes]
     reaches: int
 
-    @cached_property
+    @property
     def size(self) -> int:
         """Of the body, or one more."""
         return len(b'{"events":[]}') + sum(map(len, self.payloads)) + len(self.payloads)
 
-    @cached_property
+    @property
     def body(self) -> bytes:
         if not self.payloads:
             return b'{"events":[]}'
