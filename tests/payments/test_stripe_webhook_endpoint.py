@@ -178,6 +178,7 @@ async def test_an_event_that_lies_changes_nothing(
         _signature(_event("chg_1"), at=int(time.time()) - 3600),
         _signature(_event("chg_2")),
     ],
+    ids=["none", "too-old-and-wrong", "nonsense", "no-time", "another-secret", "an-hour-old", "another-event"],
 )
 async def test_what_stripe_has_not_just_signed_is_refused(http: httpx.AsyncClient, signature: str) -> None:
     body = _event("chg_1")
