@@ -89,6 +89,8 @@ async def _read_bodies(bare: Bare) -> dict[tuple[str, int], _Bodies]:
         rows = await connection.fetch(READ_EVENTS, organisation_id, MODE, after_position)
         events = [row["payload"].encode() for row in rows]
         batches = [events[start : start + MAX_BATCH] for start in range(0, len(events), MAX_BATCH)]
-        found[organisation_id, after_position] = _Bodies(len(events), [Batch([], batch, 0).body for batch in batches])
+        found[organisation_id, after_position] = _Bodies(
+            len(events), [Batch([], b",".join(batch), 0).body for batch in batches]
+        )
     await connection.close()
     return found

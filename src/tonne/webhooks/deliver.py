@@ -14,6 +14,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.webhooks import alerts, lane_store, parked_store, store
 from tonne.webhooks.model import Batch, Lease, Outcome, Parked
+from tonne.webhooks.runs import Runs
 from tonne.webhooks.schedule import MAX_BATCH, REFUSALS_BEFORE_PARKING, pause_after
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.signing import signature_header
@@ -53,6 +54,7 @@ class Deliverer:
         self._open_box = lru_cache(_OPENED_BOXES)(box.open)
         self._settings = settings
         self._wall_clock = wall_clock
+        self._runs = Runs(database)
         self._busy: set[asyncio.Task[None]] = set()
         self._stopping = False
         # Called when a webhook's turn is over although more waits, so that the next look comes at once.
@@ -175,8 +177,7 @@ class Deliverer:
     async def _read_run(self, lease: Lease, after: int, limit: int) -> Batch | None:
         if limit == 0 or after >= lease.last_position:
             return None
-        async with self._database.connection() as connection:
-            return await lane_store.read_next(connection, lease, after, limit)
+        return await self._runs.read(lease, after, limit)
 
     async def _settle(self, lease: Lease, batch: Batch, outcome: Outcome) -> Lease | None:
         """The lease when another delivery may follow at once."""
@@ -252,7 +253,9 @@ class Deliverer:
             self._sender = self._make_sender()
         headers = {"Content-Type": "application/json", f"{self._settings.brand}-HMAC": header}
         outcome = await self._sender.post(lease.url, body, headers)
-        _log.info(
+        # What was taken stands in the list of attempts, and is too much to say twice.
+        log = _log.debug if outcome.acknowledged else _log.info
+        log(
             "delivery",
             webhook_id=lease.id,
             organisation_id=lease.organisation_id,

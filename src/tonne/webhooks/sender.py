@@ -116,6 +116,10 @@ class Sender:
 
 async def _read_some(response: aiohttp.ClientResponse, within_s: float) -> bytes:
     """At most 16 KiB and a moment; a connection with more to come is closed instead of drained."""
+    content = response.content
+    if content.is_eof() and content.total_bytes <= MAX_ANSWER_BYTES:
+        # All of it came with the status, as short answers do.
+        return content.read_nowait()
     read = b""
     try:
         async with asyncio.timeout(max(within_s, 0.01)):
