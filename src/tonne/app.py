@@ -38,6 +38,9 @@ from tonne.http.server import build_litestar
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
+from tonne.pages.assets import asset_routes
+from tonne.pages.forms import FormGuard
+from tonne.pages.render import Renderer
 from tonne.payments.cards import card_gateways
 from tonne.payments.charge_cards import ChargeCards
 from tonne.payments.chase_invoices import ChaseInvoices
@@ -95,6 +98,8 @@ class House:
         self.retirements = RetirementEndpoints(
             database, self.allocate_orders, clock=clock, settings=settings, hints=self.hints
         )
+        self.renderer = Renderer(settings)
+        self.form_guard = FormGuard(settings)
         self.box = SecretBox.from_settings(settings)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
@@ -123,6 +128,7 @@ class House:
             *api,
             *gateway_routes(self.payments),
             *catalogue.page_routes(),
+            *asset_routes(),
             *HealthEndpoints(self.database, self.metrics).routes(),
             *DocsEndpoints(openapi_document(api, self.settings)).routes(),
         ]

@@ -70,6 +70,12 @@ class MediaTypeInvalid(TonneError):
     message = "Send the body as JSON, with the header `Content-Type: application/json`."
 
 
+class FormInvalid(TonneError):
+    kind = Kind.INVALID
+    code = "form_invalid"
+    message = "The form could not be read: go back, reload the page and send it again."
+
+
 class RateLimited(TonneError):
     kind = Kind.RATE_LIMITED
     code = "rate_limited"

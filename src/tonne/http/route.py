@@ -10,10 +10,11 @@ import msgspec
 
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.base.scope import Scope
-from tonne.http.errors import MediaTypeInvalid
+from tonne.http.errors import FormInvalid, MediaTypeInvalid
 from tonne.http.json_body import Document, decode_json
 
 JSON = b"application/json"
+FORM = b"application/x-www-form-urlencoded"
 
 
 class Access(Enum):
@@ -34,13 +35,14 @@ class Answer:
 class Call:
     """One request, admitted."""
 
-    __slots__ = ("_key_id", "_path_params", "_raw_path", "_scope", "body", "headers", "query_string")
+    __slots__ = ("_key_id", "_path_params", "_raw_path", "_scope", "body", "client", "headers", "query_string")
 
     def __init__(
         self,
         *,
         scope: Scope | None,
         key_id: str,
+        client: str,
         headers: dict[bytes, bytes],
         path_params: dict[str, Any],
         raw_path: bytes,
@@ -49,6 +51,8 @@ class Call:
     ) -> None:
         self._scope = scope
         self._key_id = key_id
+        # The caller's network address.
+        self.client = client
         self.headers = headers
         self._path_params = path_params
         self._raw_path = raw_path
@@ -90,6 +94,36 @@ class Call:
                 raise Invalid([Fault("validation_error", f"{name} has a NUL character.", name)])
             values[name] = value
         return [values.get(name) for name in names]
+
+    def query_values(self, name: str) -> list[str]:
+        """All values of a query parameter that may be repeated."""
+        try:
+            pairs = _pairs(self.query_string.decode("ascii"))
+        except ValueError as error:
+            raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
+        return [value.replace("\x00", "") for found, value in pairs if found == name]
+
+    def form(self) -> dict[str, list[str]]:
+        """The fields of a form that a page has sent. NUL characters, which no honest field has, are dropped."""
+        media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if media_type != FORM:
+            raise FormInvalid
+        try:
+            pairs = parse_qsl(self.body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=200)
+        except ValueError as error:
+            raise FormInvalid from error
+        fields: dict[str, list[str]] = {}
+        for name, value in pairs:
+            fields.setdefault(name, []).append(value.replace("\x00", ""))
+        return fields
+
+    def cookie(self, name: str) -> str:
+        """Empty when the browser sent none."""
+        for part in self.headers.get(b"cookie", b"").decode("latin-1").split(";"):
+            found, _, value = part.strip().partition("=")
+            if found == name:
+                return value
+        return ""
 
     def json_or_empty(self) -> Document:
         """For bodies of which every field may be left out: so may the body."""
@@ -147,6 +181,8 @@ class Route:
     errors: Sequence[type[TonneError]] = ()
     example: Any = None
     answer_example: Any = None
+    # How a page shows a refusal, with the id of the request; without it, a refusal is JSON.
+    show_error: Callable[[TonneError, str], Answer] | None = None
 
 
 def json_answer(value: Any, status: int = 200) -> Answer:

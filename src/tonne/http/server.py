@@ -67,13 +67,14 @@ def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
         headers = dict(asgi["headers"])
         scope = None
         try:
+            peer = gate.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
             if route.access is Access.API_KEY:
-                peer = gate.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
                 holder, scope, seen["headers"] = await gate.admit(headers, peer)
                 seen["key_id"], seen["account_id"] = holder.key_id, scope.account_id
             call = Call(
                 scope=scope,
                 key_id=seen.get("key_id", ""),
+                client=peer,
                 headers=headers,
                 path_params=asgi["path_params"],
                 raw_path=asgi["raw_path"],
@@ -82,7 +83,7 @@ def _handler(route: Route, gate: Gate) -> HTTPRouteHandler:
             )
             answer = await route.endpoint(call)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer here, the unknown ones logged
-            answer = _answer_for(error, seen["request_id"])
+            answer = _answer_for(error, seen["request_id"], route)
         return _respond(answer)
 
     return HTTPRouteHandler(route.path, http_method=route.method, status_code=200, opt={"access": route.access})(handle)  # type: ignore[arg-type]
@@ -111,10 +112,12 @@ def _respond(answer: Answer) -> ASGIResponse:
     )
 
 
-def _answer_for(error: Exception, request_id: str) -> Answer:
+def _answer_for(error: Exception, request_id: str, route: Route | None = None) -> Answer:
     refusal = _refusal_for(error)
     if isinstance(refusal, (InternalError, ServiceUnavailable)):
         _log.error("request_failed", request_id=request_id, exc_info=error)
+    if route is not None and route.show_error is not None:
+        return route.show_error(refusal, request_id)
     return Answer(error_body(refusal.faults, request_id), STATUS[refusal.kind], JSON, refusal.headers)
 
 

@@ -92,6 +92,13 @@ class Order:
     certificate_url: str | None = None
     public_certificate_url: str | None = None
 
+    @property
+    def is_paid_at_checkout(self) -> bool:
+        """A person pays it on the payment page, with a card of their own: the account's is never charged for it."""
+        return self.offset_link_id is not None
+
     def due_at(self, now: datetime) -> datetime | None:
-        """When a worker shall take the next step with it; None when the test helpers will."""
+        """When a worker shall take the next step with it; None when the test helpers, or a person at checkout, will."""
+        if self.is_paid_at_checkout and self.status is OrderStatus.PLACED:
+            return None
         return now if self.advances else None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tonne.accounts.model import Terms
+from tonne.accounts.model import PaymentMethod, Terms
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.catalog.errors import PriceUnavailable
@@ -48,7 +48,23 @@ def price(wanted: Wanted, terms: Terms, catalogue: Catalogue) -> Priced:
     return price_value(prices, shares, wanted.value_minor or 0)
 
 
-def compose_order(scope: Scope, request: Request, terms: Terms, *, priced: Priced | None, now: datetime) -> Order:
+@dataclass(frozen=True, slots=True)
+class Customer:
+    """Who pays at checkout, through an offset link."""
+
+    offset_link_id: str
+    email: str
+
+
+def compose_order(
+    scope: Scope,
+    request: Request,
+    terms: Terms,
+    *,
+    priced: Priced | None,
+    now: datetime,
+    customer: Customer | None = None,
+) -> Order:
     """A new order, placed when there is a price and received when there is none yet."""
     wanted = request.wanted
     return Order(
@@ -58,14 +74,14 @@ def compose_order(scope: Scope, request: Request, terms: Terms, *, priced: Price
         type=OrderType.QUANTITY if wanted.mass_grams is not None else OrderType.VALUE,
         status=OrderStatus.RECEIVED if priced is None else OrderStatus.PLACED,
         currency=terms.currency,
-        payment_method=terms.payment_method,
+        payment_method=terms.payment_method if customer is None else PaymentMethod.CARD,
         requested_quantity_grams=wanted.mass_grams,
         requested_value_minor=wanted.value_minor,
         bundle_selection=None if wanted.choices is None else storable(wanted.choices),
         priced=priced,
         estimate_id=wanted.estimate_id,
-        offset_link_id=None,
-        email=None,
+        offset_link_id=None if customer is None else customer.offset_link_id,
+        email=None if customer is None else customer.email,
         metadata=request.metadata,
         created_at=now,
         advances=terms.advances,

@@ -75,7 +75,8 @@ def _is_placed(order: Order) -> bool:
 
 
 def _paid(orders: Iterable[Order], now: datetime) -> list[Walk]:
-    return [Walk(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in orders]
+    paid = [(order, replace(order, status=OrderStatus.PAID)) for order in orders]
+    return [Walk(order, [then], then.due_at(now)) for order, then in paid]
 
 
 async def _plan_retries(
@@ -83,7 +84,7 @@ async def _plan_retries(
 ) -> list[Walk]:
     """Say when each of these is charged again; those for which the plan is used up fail.
 
-    While a charge is open, its order waits for that alone.
+    While a charge is open, its order waits for that alone. At checkout it is the person who tries another card.
     """
     if not unpaid:
         return []
@@ -95,7 +96,7 @@ async def _plan_retries(
     for key, (order, change) in zip(keys, unpaid, strict=True):
         is_open = change.status is not ChargeStatus.FAILED
         pause = None if is_open else pace.before_next_try(change.outcome, tries[order.id])
-        if pause is None and not is_open:
+        if pause is None and not is_open and not order.is_paid_at_checkout:
             walks.append(Walk(order, [replace(order, status=OrderStatus.FAILED)]))
         else:
             retried.append(key)

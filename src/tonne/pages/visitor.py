@@ -1,0 +1,51 @@
+"""How a visitor writes numbers and dates."""
+
+from datetime import date, datetime
+from decimal import Decimal
+from functools import lru_cache
+
+from babel import Locale, UnknownLocaleError
+from babel.dates import format_date
+from babel.numbers import format_currency, format_decimal
+
+from tonne.base.mass import format_tonnes
+from tonne.base.money import format_money
+
+DEFAULT = Locale("en")
+_MAX_HEADER = 200
+
+
+@lru_cache(1000)
+def locale_of(accept_language: str) -> Locale:
+    """The first language of the header that is known; a header that makes no sense means English."""
+    for part in accept_language[:_MAX_HEADER].split(","):
+        name = part.partition(";")[0].strip()
+        try:
+            return Locale.parse(name, sep="-")
+        except (ValueError, UnknownLocaleError, TypeError):
+            continue
+    return DEFAULT
+
+
+def money(amount_minor: int, currency: str, locale: Locale) -> str:
+    """Every decimal of the currency, and never one rounded away."""
+    amount = Decimal(format_money(amount_minor, currency))
+    return format_currency(amount, currency, locale=locale, decimal_quantization=False)
+
+
+def tonnes(grams: int, locale: Locale) -> str:
+    """To the gram, with its unit; the space between them does not break."""
+    return f"{number(format_tonnes(grams), locale)}\u00a0t"
+
+
+def number(text: str, locale: Locale) -> str:
+    """A decimal as the interface spells it, in the visitor's spelling."""
+    return format_decimal(Decimal(text), locale=locale, decimal_quantization=False)
+
+
+def day(moment: date | datetime, locale: Locale) -> str:
+    return format_date(moment, format="long", locale=locale)
+
+
+def month(moment: date, locale: Locale) -> str:
+    return format_date(moment, format="MMM y", locale=locale)
