@@ -107,6 +107,8 @@ def settings() -> Settings:
         rate_limit_per_second=1e6,
         rate_limit_burst=1_000_000,
         failed_auth_burst=1_000_000,
+        failed_lookup_burst=1_000_000,
+        checkouts_burst=1_000_000,
         secret_key=base64.b64encode(b"not so secret: for tests, 32 B.!").decode(),
     )
 

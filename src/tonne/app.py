@@ -39,14 +39,27 @@ from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
 from tonne.pages.assets import asset_routes
+from tonne.pages.certificate_pages import CertificatePages
+from tonne.pages.certificate_routes import certificate_routes
+from tonne.pages.checkout_page import CheckoutPage
+from tonne.pages.checkout_routes import checkout_routes
 from tonne.pages.forms import FormGuard
+from tonne.pages.mail_certificates import MailCertificates
+from tonne.pages.offset_page import OffsetPage
 from tonne.pages.render import Renderer
+from tonne.pages.sustainability_endpoints import SustainabilityEndpoints
+from tonne.pages.sustainability_view import SustainabilityView
 from tonne.payments.cards import card_gateways
 from tonne.payments.charge_cards import ChargeCards
 from tonne.payments.chase_invoices import ChaseInvoices
+from tonne.payments.close_checkouts import CloseCheckouts
 from tonne.payments.invoice_endpoints import InvoiceEndpoints, invoice_routes
 from tonne.payments.issue_invoices import IssueInvoices
+from tonne.payments.offset_link_endpoints import OffsetLinkEndpoints
+from tonne.payments.offset_link_routes import offset_link_routes
+from tonne.payments.pay_checkout import PayCheckout
 from tonne.payments.payment_endpoints import PaymentEndpoints
+from tonne.payments.payment_lookup import PaymentLookup
 from tonne.payments.payment_routes import gateway_routes, payment_routes
 from tonne.payments.refund_charges import RefundCharges
 from tonne.retirements.allocate_orders import AllocateOrders
@@ -93,6 +106,9 @@ class House:
         self.chase_invoices = ChaseInvoices(database, clock, settings)
         self.payments = PaymentEndpoints(database, self.card_gateways, clock=clock, settings=settings, hints=self.hints)
         self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, hints=self.hints)
+        self.offset_links = OffsetLinkEndpoints(
+            database, self.catalogues, self.directory, clock=clock, settings=settings
+        )
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
         self.retirements = RetirementEndpoints(
@@ -100,6 +116,42 @@ class House:
         )
         self.renderer = Renderer(settings)
         self.form_guard = FormGuard(settings)
+        self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
+        self.sustainability_view = SustainabilityView(
+            database, self.catalogues, self.renderer, clock=clock, settings=settings
+        )
+        self.mail_certificates = MailCertificates(database, clock, settings)
+        self.certificate_pages = CertificatePages(database, self.renderer, clock=clock, settings=settings)
+        self.close_checkouts = CloseCheckouts(database, clock)
+        self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)
+        self.offset_page = OffsetPage(
+            database,
+            self.catalogues,
+            self.directory,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            settings=settings,
+        )
+        pay = PayCheckout(
+            database,
+            self.card_gateways,
+            self.catalogues,
+            self.directory,
+            clock=clock,
+            settings=settings,
+            hints=self.hints,
+        )
+        self.checkout_page = CheckoutPage(
+            database,
+            self.catalogues,
+            self.directory,
+            pay,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            settings=settings,
+        )
         self.box = SecretBox.from_settings(settings)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
@@ -117,7 +169,10 @@ class House:
             *order_routes(self.orders),
             *payment_routes(self.payments),
             *invoice_routes(self.invoices),
+            *offset_link_routes(self.offset_links),
+            *self.payment_lookup.routes(),
             *retirement_routes(self.retirements),
+            *self.sustainability.routes(),
             *self.estimates.routes(),
             *catalogue.routes(),
             *webhook_routes(self.webhooks),
@@ -129,6 +184,9 @@ class House:
             *gateway_routes(self.payments),
             *catalogue.page_routes(),
             *asset_routes(),
+            *self.sustainability_view.routes(),
+            *certificate_routes(self.certificate_pages, self.renderer),
+            *checkout_routes(self.offset_page, self.checkout_page, self.renderer),
             *HealthEndpoints(self.database, self.metrics).routes(),
             *DocsEndpoints(openapi_document(api, self.settings)).routes(),
         ]
@@ -146,8 +204,10 @@ class House:
             Job("issue_invoices", self._telling(self.issue_invoices.run_once)),
             Job("chase_invoices", self._telling(self.chase_invoices.run_once)),
             Job("allocate_orders", self._telling(self.allocate_orders.run_once)),
+            Job("close_checkouts", self._telling(self.close_checkouts.run_once)),
             Job("close_units", self.close_units.run_once),
             deliver,
+            Job("mail_certificates", self.mail_certificates.run_once),
             Job("send_mails", self.mails.run_once),
             Job("forget_old_attempts", self._forget_attempts),
         ]

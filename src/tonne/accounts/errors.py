@@ -29,3 +29,9 @@ class FeeRateInvalid(TonneError):
     kind = Kind.INVALID
     code = "fee_rate_invalid"
     message = "The fee rate must be from 0 to below 1, with at most 5 decimals: 0.10 is ten per cent."
+
+
+class RedirectHostInvalid(TonneError):
+    kind = Kind.INVALID
+    code = "redirect_host_invalid"
+    message = "Give a host such as shop.example.com or shop.example.com:8443, without https:// and without a path."

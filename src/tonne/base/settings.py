@@ -36,6 +36,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rate_limit_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 200
     failed_auth_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
     failed_auth_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
+    failed_lookup_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
+    failed_lookup_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
+    checkouts_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
+    checkouts_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
+    verify_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 60.0
+    verify_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 60
     trusted_proxies: str = ""
     catalogue_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
     key_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=5)] = 2.0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tonne.gateways.card import Card, ChargeRequest
 
@@ -40,6 +40,7 @@ class PageNotOpened(Exception):
     """The gateway has no page for this charge now; the message says why. Nothing was charged."""
 
 
+@runtime_checkable
 class PaymentPages(Protocol):
     async def open_page(self, request: PageRequest) -> PaymentPage:
         """The page for a charge: made at most once per `charge.id`; a repeat finds the first one.

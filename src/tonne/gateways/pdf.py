@@ -1,4 +1,4 @@
-"""PDF files, set by typst from a template and a frozen record. The only module that knows typst."""
+"""PDF files and pictures, set by typst from a template and a frozen record. The only module that knows typst."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import typst
 
@@ -19,6 +19,7 @@ _FONTS = Path(__file__).parent / "fonts"
 _REORDERING = {*range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF}
 # Marks on one letter: no language needs more, and a tower of them would cover the lines above.
 _MOST_MARKS = 5
+_POINTS_PER_INCH = 72
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fff]")
 
@@ -33,6 +34,17 @@ def render_pdf(template: Path, record: dict[str, Any], *, issued_at: datetime) -
     Text in the record reaches the page as it is, never as markup. It takes some milliseconds of processor time: from a
     coroutine call it through `asyncio.to_thread`. Threads take turns.
     """
+    return _render(template, record, "pdf", issued_at.replace(microsecond=0))
+
+
+def render_png(template: Path, record: dict[str, Any]) -> bytes:
+    """The one page of a template as a picture, a pixel for each of its points. For the rest see `render_pdf`."""
+    return _render(template, record, "png", None)
+
+
+def _render(
+    template: Path, record: dict[str, Any], file_format: Literal["pdf", "png"], timestamp: datetime | None
+) -> bytes:
     printable = _printable(record)
     foreign = sorted(text for text in set(_texts(printable)) if not text.isascii())
     inputs = {
@@ -43,14 +55,14 @@ def render_pdf(template: Path, record: dict[str, Any], *, issued_at: datetime) -
     compiler, turn = _compiler()
     with turn:
         try:
-            pdf = compiler.compile(
-                template, format="pdf", sys_inputs=inputs, timestamp=issued_at.replace(microsecond=0)
+            file = compiler.compile(
+                template, format=file_format, ppi=_POINTS_PER_INCH, sys_inputs=inputs, timestamp=timestamp
             )
         except RuntimeError as error:  # a TypstError, or that the template is not one of the package
             raise PdfFailed(f"{template.name}: {error}") from error
-    if not isinstance(pdf, bytes):
+    if not isinstance(file, bytes):
         raise PdfFailed(f"{template.name}: typst returned no file.")
-    return pdf
+    return file
 
 
 @cache

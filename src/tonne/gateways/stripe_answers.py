@@ -152,7 +152,10 @@ def charged(answer: Mapping[str, Any]) -> Charged:
     Only an intent that has come to an end is anything but `unknown`: one that was not confirmed, or has no failure on
     it, may still be under way behind a request that timed out, and a second charge beside it would be a double one.
     """
-    intent = msgspec.convert(answer, Intent)
+    return charged_with(msgspec.convert(answer, Intent))
+
+
+def charged_with(intent: Intent) -> Charged:
     currency = intent.currency.upper()
     if intent.status == "succeeded":
         amount = intent.amount if intent.amount_received is None else intent.amount_received

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_date
-from babel.numbers import format_currency, format_decimal
+from babel.numbers import format_currency, format_decimal, get_decimal_symbol
 
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
@@ -49,3 +49,8 @@ def day(moment: date | datetime, locale: Locale) -> str:
 
 def month(moment: date, locale: Locale) -> str:
     return format_date(moment, format="MMM y", locale=locale)
+
+
+def decimal_sign(locale: Locale) -> str:
+    """Point or comma, for a number that stands in a field; any other sign is more than a keyboard gives."""
+    return "," if get_decimal_symbol(locale) == "," else "."

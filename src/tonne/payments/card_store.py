@@ -187,16 +187,19 @@ async def claim_pending_any_account(
 
 # Compare and set: whoever settles first has settled it. The expected status comes with each row: a single one the
 # planner takes for rare, and would then compare each pending charge with each change. One exception: money turns up for
-# a charge that was given up as never made, by a worker that slept for longer than we waited.
+# a charge that was given up as never made, by a worker that slept for longer than we waited. An answer without money
+# counts only for the card or page that was asked about: meanwhile a person may have been sent to a page that has turned
+# up, and pay there.
 SETTLE_CHARGES = """
 UPDATE charges SET status = change.status, outcome = change.outcome, reference = change.reference, code = change.code,
                    message = change.message, settled_at = change.settled_at, missing_since = change.missing_since,
                    next_attempt_at = change.next_attempt_at
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[],
-            $9::timestamptz[], $10::timestamptz[], $11::text[])
+            $9::timestamptz[], $10::timestamptz[], $11::text[], $12::text[])
      AS change (account_id, id, status, outcome, reference, code, message, settled_at, next_attempt_at, missing_since,
-                expected)
+                expected, method)
 WHERE charges.account_id = change.account_id AND charges.id = change.id
+  AND (charges.method = change.method OR change.reference IS NOT NULL)
   AND (charges.status = change.expected
        OR charges.status = 'failed' AND charges.outcome = 'not_found' AND change.reference IS NOT NULL)
 RETURNING charges.id
@@ -218,6 +221,7 @@ async def settle_charges(tx: Connection, changes: Sequence[Change]) -> set[str]:
         [change.next_attempt_at for change in changes],
         [change.missing_since for change in changes],
         [ChargeStatus.PENDING] * len(changes),
+        [change.method for change in changes],
     )
     return {row["id"] for row in rows}
 

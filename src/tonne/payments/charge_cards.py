@@ -12,6 +12,7 @@ from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway, Charged, ChargeOutcome
+from tonne.gateways.payment_page import is_paid_on_page
 from tonne.orders.load_orders import OrderKey
 from tonne.payments.card_store import claim_pending_any_account, claim_to_charge_any_account
 from tonne.payments.model import Attempt, Pace
@@ -122,11 +123,13 @@ class ChargeCards:
             message = "The account has no card: store one with `tonne card set`."
             return attempt, Charged(ChargeOutcome.REFUSED, code="no_card", message=message)
         gateway = self._gateways.get(attempt.gateway)
+        # One that is paid on the gateway's page is never sent from here, only asked about.
+        is_unsent = attempt.is_new and not is_paid_on_page(request.card)
         if gateway is None:
             _log.error("card_gateway_not_set_up", gateway=attempt.gateway, charge_id=request.id)
-            kind = ChargeOutcome.UNAVAILABLE if attempt.is_new else ChargeOutcome.UNKNOWN
+            kind = ChargeOutcome.UNAVAILABLE if is_unsent else ChargeOutcome.UNKNOWN
             return attempt, Charged(kind, code="gateway_not_set_up")
-        if attempt.is_new:
+        if is_unsent:
             return attempt, await gateway.charge(request)
         found = await gateway.look_up(request)
         if found.kind is ChargeOutcome.NOT_FOUND and self._may_send_again(attempt):
@@ -140,5 +143,7 @@ class ChargeCards:
 
     def _may_send_again(self, attempt: Attempt) -> bool:
         """Under the same id, and only for an order that still wants it. See `RESEND_AFTER`."""
+        if is_paid_on_page(attempt.request.card):
+            return False
         since = attempt.missing_since
         return attempt.is_wanted and since is not None and self._clock() >= self._pace.resend_at(since)

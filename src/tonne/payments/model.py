@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from tonne.base.settings import Settings
 from tonne.gateways.card import Charged, ChargeOutcome, ChargeRequest
+from tonne.gateways.payment_page import is_paid_on_page
 
 # After each failed try the pause before the next; when they are used up, the order fails. Which of the pauses it is
 # counts all tries of the order, whatever came of them.
@@ -14,6 +15,8 @@ RETRY_PLAN: Mapping[ChargeOutcome, tuple[timedelta, ...]] = {
     ChargeOutcome.DECLINED: (timedelta(hours=1), timedelta(days=1), timedelta(days=3)),
     ChargeOutcome.AUTHENTICATION_REQUIRED: (timedelta(days=1), timedelta(days=3)),
     ChargeOutcome.REFUSED: (),
+    # Of a page that was never there: see `judge`.
+    ChargeOutcome.NOT_FOUND: (),
 }
 # Nothing was tried, so no try is used up; the last pause repeats without end.
 UNAVAILABLE_PAUSES = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15), timedelta(hours=1))
@@ -122,6 +125,8 @@ class Change:
 
     account_id: str
     id: str
+    # The card, or the page, that the gateway was asked about.
+    method: str
     status: ChargeStatus
     outcome: ChargeOutcome
     reference: str | None = None
@@ -143,7 +148,7 @@ def judge(attempt: Attempt, answer: Charged, *, is_wanted: bool, now: datetime, 
         next_attempt_at = pace.next_look(attempt.created_at, now)
     elif answer.kind is ChargeOutcome.NOT_FOUND:
         missing_since = attempt.missing_since or now
-        if is_wanted or now < pace.forget_at(missing_since):
+        if not _is_given_up(attempt, missing_since, is_wanted=is_wanted, now=now, pace=pace):
             status, next_attempt_at = ChargeStatus.PENDING, pace.next_look(attempt.created_at, now)
             if (resend_at := pace.resend_at(missing_since)) > now:
                 next_attempt_at = min(next_attempt_at, resend_at)
@@ -151,6 +156,7 @@ def judge(attempt: Attempt, answer: Charged, *, is_wanted: bool, now: datetime, 
     return Change(
         account_id=attempt.request.account_id,
         id=attempt.request.id,
+        method=attempt.request.card.method,
         status=status,
         outcome=answer.kind,
         reference=answer.reference if was_taken else None,
@@ -160,6 +166,17 @@ def judge(attempt: Attempt, answer: Charged, *, is_wanted: bool, now: datetime, 
         next_attempt_at=next_attempt_at,
         missing_since=missing_since,
     )
+
+
+def _is_given_up(attempt: Attempt, missing_since: datetime, *, is_wanted: bool, now: datetime, pace: Pace) -> bool:
+    """Of a charge that the gateway does not know: whether it is taken for never made.
+
+    One that is paid on the gateway's page cannot be sent again: nobody is there to type in a card. A page that has not
+    turned up by then has no address that anybody could know.
+    """
+    if is_paid_on_page(attempt.request.card):
+        return now >= pace.resend_at(missing_since)
+    return not is_wanted and now >= pace.forget_at(missing_since)
 
 
 def _is_no_answer(attempt: Attempt, answer: Charged) -> bool:

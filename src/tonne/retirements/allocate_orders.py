@@ -20,6 +20,7 @@ from tonne.retirements.certificates import issue_certificates
 from tonne.retirements.model import ParcelStatus, Share
 from tonne.retirements.supply import Buyer, Supply, Wanted
 from tonne.retirements.supply_store import Sources
+from tonne.retirements.totals import add_totals
 
 BATCH = 400
 # An order for which supply is short is looked at again after this time, and at once when lots are imported.
@@ -148,6 +149,7 @@ class AllocateOrders:
     async def _certified(self, tx: Connection, orders: Sequence[Order], now: datetime) -> list[Order]:
         base_url = self._settings.base_url
         numbers = await issue_certificates(tx, orders, base_url=base_url, issuer=self._settings.seller_name, now=now)
+        await add_totals(tx, orders, now)
         return [
             replace(
                 order,

@@ -17,11 +17,11 @@ _DARK_RUN = re.compile(b"\x01+")
 
 def certificate_pdf(record: CertificateRecord) -> bytes:
     """The same record gives the same bytes. It takes processor time: call it through `asyncio.to_thread`."""
-    printed = msgspec.to_builtins(record) | {"qr": _qr_code(record.verification_url)}
+    printed = msgspec.to_builtins(record) | {"qr": qr_code(record.verification_url)}
     return render_pdf(TEMPLATE, printed, issued_at=datetime.fromisoformat(record.issued_at))
 
 
-def _qr_code(url: str) -> dict[str, Any]:
+def qr_code(url: str) -> dict[str, Any]:
     """Its dark modules as a drawing, one bar for each run of them. It stays readable with a sixth of them spoilt."""
     rows = segno.make_qr(url, error="m", boost_error=False).matrix
     bars = [

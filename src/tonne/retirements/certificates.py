@@ -1,9 +1,11 @@
 """Certificates: number and frozen record of each order that completes."""
 
+import re
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import asyncpg
 import msgspec
@@ -18,6 +20,10 @@ from tonne.retirements.model import serial_range
 
 # Without letters that look like digits.
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+# What people type in their place, and what they leave out or put in between.
+_MISREAD = str.maketrans("OILU", "011V")
+_BETWEEN = re.compile(r"[\s\u2010-\u2015\u2212_.-]+")
+_NUMBER = re.compile(f"(TEST)?([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})")
 
 
 def new_number(mode: Mode) -> str:
@@ -26,6 +32,12 @@ def new_number(mode: Mode) -> str:
     text = "".join([_LETTERS[number >> shift & 31] for shift in range(75, -1, -5)])
     groups = [text[start : start + 4] for start in range(0, 16, 4)]
     return "-".join([*(["TEST"] if mode is Mode.TEST else []), *groups])
+
+
+def normal_number(text: str) -> str:
+    """The number as it was issued, however it was typed. What can be no number gives "", which finds nothing."""
+    found = _NUMBER.fullmatch(_BETWEEN.sub("", text[:100]).upper().translate(_MISREAD))
+    return "" if found is None else "-".join(filter(None, found.groups()))
 
 
 FIND_SHARES = """
@@ -113,6 +125,35 @@ FIND_CERTIFICATE = "SELECT record FROM certificates WHERE account_id = $1 AND or
 async def find_certificate(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
     record: bytes | None = await connection.fetchval(FIND_CERTIFICATE, scope.account_id, order_id)
     return record
+
+
+FIND_BY_NUMBER = "SELECT organisation_id, account_id, mode, record FROM certificates WHERE number = $1"
+
+
+async def find_by_number_any_account(connection: Connection, number: str) -> tuple[Scope, CertificateRecord] | None:
+    """For whoever holds a number: it is itself the permission to read what stands under it."""
+    row = await connection.fetchrow(FIND_BY_NUMBER, number)
+    if row is None:
+        return None
+    scope = Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
+    return scope, msgspec.json.decode(row["record"], type=CertificateRecord)
+
+
+class Document(NamedTuple):
+    """A PDF that went out; `sha256` in hexadecimal."""
+
+    sha256: str
+    rendered_at: datetime
+
+
+LIST_DOCUMENTS = """
+SELECT encode(sha256, 'hex') AS sha256, rendered_at FROM certificate_documents WHERE number = $1
+ORDER BY rendered_at, sha256
+"""
+
+
+async def list_documents(connection: Connection, number: str) -> list[Document]:
+    return [Document(*row) for row in await connection.fetch(LIST_DOCUMENTS, number)]
 
 
 NOTE_DOCUMENT = """

@@ -1,7 +1,5 @@
 """Certificates and retirements over HTTP, and the test helpers that retire and complete."""
 
-import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
@@ -22,13 +20,18 @@ from tonne.orders.load_orders import OrderKey, load_orders, lock_order
 from tonne.orders.model import Order, OrderStatus
 from tonne.retirements import certificates, retirement_store
 from tonne.retirements.allocate_orders import AllocateOrders
-from tonne.retirements.certificate_pdf import certificate_pdf
 from tonne.retirements.certificate_record import CertificateRecord
+from tonne.retirements.draw_certificate import draw_certificate
 from tonne.retirements.errors import CertificateNotAvailable, SupplyShort
 from tonne.retirements.retire_parcels import retire_of_test_order
 
 PDF = b"application/pdf"
 Step = Callable[[Connection, Order, datetime], Awaitable[None]]
+
+
+def pdf_answer(record: CertificateRecord, pdf: bytes) -> Answer:
+    name = f'inline; filename="certificate-{record.number}.pdf"'
+    return Answer(pdf, media_type=PDF, headers={"content-disposition": name})
 
 
 class RetirementEndpoints:
@@ -42,14 +45,8 @@ class RetirementEndpoints:
         self._hints = hints
 
     async def certificate(self, call: Call) -> Answer:
-        """Drawn from the frozen record each time; the hash of what goes out is kept, so that it can be verified."""
         record = msgspec.json.decode(await self._record(call), type=CertificateRecord)
-        pdf = await asyncio.to_thread(certificate_pdf, record)
-        async with self._database.connection() as connection:
-            digest = hashlib.sha256(pdf).digest()
-            await certificates.note_document(connection, record.number, digest, self._clock())
-        name = f'inline; filename="certificate-{record.number}.pdf"'
-        return Answer(pdf, media_type=PDF, headers={"content-disposition": name})
+        return pdf_answer(record, await draw_certificate(self._database, record, self._clock))
 
     async def certificate_json(self, call: Call) -> Answer:
         return Answer(await self._record(call))

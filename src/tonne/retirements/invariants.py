@@ -109,4 +109,26 @@ INVARIANTS = (
         WHERE stated.lines IS DISTINCT FROM held.lines
         """,
     ),
+    Invariant(
+        "an account's retired totals are those of its complete orders",
+        "What a Sustainability page adds up differs from the orders: they were counted twice, or not at all.",
+        """
+        SELECT format('account %s, %s, bundle %s, project %s: %s g counted, %s g of orders', account_id, month,
+                      bundle_id, project_id, coalesce(total.grams, 0), coalesce(held.grams, 0)) AS "where"
+        FROM retired_totals total
+        FULL JOIN (
+            SELECT orders.account_id, date_trunc('month', certificate.issued_at AT TIME ZONE 'UTC')::date AS month,
+                   line.bundle_id, project.project_id, sum(project.quantity_grams) AS grams
+            FROM orders
+            LEFT JOIN certificates certificate
+                ON certificate.account_id = orders.account_id AND certificate.order_id = orders.id
+            JOIN order_projects project ON project.account_id = orders.account_id AND project.order_id = orders.id
+            JOIN order_lines line ON line.account_id = orders.account_id AND line.order_id = orders.id
+                AND line.position = project.line_position
+            WHERE orders.status = 'complete'
+            GROUP BY 1, 2, 3, 4
+        ) held USING (account_id, month, bundle_id, project_id)
+        WHERE total.grams IS DISTINCT FROM held.grams
+        """,
+    ),
 )

@@ -106,15 +106,31 @@ CREATE TABLE sustainability_slugs (
     created_at  timestamptz NOT NULL,
     PRIMARY KEY (mode, slug)
 );
+CREATE INDEX sustainability_slugs_of_account ON sustainability_slugs (account_id);
 ALTER TABLE sustainability_pages ADD FOREIGN KEY (mode, slug) REFERENCES sustainability_slugs;
 
 -- What complete orders add up to, counted when they complete: a page costs the same after ten million orders.
 CREATE TABLE retired_totals (
-    account_id  text NOT NULL,
-    month       date NOT NULL CHECK (extract(day FROM month) = 1),
-    bundle_id   text NOT NULL,
-    project_id  text NOT NULL,
-    grams       bigint NOT NULL CHECK (grams > 0),
+    account_id    text NOT NULL,
+    month         date NOT NULL CHECK (extract(day FROM month) = 1),
+    bundle_id     text NOT NULL,
+    project_id    text NOT NULL,
+    -- As the latest of its orders names them.
+    bundle_name   text NOT NULL,
+    project_name  text NOT NULL,
+    project_type  text NOT NULL,
+    grams         bigint NOT NULL CHECK (grams > 0),
     PRIMARY KEY (account_id, month, bundle_id, project_id)
 );
+-- Orders that are complete already.
+INSERT INTO retired_totals (account_id, month, bundle_id, project_id, bundle_name, project_name, project_type, grams)
+SELECT certificate.account_id, date_trunc('month', certificate.issued_at AT TIME ZONE 'UTC')::date, line.bundle_id,
+       project.project_id, (array_agg(line.bundle_name ORDER BY certificate.issued_at DESC))[1],
+       (array_agg(project.project_name ORDER BY certificate.issued_at DESC))[1],
+       (array_agg(project.project_type ORDER BY certificate.issued_at DESC))[1], sum(project.quantity_grams)
+FROM certificates certificate
+JOIN order_projects project USING (account_id, order_id)
+JOIN order_lines line ON line.account_id = project.account_id AND line.order_id = project.order_id
+    AND line.position = project.line_position
+GROUP BY 1, 2, 3, 4;
 CREATE INDEX certificates_newest_first ON certificates (account_id, issued_at DESC, number DESC);

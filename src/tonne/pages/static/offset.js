@@ -1,0 +1,32 @@
+// Shows the price as the person types. Without this file a button does the same.
+"use strict";
+
+const form = document.querySelector("form[data-price]");
+const place = document.getElementById("price");
+let wanted = "";
+let timer = 0;
+
+async function showPrice() {
+  const fields = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) {
+    if (["by", "amount", "bundle_id"].includes(name)) fields.append(name, value);
+  }
+  if (!fields.has("bundle_id")) fields.append("bundle_id", "");
+  wanted = fields.toString();
+  const asked = wanted;
+  place.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(`${form.dataset.price}?${asked}`);
+    if (answer.ok && asked === wanted) place.innerHTML = await answer.text();
+  } catch {
+    // Offline for a moment: the price is told again before anything is paid.
+  } finally {
+    if (asked === wanted) place.removeAttribute("aria-busy");
+  }
+}
+
+form.addEventListener("input", (event) => {
+  if (!["by", "amount", "bundle_id"].includes(event.target.name)) return;
+  clearTimeout(timer);
+  timer = setTimeout(showPrice, 200);
+});

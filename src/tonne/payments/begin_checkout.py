@@ -1,0 +1,88 @@
+"""A person has chosen: the checkout begins."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.base.ids import new_id
+from tonne.catalog.pricing import Priced
+from tonne.catalog.selection import storable
+from tonne.db.pool import Connection
+from tonne.http.client_fields import read_idempotency_key
+from tonne.orders.place_order import Wanted
+from tonne.payments import checkout_store as store
+from tonne.payments.checkout_errors import EmailInvalid, ExternalIdInvalid
+from tonne.payments.checkout_model import (
+    LIFE,
+    Checkout,
+    CheckoutStatus,
+    hash_temporary_id,
+    hash_token,
+    new_token,
+    temporary_id_of,
+)
+from tonne.payments.offset_link_model import OffsetLink
+
+# One address, without spaces or control characters; whether it exists, only a mail to it can tell.
+_EMAIL = re.compile(
+    r"[^\s@\x00-\x1f\x7f\"(),:;<>\[\\\]]{1,64}@[^\s@\x00-\x1f\x7f\"(),:;<>\[\\\]]+\.[^\s@.\x00-\x1f\x7f]{2,63}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Who pays, and where the page leads afterwards. `external_id` is the client's own name for this flow."""
+
+    email: str
+    external_id: str | None
+    redirect_url: str | None
+    redirect_label: str | None
+
+
+def read_email(text: str) -> str:
+    email = text.strip()
+    if len(email) > 254 or not _EMAIL.fullmatch(email):
+        raise EmailInvalid(field="email")
+    return email
+
+
+def read_external_id(text: str | None) -> str | None:
+    if not text:
+        return None
+    try:
+        return read_idempotency_key(text)
+    except ValueError as error:
+        raise ExternalIdInvalid(field="external_id") from error
+
+
+async def begin_checkout(
+    tx: Connection, link: OffsetLink, wanted: Wanted, priced: Priced, *, visitor: Visitor, now: datetime
+) -> str:
+    """Returns the token for its address. Nothing is ordered yet."""
+    token = new_token()
+    checkout = Checkout(
+        scope=link.scope,
+        id=new_id("chk"),
+        offset_link_id=link.id,
+        status=CheckoutStatus.OPEN,
+        requested_quantity_grams=wanted.mass_grams,
+        requested_value_minor=wanted.value_minor,
+        bundle_selection=storable(wanted.choices or []),
+        total_cost_minor=priced.total_cost_minor,
+        currency=priced.currency,
+        email=visitor.email,
+        external_id=visitor.external_id,
+        redirect_url=visitor.redirect_url,
+        redirect_label=visitor.redirect_label,
+        order_id=None,
+        created_at=now,
+        expires_at=now + LIFE,
+    )
+    await store.insert_checkout(
+        tx,
+        link.scope,
+        checkout,
+        token_hash=hash_token(token),
+        temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
+    )
+    return token
