@@ -114,6 +114,16 @@ class House:
         self.retirements = RetirementEndpoints(
             database, self.allocate_orders, clock=clock, settings=settings, hints=self.hints
         )
+        self._open_pages(clock)
+        self.box = SecretBox.from_settings(settings)
+        self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
+        self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
+        self.metrics.sources.append(WebhookMetrics(database).collect)
+        self.mails = SendMails(database, mail_from_settings(settings), settings)
+
+    def _open_pages(self, clock: Clock) -> None:
+        """What people see."""
+        database, settings = self.database, self.settings
         self.renderer = Renderer(settings)
         self.form_guard = FormGuard(settings)
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
@@ -152,11 +162,6 @@ class House:
             clock=clock,
             settings=settings,
         )
-        self.box = SecretBox.from_settings(settings)
-        self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
-        self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
-        self.metrics.sources.append(WebhookMetrics(database).collect)
-        self.mails = SendMails(database, mail_from_settings(settings), settings)
 
     async def close(self) -> None:
         for gateway in self.card_gateways.values():

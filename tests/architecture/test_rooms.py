@@ -33,6 +33,10 @@ ACROSS_ACCOUNTS = {
     "src/tonne/payments/refund_charges.py": "a job of the worker",
     "src/tonne/payments/issue_invoices.py": "a job of the worker",
     "src/tonne/payments/chase_invoices.py": "a job of the worker",
+    "src/tonne/payments/close_checkouts.py": "a job of the worker",
+    "src/tonne/payments/pay_checkout.py": "whoever has the unguessable address of a checkout may pay it",
+    "src/tonne/pages/offset_page.py": "whoever has the unguessable address of a link may pay there",
+    "src/tonne/pages/checkout_page.py": "whoever has the unguessable address of a checkout may see it",
     "src/tonne/payments/hear_stripe.py": "makes the charge due that a verified message of the gateway names",
     "src/tonne/payments/import_statement.py": "the operator's: a bank knows no accounts",
     "src/tonne/retirements/allocate_orders.py": "a job of the worker",
@@ -44,6 +48,7 @@ ACROSS_ACCOUNTS = {
 # A parameter that says whose rows are meant: a scope, an owner's id, a value that carries its scope, or the key itself.
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
+    "link",
     *("keys", "moves", "attempts", "changes"),  # each of them names its account
     "secret_hash",
 }

@@ -47,7 +47,7 @@ def _run_printed_curl(printed: str) -> dict[str, Any]:
 def _check_facts(service: Service, printed: str) -> None:
     """demo.json is what scripts rely on: exactly these keys, for the owner's eyes only."""
     facts, path = service.demo(), service.data_dir / "demo.json"
-    assert set(facts) == {"base_url", "organisation_id", "test", "live"}
+    assert set(facts) == {"base_url", "organisation_id", "test", "live", "offset_link_id", "sustainability_slug"}
     assert facts["base_url"] == f"http://127.0.0.1:{service.port}/v1"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     for mode in ("test", "live"):
@@ -57,6 +57,8 @@ def _check_facts(service: Service, printed: str) -> None:
         assert len(set(keys["estimate_ids"])) >= 5
         assert len(set(keys["bundle_ids"])) >= 3
     assert facts["test"]["api_key"] in printed
+    for address in (f"/offset/{facts['offset_link_id']}", f"/sustainability/test/{facts['sustainability_slug']}"):
+        assert f"http://127.0.0.1:{service.port}{address}" in printed
     assert facts["live"]["api_key"] not in printed
     assert str(path) in printed
     assert facts["base_url"] in printed

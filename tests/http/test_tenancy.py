@@ -1,6 +1,7 @@
 """Deny by default, generated from the table of routes: a route added tomorrow is judged here without a change."""
 
 import re
+import uuid
 from enum import Enum, auto
 from typing import Any
 
@@ -8,11 +9,13 @@ import httpx
 import pytest
 
 from tests.api_client import ApiClient, codes
+from tests.pages.shopper import Shopper, make_link
 from tests.world import World
 from tonne.app import House
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.http.route import Access, Route
+from tonne.payments.checkout_model import temporary_id_of
 from tonne.webhooks.register import register_webhook
 from tonne.webhooks.schemas import RewindIn, SkipIn
 
@@ -27,15 +30,21 @@ def test_every_route_declares_its_access_and_nothing_under_v1_is_public(house: H
         assert isinstance(route.access, Access), route.path
         if route.path.startswith("/v1"):
             assert route.access is Access.API_KEY, route.path
-    # What is public has no account behind it: documentation, health, pictures.
+    # What is public has no account behind it, or is found by an address that nobody can guess, or was made public.
     assert {route.path.split("/")[1] for route in routes if route.access is Access.PUBLIC} == {
+        "assets",
+        "certificates",
+        "checkout",
         "docs",
         # Messages of the card gateway, which must be signed.
         "gateways",
         "health",
         "images",
         "metrics",
+        "offset",
         "openapi.json",
+        "sustainability",
+        "verify",
     }
 
 
@@ -71,6 +80,8 @@ OWNERS = {
     "order_id": Ours.ACCOUNT,
     "idempotency_key": Ours.ACCOUNT,
     "estimate_id": Ours.ACCOUNT,
+    "offset_link_id": Ours.ACCOUNT,
+    "temporary_id": Ours.ORGANISATION,
     "webhook_id": Ours.ORGANISATION,
     "event_id": Ours.ORGANISATION,
     # One catalogue for every tenant of a mode.
@@ -81,6 +92,8 @@ UNKNOWN = {
     "order_id": new_id("ord"),
     "idempotency_key": "other%20key",
     "estimate_id": new_id("est"),
+    "offset_link_id": new_id("lnk"),
+    "temporary_id": str(uuid.uuid4()),
     "webhook_id": new_id("wh"),
     "event_id": new_id("evt"),
     "bundle_id": new_id("bun"),
@@ -99,8 +112,14 @@ async def existing(api: ApiClient, house: House, world: World) -> dict[str, str]
         webhook, _ = await register_webhook(
             tx, world.ours_test.scope, "https://hooks.example.com", [], box=house.box, actor="test", now=utc_now()
         )
+    link = await make_link(house, world.ours_test.scope)
+    shopper = Shopper(api.http)
+    checkout = await shopper.begin(link)
+    await shopper.pay(checkout)
     return {
         "order_id": order["id"],
+        "offset_link_id": link.id,
+        "temporary_id": temporary_id_of(checkout.removeprefix("/checkout/")),
         "idempotency_key": "shared%20key",
         "estimate_id": await api.estimate(),
         "webhook_id": webhook.id,

@@ -198,6 +198,16 @@ async def test_nobody_is_sent_to_a_host_that_is_not_on_the_list(
     assert answer.status_code == 422
 
 
+async def test_a_link_whose_own_host_was_taken_off_the_list_leads_nowhere_and_still_sells(
+    house: House, world: World, shopper: Shopper
+) -> None:
+    link = await make_link(house, world.ours_test.scope, redirect_url="https://shop.example.com/", redirect_label="us")
+    assert "shop.example.com" not in (await shopper.open(f"/offset/{link.id}")).text
+    paid = await shopper.pay(await shopper.begin(link))
+    assert "Thank you" in paid.text
+    assert "shop.example.com" not in paid.text
+
+
 async def test_hostile_words_are_shown_as_words(house: House, world: World, shopper: Shopper) -> None:
     await allow(house, world, "shop.example.com")
     link = await make_link(house, world.ours_test.scope, title=HOSTILE, message=HOSTILE)

@@ -44,6 +44,7 @@ def test_the_plan_in_words() -> None:
         ChargeOutcome.DECLINED: [1, 24, 72],
         ChargeOutcome.AUTHENTICATION_REQUIRED: [24, 72],
         ChargeOutcome.REFUSED: [],
+        ChargeOutcome.NOT_FOUND: [],
     }
 
 

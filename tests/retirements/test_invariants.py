@@ -12,6 +12,7 @@ UNITS = "registries retire whole units"
 BOUGHT = "an order gets the grams that it bought, of the projects that it names"
 COMPLETE = "a complete order is retired to the last gram, and has its certificate"
 CERTIFIED = "a certificate's lines are its order's retirements"
+TOTALS = "an account's retired totals are those of its complete orders"
 
 
 def _certified(old: str, new: str) -> str:
@@ -30,10 +31,10 @@ BREACHES: list[tuple[str, str, set[str]]] = [
     (GRAMS, "UPDATE shares SET quantity_grams = quantity_grams + 1", {BOUGHT, CERTIFIED}),
     (GRAMS, "DELETE FROM shares", {BOUGHT, CERTIFIED}),
     (UNITS, "UPDATE projects SET granularity_grams = 3000000 WHERE registry_project_id = 'B'", set()),
-    (BOUGHT, "UPDATE order_projects SET quantity_grams = quantity_grams + 1", set()),
+    (BOUGHT, "UPDATE order_projects SET quantity_grams = quantity_grams + 1", {TOTALS}),
     (BOUGHT, "UPDATE order_projects SET offset_cost_minor = offset_cost_minor + 1", set()),
-    (BOUGHT, "DELETE FROM order_projects", set()),
-    (COMPLETE, "DELETE FROM certificates", set()),
+    (BOUGHT, "DELETE FROM order_projects", {TOTALS}),
+    (COMPLETE, "DELETE FROM certificates", {TOTALS}),
     (
         COMPLETE,
         "UPDATE parcels SET status = 'to_retire', retired_on = NULL WHERE status = 'retired'",
@@ -46,6 +47,10 @@ BREACHES: list[tuple[str, str, set[str]]] = [
     (CERTIFIED, _certified("registry.example/r", "registry.example/s"), set()),
     (CERTIFIED, _certified('"vintage":"2020"', '"vintage":"2021"'), set()),
     (CERTIFIED, _certified('"lines":[', '"lines":[],"old":['), set()),
+    (TOTALS, "UPDATE retired_totals SET grams = 2 * grams", set()),
+    (TOTALS, "DELETE FROM retired_totals", set()),
+    (TOTALS, "UPDATE retired_totals SET month = month + interval '1 month'", set()),
+    (TOTALS, "UPDATE retired_totals SET bundle_id = 'bun_other'", set()),
 ]
 
 

@@ -28,7 +28,10 @@ from tonne.estimates.store import insert_estimate
 from tonne.gateways.card import StoredCard
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.gate import hash_key
+from tonne.pages.sustainability_change import Change, change_page
 from tonne.payments.cards import store_card
+from tonne.payments.offset_link_schemas import OffsetLinkIn
+from tonne.payments.offset_links import Shop, create_link
 
 NAME = "Demo organisation"
 CURRENCY = "EUR"
@@ -57,6 +60,9 @@ class Demo(msgspec.Struct):
     organisation_id: str
     test: DemoMode
     live: DemoMode
+    # In test mode: where a person pays, and where the public sees what was retired.
+    offset_link_id: str
+    sustainability_slug: str
 
 
 async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None:
@@ -91,6 +97,8 @@ def print_demo(settings: Settings, demo: Demo | None) -> None:
         body = f'{{"estimate_id": "{demo.test.estimate_ids[0]}", "idempotency_key": "my-first-order"}}'
         lines += [
             f"  Test API key   {demo.test.api_key}",
+            f"  Offset link    {settings.base_url}/offset/{demo.offset_link_id}",
+            f"  Public page    {settings.base_url}/sustainability/test/{demo.sustainability_slug}",
             f"  For scripts    {settings.data_path / 'demo.json'}",
             "",
             "Place an order:",
@@ -152,7 +160,30 @@ async def _equip(tx: Connection, organisation_id: str) -> Demo:
             estimate_ids=[await _record(tx, account, *emission) for emission in _EMISSIONS],
             bundle_ids=[bundle.id for bundle in bundles if bundle.enabled],
         )
-    return Demo("", organisation_id, modes[Mode.TEST], modes[Mode.LIVE])
+    scope = Scope(organisation_id, modes[Mode.TEST].account_id, Mode.TEST)
+    return Demo(
+        base_url="",
+        organisation_id=organisation_id,
+        test=modes[Mode.TEST],
+        live=modes[Mode.LIVE],
+        offset_link_id=await _open_link(tx, scope),
+        sustainability_slug=await _open_page(tx, scope),
+    )
+
+
+async def _open_link(tx: Connection, scope: Scope) -> str:
+    shop = Shop(scope, CURRENCY, await load_catalogue(tx, scope.mode, ""))
+    body = OffsetLinkIn(
+        title="Offset your trip",
+        message="This link belongs to the demo. Pay with a test card, such as 4242 4242 4242 4242, and see what happens.",
+        preset_quantity="1.5",
+    )
+    return (await create_link(tx, shop, body, actor=ACTOR, now=utc_now())).id
+
+
+async def _open_page(tx: Connection, scope: Scope) -> str:
+    change = Change(enabled=True, title="What our demo has retired", description="Every order of the demo counts.")
+    return (await change_page(tx, scope, change, actor=ACTOR, now=utc_now())).slug
 
 
 async def _record(tx: Connection, scope: Scope, amount: str, unit: MassUnit, description: str) -> str:

@@ -17,6 +17,7 @@ COMMANDS = {
     "org": "organisations:org",
     "account": "accounts:account",
     "key": "keys:key",
+    "link": "links:link_group",
     "estimate": "estimates:estimate",
     "catalog": "catalog:catalog",
     "card": "cards:card",

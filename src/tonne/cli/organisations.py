@@ -5,8 +5,9 @@ from decimal import Decimal, InvalidOperation
 import asyncpg
 import click
 
-from tonne.accounts import audit, store
+from tonne.accounts import audit, redirect_hosts, store
 from tonne.accounts.errors import FeeRateInvalid, OrganisationNotFound
+from tonne.accounts.model import Organisation
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
 from tonne.base.clock import to_wire, utc_now
 from tonne.base.scope import Mode
@@ -67,6 +68,29 @@ def list_() -> None:
         ("id", "name", "fee rate", "created"),
         [(o.id, o.name, f"{float(o.fee_rate):g}", to_wire(o.created_at)) for o in found],
     )
+
+
+@org.command("show")
+@click.argument("organisation_id")
+def show(organisation_id: str) -> None:
+    """Show an organisation, and the hosts to which its checkouts may send people."""
+
+    async def work(tx: Connection) -> tuple[Organisation, frozenset[str]]:
+        found = [each for each in await store.list_organisations_any_account(tx) if each.id == organisation_id]
+        if not found:
+            raise OrganisationNotFound
+        return found[0], await redirect_hosts.list_hosts(tx, organisation_id)
+
+    found, hosts = run_in_transaction(work)
+    facts = [
+        ("id", found.id),
+        ("name", found.name),
+        ("fee rate", f"{float(found.fee_rate):g}"),
+        ("created", to_wire(found.created_at)),
+        ("redirects to", ", ".join(sorted(hosts)) or "-"),
+    ]
+    for name, value in facts:
+        click.echo(f"{name:<14}{value}")
 
 
 @org.command("set-fee")
@@ -151,6 +175,47 @@ async def _record_admin(tx: Connection, organisation_id: str, action: str, email
     await audit.record(
         tx, organisation_id, actor=ACTOR, action=action, subject_id=organisation_id, at=utc_now(), email=email
     )
+
+
+@org.command("allow-redirect")
+@click.argument("organisation_id")
+@click.argument("host")
+def allow_redirect(organisation_id: str, host: str) -> None:
+    """Let the organisation's checkouts send people to HOST afterwards, such as shop.example.com or localhost."""
+
+    async def work(tx: Connection) -> str:
+        allowed = redirect_hosts.read_host(host)
+        try:
+            await redirect_hosts.allow_host(tx, organisation_id, allowed, utc_now())
+        except asyncpg.ForeignKeyViolationError as error:
+            raise OrganisationNotFound from error
+        return await _record_host(tx, organisation_id, "organisation.redirect_allowed", allowed)
+
+    click.echo(f"Checkouts may send people to {run_in_transaction(work)}.")
+
+
+@org.command("forbid-redirect")
+@click.argument("organisation_id")
+@click.argument("host")
+def forbid_redirect(organisation_id: str, host: str) -> None:
+    """Send nobody to HOST any more, also from links that name it."""
+
+    async def work(tx: Connection) -> str:
+        forbidden = redirect_hosts.read_host(host)
+        if not await redirect_hosts.forbid_host(tx, organisation_id, forbidden):
+            spelt = redirect_hosts.spell_host(forbidden)
+            raise click.ClickException(f"{spelt} is not a redirect host of {organisation_id}.")
+        return await _record_host(tx, organisation_id, "organisation.redirect_forbidden", forbidden)
+
+    click.echo(f"Checkouts send nobody to {run_in_transaction(work)} any more.")
+
+
+async def _record_host(tx: Connection, organisation_id: str, action: str, host: redirect_hosts.Host) -> str:
+    spelt = redirect_hosts.spell_host(host)
+    await audit.record(
+        tx, organisation_id, actor=ACTOR, action=action, subject_id=organisation_id, at=utc_now(), host=spelt
+    )
+    return spelt
 
 
 @org.command("set-bundles")

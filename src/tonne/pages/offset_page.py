@@ -17,7 +17,7 @@ from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Connection, Database
+from tonne.db.pool import Database
 from tonne.http.errors import RateLimited
 from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Answer, Call
@@ -29,6 +29,7 @@ from tonne.payments import checkout_store
 from tonne.payments.begin_checkout import Visitor, begin_checkout, read_email, read_external_id
 from tonne.payments.checkout_errors import AlreadyPaid, OffsetLinkClosed
 from tonne.payments.offer import Offered, choose, offered_bundles, parse_quantity, parse_value, price_offer
+from tonne.payments.offset_link_errors import RedirectRefused
 from tonne.payments.offset_link_model import OffsetLink
 from tonne.payments.offset_link_store import find_link_any_account
 from tonne.payments.redirects import check_redirect
@@ -130,14 +131,19 @@ class OffsetPage:
         return _Shop(link, terms, catalogue, offered_bundles(link, terms, catalogue))
 
     async def _redirect(self, link: OffsetLink, filled: Filled) -> tuple[str | None, str | None]:
-        """Where the page leads afterwards: judged each time, since hosts can be taken off the list."""
-        url = filled.redirect_url or link.redirect_url
-        if not url:
-            return None, None
+        """Where the page leads afterwards: judged each time, since hosts can be taken off the list.
+
+        What the query asks for is refused then; a link whose own address is not allowed any more just has no button.
+        """
         async with self._database.connection() as connection:
-            hosts = await _hosts(connection, link)
-        label = filled.redirect_label if filled.redirect_url else link.redirect_label
-        return check_redirect(url, hosts, link.scope.mode), (label or "")[:_MAX_LABEL].strip() or None
+            hosts = await list_hosts(connection, link.scope.organisation_id)
+        if filled.redirect_url:
+            label = filled.redirect_label.strip()[:_MAX_LABEL]
+            return check_redirect(filled.redirect_url, hosts, link.scope.mode), label or None
+        try:
+            return check_redirect(link.redirect_url or "", hosts, link.scope.mode), link.redirect_label
+        except RedirectRefused:
+            return None, None
 
     def _form(
         self,
@@ -180,10 +186,6 @@ def require_turn(buckets: TokenBuckets, call: Call) -> None:
         refusal = RateLimited("Too many attempts from your network: wait a minute, then try again.")
         refusal.headers["Retry-After"] = str(max(1, math.ceil(verdict.retry_after_s)))
         raise refusal
-
-
-async def _hosts(connection: Connection, link: OffsetLink) -> frozenset[str]:
-    return await list_hosts(connection, link.scope.organisation_id)
 
 
 def _bundle(each: Offered, filled: Filled, base_url: str) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class EmailInvalid(TonneError):
 class ExternalIdInvalid(TonneError):
     kind = Kind.INVALID
     code = "external_id_invalid"
-    message = "external_id must be 1 to 255 printable characters. Ask whoever gave you this link."
+    message = "The external_id of this link must be 1 to 255 printable characters. Ask whoever gave it to you."
 
 
 class PriceChanged(TonneError):

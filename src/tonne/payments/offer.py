@@ -87,7 +87,7 @@ def price_offer(link: OffsetLink, wanted: Wanted, terms: Terms, catalogue: Catal
     priced = price(wanted, terms, catalogue)
     if priced.total_cost_minor < 1:
         raise AmountOutOfBounds("That is so little that it costs nothing: choose more.", field="amount")
-    _check_bounds(link.bounds, priced)
+    _check_bounds(link.bounds, wanted, priced)
     for line in priced.lines:
         if line.insufficient_available_quantity:
             left = catalogue.bundles[line.bundle_id].free_grams
@@ -96,7 +96,9 @@ def price_offer(link: OffsetLink, wanted: Wanted, terms: Terms, catalogue: Catal
     return priced
 
 
-def _check_bounds(bounds: Bounds, priced: Priced) -> None:
+def _check_bounds(bounds: Bounds, wanted: Wanted, priced: Priced) -> None:
+    """A value that was asked for counts as such, though what it buys may cost a cent less."""
+
     def tonnes(grams: int) -> str:
         return f"{format_tonnes(grams)} t"
 
@@ -105,7 +107,7 @@ def _check_bounds(bounds: Bounds, priced: Priced) -> None:
 
     for found, least, most, spell in (
         (priced.quantity_grams, bounds.min_quantity_grams, bounds.max_quantity_grams, tonnes),
-        (priced.total_cost_minor, bounds.min_value_minor, bounds.max_value_minor, money),
+        (wanted.value_minor or priced.total_cost_minor, bounds.min_value_minor, bounds.max_value_minor, money),
     ):
         if least is not None and found < least:
             raise AmountOutOfBounds(

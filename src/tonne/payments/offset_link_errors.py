@@ -18,7 +18,7 @@ class OffsetLinkAmountInvalid(TonneError):
 class OffsetLinkExpiryInvalid(TonneError):
     kind = Kind.INVALID
     code = "offset_link_expiry_invalid"
-    message = "expires_at is in the past: give a time to come, or leave it out for a link that does not expire."
+    message = "The link would have expired already: give an expires_at to come, or leave it out."
 
 
 class RedirectRefused(TonneError):

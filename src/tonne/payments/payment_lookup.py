@@ -62,6 +62,6 @@ class PaymentLookup:
                 description="Valid for 15 minutes from the payment; for any key of the organisation in that mode.",
                 tag="Payments",
                 answers={200: PaymentOut},
-                errors=(PaymentNotFound,),
+                errors=(Invalid, PaymentNotFound),
             )
         ]

@@ -1,0 +1,134 @@
+"""The geometry of charts: from numbers to places, without a word of markup.
+
+Across, places are in per cent of the chart's width and down in pixels, so that bars stretch with the screen while text
+keeps its size, and one drawing serves a phone and a desk.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# What is left for a chart without the margins of page and card: on the narrowest screen, of 360 pixels, and where the
+# style sheet begins to show labels for wide screens only, at 52 rem.
+NARROWEST, WIDE = 288, 700
+TOP, BASE, HEIGHT = 24, 204, 230
+# A bar that stands for something is seen.
+MIN_HEIGHT, MIN_SHARE = 2.0, 0.8
+_BAR_PART = 0.72
+_LETTER, _WIDE_LETTER, _BETWEEN_LABELS = 7.6, 13.5, 8.0
+_ROUND = (10, 12, 16, 20, 24, 30, 40, 50, 60, 80, 100)
+_STEPS = (1, 2, 3, 4, 6, 12, 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`x` and `width` in per cent, `y` and `height` in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gridline:
+    y: float
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """It begins at `x` per cent. Some find room only on wide screens."""
+
+    x: float
+    text: str
+    is_wide: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChart:
+    columns: tuple[Column, ...]
+    gridlines: tuple[Gridline, ...]
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Both in per cent."""
+
+    x: float
+    width: float
+
+
+def column_chart(values: Sequence[int], labels: Sequence[str]) -> ColumnChart:
+    """One column for each value; as many of their labels as fit side by side on the narrowest screen."""
+    ceiling = nice_ceiling(max(values, default=0))
+    slot = 100 / max(len(values), 1)
+    columns = []
+    for place, value in enumerate(values):
+        height = (BASE - TOP) * value / ceiling
+        height = max(height, MIN_HEIGHT) if value else 0.0
+        columns.append(Column(_place(slot, place), BASE - height, slot * _BAR_PART, height))
+    middle = (TOP + BASE) / 2
+    return ColumnChart(
+        columns=tuple(columns),
+        gridlines=(Gridline(TOP, ceiling), Gridline(middle, ceiling // 2)),
+        labels=tuple(_labels(labels, slot)),
+    )
+
+
+def _labels(texts: Sequence[str], slot: float) -> list[Label]:
+    narrow = _step(texts, slot, NARROWEST)
+    wide = next((step for step in _STEPS if step >= _step(texts, slot, WIDE) and narrow % step == 0), narrow)
+    labels = []
+    for place in range(0, len(texts), wide):
+        is_wide = place % narrow != 0 or not _fits(texts[place], _place(slot, place), NARROWEST)
+        if place == 0 or _fits(texts[place], _place(slot, place), WIDE if is_wide else NARROWEST):
+            labels.append(Label(_place(slot, place), texts[place], is_wide and place > 0))
+    return labels
+
+
+def _step(texts: Sequence[str], slot: float, width: int) -> int:
+    """Every how many-th label has room, so that none touches the next."""
+    widest = max(map(text_width, texts), default=0.0) + _BETWEEN_LABELS
+    return next((step for step in _STEPS if step * slot * width / 100 >= widest), max(len(texts), 1))
+
+
+def _fits(text: str, x: float, width: int) -> bool:
+    return width * x / 100 + text_width(text) <= width
+
+
+def _place(slot: float, place: int) -> float:
+    return slot * (place + (1 - _BAR_PART) / 2)
+
+
+def nice_ceiling(value: int) -> int:
+    """The next round number at or above, half of which is whole too."""
+    power = 1
+    while True:
+        for digits in _ROUND:
+            if digits * power >= value:
+                return digits * power
+        power *= 10
+
+
+def stacked_bar(values: Sequence[int]) -> list[Segment]:
+    """Side by side they fill the whole width; the smallest are drawn a little too wide, lest they vanish."""
+    total = sum(values)
+    shares = [max(100 * value / total, MIN_SHARE) for value in values] if total else []
+    stretch = 100 / sum(shares) if shares else 1.0
+    segments, x = [], 0.0
+    for share in shares:
+        segments.append(Segment(x, share * stretch))
+        x += share * stretch
+    return segments
+
+
+def bar_width(value: int, largest: int) -> float:
+    """In per cent of the largest."""
+    return max(100 * value / largest, MIN_SHARE) if value else 0.0
+
+
+def text_width(text: str) -> float:
+    """About how many pixels a label takes: rather too many than too few."""
+    return sum(_WIDE_LETTER if unicodedata.east_asian_width(letter) in {"W", "F"} else _LETTER for letter in text)

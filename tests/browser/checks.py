@@ -1,0 +1,77 @@
+"""What every page has to stand: narrow and wide screens, day and night, and a screen reader."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
+from playwright.async_api import Page
+
+WIDTHS = (360, 768, 1440)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+# Where pictures of the pages go when somebody wants to look at them.
+SCREENSHOTS = "SCREENSHOTS"
+
+# Elements that stick out of the screen, and text that sticks out of its element, unless they can be scrolled to.
+STICKING_OUT = """() => {
+  const found = [];
+  const clips = (element) => getComputedStyle(element).overflowX !== "visible";
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth > width) found.push(`document: ${document.documentElement.scrollWidth}`);
+  for (const element of document.body.querySelectorAll("*")) {
+    if (element.closest(".skip, .hidden, svg, input, select, textarea")) continue;
+    let inside = false;
+    for (let above = element.parentElement; above && !inside; above = above.parentElement) {
+      inside = above !== document.body && above !== document.documentElement && clips(above);
+    }
+    const box = element.getBoundingClientRect();
+    if (inside || !box.width || !box.height) continue;
+    const name = `${element.tagName.toLowerCase()}.${element.className}: ${element.textContent.trim().slice(0, 40)}`;
+    if (box.right > width + 1 || box.left < -1) found.push(`out of the screen: ${name}`);
+    const isBlock = getComputedStyle(element).display !== "inline";
+    if (isBlock && !clips(element) && element.scrollWidth > element.clientWidth + 1 && element.clientWidth)
+      found.push(`text out of its place: ${name}`);
+  }
+  return found;
+}"""
+
+
+async def assert_no_overflow(page: Page) -> None:
+    """At the widths of a phone, a tablet and a desktop. Leaves the page as wide as it was."""
+    before = page.viewport_size
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 900})
+        found = await page.evaluate(STICKING_OUT)
+        assert not found, f"{page.url} at {width} pixels: {found}"
+    if before is not None:
+        await page.set_viewport_size(before)
+
+
+async def assert_accessible(page: Page) -> None:
+    """Axe finds nothing serious, by day and by night."""
+    for scheme in SCHEMES:
+        await page.emulate_media(color_scheme=scheme)
+        results = await Axe().run(page)
+        serious = [
+            f"{violation['id']}: {node['html'][:200]} ({node['failureSummary']})"
+            for violation in results.response["violations"]
+            if violation["impact"] in {"serious", "critical"}
+            for node in violation["nodes"]
+        ]
+        assert not serious, f"{page.url} in {scheme} colours: {serious}"
+    await page.emulate_media(color_scheme="light")
+
+
+async def screenshot(page: Page, name: str) -> None:
+    """The whole page at every width, by day and by night, into the folder that `SCREENSHOTS` names, if it does."""
+    if not os.environ.get(SCREENSHOTS):
+        return
+    folder, before = Path(os.environ[SCREENSHOTS]), page.viewport_size
+    for scheme in SCHEMES:
+        await page.emulate_media(color_scheme=scheme)
+        for width in WIDTHS:
+            await page.set_viewport_size({"width": width, "height": 900})
+            await page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+    await page.emulate_media(color_scheme="light")
+    if before is not None:
+        await page.set_viewport_size(before)

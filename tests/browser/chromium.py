@@ -1,0 +1,69 @@
+"""The browser that the tests drive. `python -m tests.browser.chromium` sees to it that there is one."""
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+ON_A_MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+MISSING = (
+    "The browser tests need Chromium, and it could not be installed: install Chromium or Chrome with your system's "
+    "package manager (Debian: apt-get install chromium), then run make again."
+)
+# Quiet, the same on every machine, and without a word to anybody: no name but the loopback address resolves.
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+
+
+@cache
+def find_chromium() -> str | None:
+    """The path of an installed one, the system's before Playwright's own."""
+    for name in NAMES:
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    if Path(ON_A_MAC).exists():
+        return ON_A_MAC
+    with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+    return own if Path(own).exists() else None
+
+
+def ensure_chromium() -> bool:
+    """Install one if there is none, in the ways that may work here."""
+    if find_chromium() is not None:
+        return True
+    ways = [[[sys.executable, "-m", "playwright", "install", "chromium"]]]
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
+        ways.append([["apt-get", "-qq", "update"], ["apt-get", "-qq", "install", "-y", "chromium"]])
+    sys.stderr.write("Setting up Chromium for the browser tests ...\n")
+    for commands in ways:
+        if all(_succeeds(command) for command in commands):
+            find_chromium.cache_clear()
+            if find_chromium() is not None:
+                return True
+    return False
+
+
+def _succeeds(command: list[str]) -> bool:
+    # Its words are worth reading only if no other way works either, and then the sentence at the end says what to do.
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(None if ensure_chromium() else MISSING)

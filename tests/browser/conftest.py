@@ -1,0 +1,122 @@
+"""A real Chromium against a real server with its worker: one browser per test process, one site per test.
+
+All of it runs on one event loop for the whole session, since a browser belongs to the loop that started it.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+import pytest_asyncio
+from granian.constants import HTTPModes, Interfaces
+from granian.server.embed import Server as Granian
+from playwright.async_api import Browser, async_playwright
+from pytest_asyncio import is_async_test
+
+from tests.api_client import ApiClient
+from tests.browser.chromium import FLAGS, MISSING, find_chromium
+from tests.browser.visit import Visit
+from tests.conftest import FURNISHED, Server, _open
+from tests.world import World
+from tonne.app import House, build_app
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.events.hint import listen
+from tonne.worker.loop import run_jobs
+
+HERE = Path(__file__).parent
+on_one_loop = pytest_asyncio.fixture(loop_scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE) and is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    path = await asyncio.to_thread(find_chromium)
+    assert path is not None, MISSING
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
+        yield chromium
+        await chromium.close()
+
+
+@pytest.fixture
+def settings(settings: Settings, tmp_path: Path) -> Settings:
+    """As everywhere, but the addresses in answers are those of the server that is about to start."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return msgspec.structs.replace(
+        settings, port=port, public_url=f"http://127.0.0.1:{port}", data_dir=str(tmp_path), worker_poll_s=0.25
+    )
+
+
+@on_one_loop
+async def furnished_db(server: Server, settings: Settings) -> AsyncIterator[Database]:
+    async for database in _open(server, FURNISHED, settings):
+        yield database
+
+
+@on_one_loop
+async def site(house: House, settings: Settings) -> AsyncIterator[str]:
+    """The address of the whole service, api and worker, on a database of its own: orders complete by themselves."""
+    granian = Granian(
+        build_app(house),
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        http=HTTPModes.http1,
+        websockets=False,
+        log_enabled=False,
+    )
+    stop = asyncio.Event()
+    jobs = house.jobs()
+
+    def wake_all() -> None:
+        for job in jobs:
+            job.wake.set()
+
+    working = [
+        asyncio.create_task(granian.serve()),
+        asyncio.create_task(run_jobs(jobs, stop, settings.worker_poll_s)),
+        asyncio.create_task(listen(house.database._url, wake_all, stop)),
+    ]
+    await _wait_until_ready(settings.base_url)
+    yield settings.base_url
+    stop.set()
+    await asyncio.gather(*working[1:])
+    granian.stop()  # type: ignore[no-untyped-call]
+    await working[0]
+
+
+async def _wait_until_ready(url: str) -> None:
+    async with httpx.AsyncClient(base_url=url) as client, asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                if (await client.get("/health/ready")).status_code == 200:
+                    return
+            await asyncio.sleep(0.01)
+
+
+@on_one_loop
+async def api(site: str, world: World) -> AsyncIterator[ApiClient]:
+    """The site as `ours` in test mode sees it."""
+    async with httpx.AsyncClient(base_url=site, timeout=30) as client:
+        yield ApiClient(client, world.ours_test.key)
+
+
+@on_one_loop
+async def visit(browser: Browser, site: str) -> AsyncIterator[Visit]:
+    """Opens pages as a person would. What goes wrong meanwhile is collected, and has to be nothing in the end."""
+    visit = Visit(browser, site)
+    yield visit
+    await visit.close()
+    assert visit.troubles == []

@@ -1,0 +1,226 @@
+"""The payment flow as people live it: in a browser, with and without JavaScript, in a hurry and in two tabs."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.api_client import ApiClient
+from tests.browser.checks import assert_accessible, assert_no_overflow, screenshot
+from tests.browser.conftest import on_one_loop
+from tests.browser.visit import Visit
+from tests.pages.shopper import GOOD_CARD, POOR_CARD, make_link
+from tests.pages.test_offset_page import FIND_APART, HOSTILE, SELL_OUT, allow
+from tests.world import World
+from tonne.app import House
+from tonne.payments.offset_link_model import OffsetLink
+
+SHOP = "https://shop.example.com"
+
+
+@on_one_loop
+async def link(house: House, world: World) -> OffsetLink:
+    await allow(house, world, "shop.example.com")
+    return await make_link(
+        house,
+        world.ours_test.scope,
+        title="Travel with care",
+        message="Two minutes, and your trip is offset.\nThank you!",
+        redirect_url=f"{SHOP}/done",
+        redirect_label="the shop",
+    )
+
+
+async def fill_in(page: Page, amount: str = "1.5") -> None:
+    await page.get_by_label("Amount", exact=True).fill(amount)
+    await page.get_by_label("E-mail").fill("ann@example.com")
+
+
+async def to_payment(page: Page) -> None:
+    await page.get_by_role("button", name="Continue to payment").click()
+    await expect(page.get_by_role("button", name=re.compile("^Pay "))).to_be_visible()
+
+
+async def pay(page: Page, card: str = GOOD_CARD) -> None:
+    await page.get_by_label("Card number").fill(card)
+    await page.get_by_role("button", name=re.compile("^Pay ")).click()
+
+
+async def judge(page: Page, name: str) -> None:
+    await assert_no_overflow(page)
+    await assert_accessible(page)
+    await screenshot(page, name)
+
+
+async def count(house: House, table: str) -> int:
+    statements = {
+        "orders": "SELECT count(*) FROM orders",
+        "charges": "SELECT count(*) FROM charges WHERE status = 'captured'",
+    }
+    async with house.database.connection() as connection:
+        found: int = await connection.fetchval(statements[table])
+    return found
+
+
+async def test_from_the_link_to_the_certificate_and_back_to_the_shop(
+    visit: Visit, link: OffsetLink, api: ApiClient
+) -> None:
+    page = await visit(f"/offset/{link.id}?external_id=basket-1", away=SHOP)
+    await fill_in(page)
+    await expect(page.locator("#price .total").last).to_contain_text("€")
+    shown = await page.locator("#price dd.total").inner_text()
+    await judge(page, "offset")
+    await to_payment(page)
+    assert await page.locator("dd.total").inner_text() == shown
+    assert shown in await page.get_by_role("button", name=re.compile("^Pay ")).inner_text()
+    await judge(page, "checkout")
+    await pay(page)
+    await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+    await expect(page.get_by_text("Your credits are retired")).to_be_visible()
+    await judge(page, "complete")
+    address = await page.get_by_role("link", name="Open the certificate").get_attribute("href")
+    pdf = await page.request.get(f"{visit.site}{address}")
+    assert (await pdf.body()).startswith(b"%PDF")
+    await page.get_by_role("link", name="Back to the shop").click()
+    await expect(page.get_by_role("heading", name="Elsewhere")).to_be_visible()
+    query = parse_qs(urlsplit(page.url).query)
+    assert query["external_id"] == ["basket-1"]
+    payment = (await api.get(f"/v1/payments/by-temporary-id/{query['temporary_id'][0]}")).json()
+    assert payment["order"]["status"] == "complete"
+    assert (payment["order"]["email"], payment["order"]["quantity"]) == ("ann@example.com", "1.5")
+    euros = re.sub(r"[^0-9.]", "", shown)
+    assert payment["order"]["total_cost"] == euros
+    again = await visit(f"/offset/{link.id}?external_id=basket-1")
+    await expect(again.get_by_text("has been made already")).to_be_visible()
+    await judge(again, "already-paid")
+
+
+async def test_the_price_follows_what_is_typed(visit: Visit, link: OffsetLink) -> None:
+    page = await visit(f"/offset/{link.id}")
+    await expect(page.get_by_text("Choose an amount to see the price.")).to_be_visible()
+    total = page.locator("#price dd.total")
+    await fill_in(page, "1")
+    one = await total.inner_text()
+    await fill_in(page, "2")
+    await expect(total).not_to_have_text(one)
+    await page.get_by_label("An amount in EUR").check()
+    await fill_in(page, "25")
+    await expect(total).to_contain_text(re.compile("€2[45]"))
+    await fill_in(page, "nonsense")
+    await expect(page.get_by_text("Write the amount as a plain number")).to_be_visible()
+    for box in await page.get_by_role("checkbox").all():
+        await box.uncheck()
+    await expect(page.locator("#price")).to_contain_text("Choose at least one of the bundles")
+
+
+async def test_a_declined_card_and_then_a_good_one(visit: Visit, link: OffsetLink, house: House) -> None:
+    page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
+    await to_payment(page)
+    await pay(page, "4111 1111 1111 1111")
+    await expect(page.get_by_role("alert")).to_contain_text("use one of the test cards")
+    await pay(page, POOR_CARD)
+    await expect(page.get_by_role("alert")).to_contain_text("There is not enough money on the card.")
+    await judge(page, "declined")
+    await pay(page)
+    await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+    assert (await count(house, "orders"), await count(house, "charges")) == (1, 1)
+
+
+async def test_without_javascript_all_of_it_works(visit: Visit, link: OffsetLink) -> None:
+    page = await visit(f"/offset/{link.id}", javascript=False)
+    await fill_in(page, "0,75")
+    await page.get_by_role("button", name="Show the price").click()
+    await expect(page.locator("#price dd.total")).to_contain_text("€")
+    assert "form_token" not in page.url
+    await expect(page.get_by_label("E-mail")).to_have_value("ann@example.com")
+    await to_payment(page)
+    await pay(page)
+    await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+    # A page without JavaScript reloads itself every few seconds; a person may do it sooner.
+    for _ in range(50):
+        if await page.get_by_text("Your credits are retired").count():
+            break
+        await page.reload()
+    await expect(page.get_by_role("link", name="Open the certificate")).to_be_visible()
+
+
+async def test_double_clicks_back_button_reload_and_two_tabs_make_one_order(
+    visit: Visit, link: OffsetLink, house: House
+) -> None:
+    page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
+    await to_payment(page)
+    other = await page.context.new_page()
+    await other.goto(page.url)
+    await other.get_by_label("Card number").fill(GOOD_CARD)
+    await page.get_by_label("Card number").fill(GOOD_CARD)
+    await page.get_by_role("button", name=re.compile("^Pay ")).dblclick()
+    await other.get_by_role("button", name=re.compile("^Pay ")).click()
+    for tab in (page, other):
+        await expect(tab.get_by_role("heading", name="Thank you")).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+    await page.go_back()
+    if await page.get_by_role("button", name=re.compile("^Pay ")).count():
+        await pay(page)
+    await page.goto(other.url)
+    await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+    assert (await count(house, "orders"), await count(house, "charges")) == (1, 1)
+
+
+async def test_a_sold_out_bundle_is_marked_and_left_out(visit: Visit, house: House, world: World) -> None:
+    gone = next(iter(world.bundles_test.values()))
+    async with house.database.transaction() as tx:
+        there = await tx.fetchval(FIND_APART, gone)
+        await tx.execute(SELL_OUT, gone)
+    link = await make_link(house, world.ours_test.scope, bundle_selection=[{"bundle_id": gone}, {"bundle_id": there}])
+    page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
+    await expect(page.get_by_text("Sold out")).to_be_visible()
+    await expect(page.get_by_role("checkbox", disabled=True)).to_have_count(1)
+    await judge(page, "sold-out")
+    await to_payment(page)
+
+
+async def test_hostile_words_do_nothing_and_break_nothing(visit: Visit, house: House, world: World) -> None:
+    await allow(house, world, "shop.example.com")
+    words = HOSTILE + "W" * 120
+    link = await make_link(house, world.ours_test.scope, title=words, message=words * 3)
+    async with house.database.transaction() as tx:
+        await tx.execute("UPDATE bundles SET name = $1, description = $2 WHERE mode = 'test'", words, words * 2)
+        await tx.execute("UPDATE catalogues SET version = version + 1")
+        await tx.execute("UPDATE accounts SET beneficiary = $1", words)
+    page = await visit(
+        f"/offset/{link.id}?redirect_url=https%3A%2F%2Fshop.example.com%2F&redirect_label={'%3Cb%3E' * 20}&quantity=1",
+        away=SHOP,
+    )
+    await fill_in(page)
+    await judge(page, "hostile-offset")
+    await to_payment(page)
+    await judge(page, "hostile-checkout")
+    await pay(page)
+    await expect(page.get_by_text("Your credits are retired")).to_be_visible()
+    await judge(page, "hostile-complete")
+    assert await page.locator("script:not([src])").count() == 0
+    assert await page.locator("img[src=x]").count() == 0
+
+
+async def test_a_session_that_ran_out_and_a_link_that_is_none(visit: Visit, link: OffsetLink, house: House) -> None:
+    page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
+    await to_payment(page)
+    async with house.database.transaction() as tx:
+        await tx.execute("UPDATE checkouts SET expires_at = now() - interval '1 second'")
+    await page.reload()
+    await expect(page.get_by_role("heading", name="This payment session has run out")).to_be_visible()
+    await judge(page, "run-out")
+    await page.get_by_role("link", name="Start again").click()
+    await expect(page.get_by_role("button", name="Continue to payment")).to_be_visible()
+    nowhere = await visit("/offset/lnk_" + "0" * 26)
+    await expect(nowhere.get_by_role("heading", name="There is nothing here")).to_be_visible()
+    await judge(nowhere, "nothing")
+
+
+@pytest.mark.parametrize("locale", ["de-DE", "ar-EG", "hi-IN"])
+async def test_other_locales_fit_too(visit: Visit, link: OffsetLink, locale: str) -> None:
+    page = await visit(f"/offset/{link.id}?quantity=12345.678901&email=ann@example.com", locale=locale)
+    await assert_no_overflow(page)
+    await assert_accessible(page)

@@ -1,0 +1,178 @@
+"""Offset links and redirect hosts from the command line."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from tests.api_client import ApiClient
+from tests.cli.command import output_of, refusal_of, tonne
+from tests.world import World
+from tonne.db.pool import Database
+
+BASE = "https://offsets.example.com"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Someone with a terminal on this database."""
+
+    url: str
+
+    def does(self, *words: str) -> str:
+        return output_of(*words, database_url=self.url, public_url=BASE)
+
+    def is_refused(self, *words: str) -> str:
+        return refusal_of(*words, database_url=self.url, public_url=BASE)
+
+    def facts(self, link_id: str) -> dict[str, str]:
+        """What `tonne link show` prints."""
+        lines = self.does("link", "show", link_id).splitlines()
+        return {line[:16].strip(): line[16:] for line in lines}
+
+
+@pytest.fixture
+def operator(furnished_db: Database) -> Operator:
+    return Operator(furnished_db._url)
+
+
+def id_of(address: str) -> str:
+    return address.removeprefix(f"{BASE}/offset/")
+
+
+async def test_a_link_is_made_shown_changed_and_closed(operator: Operator, api: ApiClient, world: World) -> None:
+    account_id, organisation_id = world.ours_test.scope.account_id, world.ours_test.scope.organisation_id
+    wind, forest = list(world.bundles_test.values())[:2]
+    operator.does("org", "allow-redirect", organisation_id, "shop.example.com")
+    words = ("--account", account_id, "--title", "Offset your flight", "--message", "Thank you.", "--quantity", "1.5")
+    more = ("--fixed", "--bundle", f"{wind}=60", "--bundle", f"{forest}=40", "--expires", "2099-12-31T00:00:00+01:00")
+    target = ("--redirect-url", "https://shop.example.com/thanks", "--redirect-label", "Shop", "--max-value", "50")
+    address = operator.does("link", "create", *words, *more, *target)
+    link_id = id_of(address)
+    assert address == f"{BASE}/offset/{link_id}"
+
+    facts = operator.facts(link_id)
+    assert facts | {"created": ""} == {
+        "id": link_id,
+        "address": address,
+        "state": "open",
+        "title": "Offset your flight",
+        "message": "Thank you.",
+        "bundles": f"{wind}=60 {forest}=40",
+        "quantity": "preset 1.5 t",
+        "value": "at most 50.00 EUR",
+        "amount": "fixed",
+        "redirect URL": "https://shop.example.com/thanks",
+        "redirect label": "Shop",
+        "expires": "2099-12-30T23:00:00.000Z",
+        "created": "",
+        "account": f"{account_id} (test)",
+    }
+    assert link_id in operator.does("link", "list", "--account", account_id)
+    seen = (await api.get(f"/v1/offset-links/{link_id}")).json()
+    assert (seen["preset_quantity"], seen["amount_editable"], seen["max_value"]) == ("1.5", False, "50.00")
+
+    assert operator.does("link", "update", link_id, "--value", "20", "--free", "--message", "") == address
+    facts = operator.facts(link_id)
+    assert (facts["quantity"], facts["value"]) == ("-", "preset 20.00 EUR, at most 50.00 EUR")
+    assert (facts["amount"], facts["message"], facts["title"]) == ("free", "-", "Offset your flight")
+    cleared = ("--bundle", "", "--redirect-url", "", "--expires", "", "--max-value", "", "--title", "Anew")
+    operator.does("link", "update", link_id, *cleared)
+    facts = operator.facts(link_id)
+    assert (facts["bundles"], facts["redirect URL"], facts["expires"]) == ("the account's selection", "-", "never")
+    assert (facts["value"], facts["title"], facts["redirect label"]) == ("preset 20.00 EUR", "Anew", "Shop")
+
+    assert operator.does("link", "disable", link_id) == ""
+    assert operator.facts(link_id)["state"] == "disabled"
+    assert "disabled" in operator.does("link", "list", "--account", account_id)
+    assert operator.does("link", "enable", link_id) == address
+    assert operator.facts(link_id) == facts
+
+
+def test_a_link_that_names_a_forbidden_host_can_still_be_closed(operator: Operator, world: World) -> None:
+    account_id, organisation_id = world.ours_test.scope.account_id, world.ours_test.scope.organisation_id
+    operator.does("org", "allow-redirect", organisation_id, "localhost")
+    words = ("--account", account_id, "--title", "Local", "--redirect-url", "http://localhost:3000/done")
+    link_id = id_of(operator.does("link", "create", *words))
+    operator.does("org", "forbid-redirect", organisation_id, "localhost")
+    operator.does("link", "disable", link_id)
+    assert "localhost is not on" in operator.is_refused("link", "create", *words)
+
+
+def test_faults_are_told_all_at_once_in_one_line(operator: Operator, world: World) -> None:
+    account = ("--account", world.ours_test.scope.account_id)
+    refusal = operator.is_refused(
+        "link", "create", *account, "--title", "x", "--min-value", "2", "--max-value", "1.999"
+    )
+    assert "max_value must be from 0.01" in refusal
+    refusal = operator.is_refused("link", "create", *account, "--title", " ", "--quantity", "1e3", "--expires", "later")
+    assert [word in refusal for word in ("title", "preset_quantity", "expires_at")] == [True] * 3
+    refusal = operator.is_refused("link", "create", *account, "--title", "x", "--fixed", "--min-quantity", "0")
+    assert "min_quantity must be" in refusal
+    assert "cannot be edited must be preset" in refusal
+    assert "no such bundle" in operator.is_refused("link", "create", *account, "--title", "x", "--bundle", "bun_gone")
+    both = ("--quantity", "1", "--value", "1")
+    assert "not both" in operator.is_refused("link", "create", *account, "--title", "x", *both)
+    assert operator.does("link", "list", *account).splitlines() == ["id  state  title"]
+
+
+def test_what_does_not_exist_is_said_in_a_sentence(operator: Operator, world: World) -> None:
+    for words in (("show",), ("update",), ("disable",), ("enable",)):
+        assert "tonne link list" in operator.is_refused("link", *words, "lnk_gone")
+    assert "tonne account list" in operator.is_refused("link", "create", "--account", "acc_gone", "--title", "x")
+    assert "tonne account list" in operator.is_refused("link", "list", "--account", "acc_gone")
+    assert "tonne org list" in operator.is_refused("org", "allow-redirect", "org_gone", "example.com")
+    assert "tonne org list" in operator.is_refused("org", "show", "org_gone")
+    organisation_id = world.ours_test.scope.organisation_id
+    assert "not a redirect host" in operator.is_refused("org", "forbid-redirect", organisation_id, "example.com")
+    assert "without https://" in operator.is_refused("org", "allow-redirect", organisation_id, "https://example.com")
+    assert "without https://" in operator.is_refused("org", "forbid-redirect", organisation_id, "*.example.com")
+
+
+async def test_redirect_hosts_are_shown_in_one_spelling_and_audited(
+    operator: Operator, world: World, furnished_db: Database
+) -> None:
+    organisation_id = world.ours_test.scope.organisation_id
+    assert "redirects to  -" in operator.does("org", "show", organisation_id)
+    for host in ("Shop.Example.com:443", "shop.example.com", "bücher.example", "pay.example.com:8443"):
+        operator.does("org", "allow-redirect", organisation_id, host)
+    shown = operator.does("org", "show", organisation_id)
+    assert "redirects to  pay.example.com:8443, shop.example.com, xn--bcher-kva.example" in shown
+    assert "Ours" in shown
+    said = operator.does("org", "forbid-redirect", organisation_id, "BÜCHER.example")
+    assert said == "Checkouts send nobody to xn--bcher-kva.example any more."
+    assert "redirects to  pay.example.com:8443, shop.example.com" in operator.does("org", "show", organisation_id)
+    assert "redirects to  -" in operator.does("org", "show", world.theirs_test.scope.organisation_id)
+    async with furnished_db.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT action, subject_id, details FROM audit_log WHERE action LIKE 'organisation.redirect%' ORDER BY id"
+        )
+    assert {row["subject_id"] for row in rows} == {organisation_id}
+    assert [(row["action"].rpartition("_")[2], json.loads(row["details"])["host"]) for row in rows] == [
+        ("allowed", "shop.example.com"),
+        ("allowed", "shop.example.com"),
+        ("allowed", "xn--bcher-kva.example"),
+        ("allowed", "pay.example.com:8443"),
+        ("forbidden", "xn--bcher-kva.example"),
+    ]
+
+
+async def test_hostile_text_does_not_reach_the_terminal(operator: Operator, api: ApiClient, world: World) -> None:
+    hostile = "\x1b[31mred\x07\n\u202egnp.exe"
+    settings = {"title": hostile, "message": hostile, "redirect_label": hostile}
+    link_id = (await api.post("/v1/offset-links", settings)).json()["id"]
+    operator.does("link", "disable", link_id)
+    for words in (("show", link_id), ("list", "--account", world.ours_test.scope.account_id)):
+        printed = operator.does("link", *words)
+        assert r"\x1b[31mred\x07\n\u202egnp.exe" in printed
+        assert printed.replace("\n", "").isprintable()
+    assert (await api.get(f"/v1/offset-links/{link_id}")).json()["title"] == hostile, "and is kept as it was"
+
+
+def test_what_the_shell_passes_as_broken_text_is_refused(operator: Operator, world: World) -> None:
+    done = tonne(
+        *("link", "create", "--account", world.ours_test.scope.account_id, "--title", "\udcff"),
+        database_url=operator.url,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "surrogate" in done.stderr

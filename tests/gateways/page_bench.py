@@ -1,0 +1,43 @@
+"""A gateway beside its stand-in, and what is asked of a payment page."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tests.gateways.card_bench import KEY, request
+from tonne.base.clock import Clock, utc_now
+from tonne.gateways.card import Card, ChargeRequest
+from tonne.gateways.card_stripe import StripeCardGateway
+from tonne.gateways.payment_page import PAGE_TO_COME, PageRequest, PaymentPage
+
+PAID_URL, BACK_URL = "https://shop.example/paid?of=1&more=%C3%A4", "https://shop.example/back"
+
+
+@asynccontextmanager
+async def gateway_at(url: str, timeout_s: float = 20.0, clock: Clock = utc_now) -> AsyncIterator[StripeCardGateway]:
+    gateway = StripeCardGateway(KEY, url, timeout_s, clock=clock)
+    try:
+        yield gateway
+    finally:
+        await gateway.close()
+
+
+def charge_on_page(amount_minor: int = 1999, currency: str = "EUR", charge_id: str = "") -> ChargeRequest:
+    return request(PAGE_TO_COME, amount_minor, currency, charge_id)
+
+
+def wanted(charge: ChargeRequest | None = None, *, expires_at: datetime | None = None) -> PageRequest:
+    return PageRequest(
+        charge=charge or charge_on_page(),
+        email="ada@example.com",
+        title="One tonne <for> Ada & others",
+        paid_url=PAID_URL,
+        back_url=BACK_URL,
+        expires_at=expires_at or utc_now() + timedelta(hours=1),
+    )
+
+
+def named(charge: ChargeRequest, page: PaymentPage | str) -> ChargeRequest:
+    """The charge once its page is on record."""
+    return replace(charge, card=Card("", page if isinstance(page, str) else page.reference))

@@ -1,0 +1,344 @@
+"""Stripe's payment page: what is asked for, how a repeat finds it again, and what it says about the charge."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.gateways.page_bench import BACK_URL, PAID_URL, charge_on_page, gateway_at, named, wanted
+from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
+from tests.gateways.stripe_stand_in import fault
+from tests.payments.card_scene import MovedClock
+from tonne.base.scope import Mode
+from tonne.gateways.card import Card, Charged, ChargeOutcome, ChargeRequest, RefundOutcome
+from tonne.gateways.card_stripe import StripeCardGateway
+from tonne.gateways.payment_page import (
+    PAGE_TO_COME,
+    PageNotOpened,
+    PaymentPage,
+    PaymentPages,
+    is_paid_on_page,
+)
+from tonne.gateways.stripe_answers import Failure, Intent
+from tonne.gateways.stripe_pages import LIVES_AT_LEAST, LIVES_AT_MOST, MARGIN, Session, paid_on
+
+
+@pytest.fixture
+def clock() -> MovedClock:
+    return MovedClock()
+
+
+@pytest.fixture
+async def pages(clock: MovedClock) -> AsyncIterator[StripePages]:
+    async with stripe_pages(clock) as made:
+        yield made
+
+
+@pytest.fixture
+async def gateway(pages: StripePages, clock: MovedClock) -> AsyncIterator[StripeCardGateway]:
+    async with gateway_at(pages.url, clock=clock) as made:
+        yield made
+
+
+async def _opened(gateway: StripeCardGateway, **amount: Any) -> tuple[ChargeRequest, PaymentPage]:
+    charge = charge_on_page(**amount)
+    page = await gateway.open_page(wanted(charge))
+    return named(charge, page), page
+
+
+async def test_a_page_asks_for_one_card_payment_of_this_amount_and_no_other(
+    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+) -> None:
+    expires_at = clock() + timedelta(minutes=45)
+    page = await gateway.open_page(wanted(charge_on_page(charge_id="chg_1"), expires_at=expires_at))
+    assert page == PaymentPage("cs_test_1", f"{pages.url}/pay/cs_test_1")
+    assert isinstance(gateway, PaymentPages)
+    assert is_paid_on_page(Card("", page.reference))
+    [asked] = pages.asked
+    about = {"charge_id": "chg_1", "order_id": "ord_1", "account_id": "acc_1"}
+    assert asked.fields == {
+        "mode": "payment",
+        "allowed_payment_method_types[0]": "card",
+        "line_items[0][price_data][currency]": "eur",
+        "line_items[0][price_data][unit_amount]": "1999",
+        "line_items[0][price_data][product_data][name]": "One tonne <for> Ada & others",
+        "line_items[0][quantity]": "1",
+        "adaptive_pricing[enabled]": "false",
+        "customer_email": "ada@example.com",
+        "client_reference_id": "chg_1",
+        **{f"metadata[{name}]": value for name, value in about.items()},
+        **{f"payment_intent_data[metadata][{name}]": value for name, value in about.items()},
+        "payment_intent_data[capture_method]": "automatic",
+        "payment_intent_data[description]": "1 t of CO2, Forest mix",
+        "success_url": PAID_URL,
+        "cancel_url": BACK_URL,
+        "expires_at": str(int(expires_at.timestamp())),
+    }
+    assert asked.headers["Idempotency-Key"] == "chg_1"
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "given"),
+    [
+        (timedelta(0), LIVES_AT_LEAST + MARGIN),
+        (timedelta(days=-1), LIVES_AT_LEAST + MARGIN),
+        (timedelta(minutes=30), LIVES_AT_LEAST + MARGIN),
+        (timedelta(minutes=35), timedelta(minutes=35)),
+        (timedelta(hours=23), timedelta(hours=23)),
+        (timedelta(hours=24), LIVES_AT_MOST - MARGIN),
+        (timedelta(days=9), LIVES_AT_MOST - MARGIN),
+    ],
+)
+async def test_a_page_lives_as_long_as_asked_within_what_stripe_allows(
+    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock, asked_for: timedelta, given: timedelta
+) -> None:
+    page = await gateway.open_page(wanted(expires_at=clock() + asked_for))
+    assert pages.sessions[page.reference]["expires_at"] == int((clock() + given).timestamp())
+
+
+async def test_a_title_of_any_length_fits(pages: StripePages, gateway: StripeCardGateway) -> None:
+    await gateway.open_page(replace(wanted(), title="é" * 1000))
+    assert pages.asked[0].fields["line_items[0][price_data][product_data][name]"] == "é" * 250
+
+
+@pytest.mark.parametrize(
+    ("amount_minor", "currency", "amount"), [(500, "JPY", 500), (5, "ISK", 500), (12_340, "KWD", 12_340)]
+)
+async def test_amounts_go_to_the_page_in_stripes_units_and_come_back_in_ours(
+    pages: StripePages, gateway: StripeCardGateway, amount_minor: int, currency: str, amount: int
+) -> None:
+    charge, page = await _opened(gateway, amount_minor=amount_minor, currency=currency)
+    pages.pay(page.reference)
+    assert pages.taken(charge.id) == [amount]
+    found = await gateway.look_up(charge)
+    assert (found.kind, found.amount_minor, found.currency) == (ChargeOutcome.CAPTURED, amount_minor, currency)
+
+
+async def test_an_amount_that_stripe_cannot_take_opens_no_page(pages: StripePages, gateway: StripeCardGateway) -> None:
+    for amount_minor, currency in ((12_345, "KWD"), (0, "EUR"), (-1, "EUR")):
+        with pytest.raises(PageNotOpened, match="Stripe cannot charge"):
+            await gateway.open_page(wanted(charge_on_page(amount_minor, currency)))
+    assert pages.asked == []
+
+
+async def test_an_order_in_test_mode_gets_no_page_that_takes_real_money(pages: StripePages, clock: MovedClock) -> None:
+    gateway = StripeCardGateway("sk_live_123", pages.url, clock=clock)
+    with pytest.raises(PageNotOpened, match="test mode"):
+        await gateway.open_page(wanted())
+    assert pages.asked == []
+    await gateway.open_page(wanted(replace(charge_on_page(), mode=Mode.LIVE)))
+    await gateway.close()
+
+
+# A repeat finds the first page.
+
+
+async def test_a_repeat_with_another_end_and_address_finds_the_first_page(
+    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+) -> None:
+    asked = wanted(expires_at=clock() + timedelta(hours=2))
+    first = await gateway.open_page(asked)
+    clock.after(minutes=3)
+    again = replace(asked, expires_at=clock() + timedelta(hours=2), back_url=f"{BACK_URL}?again=1")
+    assert await gateway.open_page(again) == first
+    assert await gateway.open_page(replace(again, charge=named(asked.charge, first))) == first
+    assert await gateway.open_page(asked) == first, "the very same parameters"
+    assert len(pages.sessions) == 1
+
+
+async def test_a_page_is_found_among_hundreds_of_others(
+    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+) -> None:
+    charge, page = await _opened(gateway)
+    forgotten = replace(charge, card=PAGE_TO_COME)
+    for number in range(215):
+        other = {"id": f"cs_other_{number}", "client_reference_id": f"chg_other_{number}"}
+        pages.sessions[other["id"]] = pages.sessions[page.reference] | other
+    clock.after(minutes=1)
+    assert await gateway.open_page(wanted(forgotten, expires_at=clock() + timedelta(hours=3))) == page
+    assert (await gateway.look_up(forgotten)).code == "page_open"
+    pages.asked.clear()
+    assert await gateway.look_up(charge_on_page()) == Charged(ChargeOutcome.NOT_FOUND)
+    assert [len(pages.asked), *(asked.fields.get("limit") for asked in pages.asked)] == [3, "100", "100", "100"]
+
+
+async def test_many_windows_at_once_open_one_page(pages: StripePages, gateway: StripeCardGateway) -> None:
+    charge = charge_on_page()
+    ways = [replace(wanted(charge), back_url=f"{BACK_URL}?window={window}") for window in range(8)]
+    opened = await asyncio.gather(*(gateway.open_page(way) for way in ways))
+    assert len(set(opened)) == 1
+    assert len(pages.sessions) == 1
+
+
+async def test_while_another_request_opens_it_the_page_is_found_or_said_not_to_be_there_yet(
+    pages: StripePages, gateway: StripeCardGateway
+) -> None:
+    in_use = fault(409, type="idempotency_error", code="idempotency_key_in_use", message="In use.")
+    asked = wanted()
+    pages.faults.append(Fault(in_use))
+    with pytest.raises(PageNotOpened, match="try again in a moment"):
+        await gateway.open_page(asked)
+    pages.faults.append(Fault(in_use, is_done=True))
+    page = await gateway.open_page(asked)
+    assert pages.session_of(asked.charge.id)["id"] == page.reference
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+@pytest.mark.parametrize(("end", "message"), [("pay", "has been used"), ("expire", "has run out")])
+async def test_a_page_that_is_over_is_not_opened_again(
+    pages: StripePages, gateway: StripeCardGateway, is_named: bool, end: str, message: str
+) -> None:
+    """Though Stripe repeats, for the same parameters, what it was like when it was made."""
+    asked = wanted()
+    page = await gateway.open_page(asked)
+    getattr(pages, end)(page.reference)
+    charge = named(asked.charge, page) if is_named else asked.charge
+    for paid_url in (PAID_URL, f"{PAID_URL}&again=1"):
+        with pytest.raises(PageNotOpened, match=message):
+            await gateway.open_page(replace(asked, charge=charge, paid_url=paid_url))
+
+
+async def test_a_page_that_stripe_does_not_know_is_not_opened(gateway: StripeCardGateway) -> None:
+    with pytest.raises(PageNotOpened, match="No such"):
+        await gateway.open_page(wanted(named(charge_on_page(), "cs_nobodyknows")))
+
+
+async def test_the_page_of_another_charge_is_neither_opened_nor_taken_for_this_one(
+    pages: StripePages, gateway: StripeCardGateway
+) -> None:
+    _, page = await _opened(gateway)
+    stranger = named(charge_on_page(), page)
+    with pytest.raises(PageNotOpened, match="another payment"):
+        await gateway.open_page(wanted(stranger))
+    pages.pay(page.reference)
+    found = await gateway.look_up(stranger)
+    assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "page_of_another_charge")
+
+
+# What came of it.
+
+
+async def test_an_open_page_says_that_nobody_knows_yet(pages: StripePages, gateway: StripeCardGateway) -> None:
+    charge, page = await _opened(gateway)
+    assert await gateway.look_up(charge) == Charged(ChargeOutcome.UNKNOWN, code="page_open")
+    pages.decline(page.reference)
+    assert await gateway.look_up(charge) == Charged(ChargeOutcome.UNKNOWN, code="page_open"), "another card may follow"
+
+
+async def test_a_page_that_was_paid_says_how_much_and_names_the_payment(
+    pages: StripePages, gateway: StripeCardGateway
+) -> None:
+    charge, page = await _opened(gateway)
+    pages.pay(page.reference)
+    [intent] = pages.intents
+    paid = Charged(ChargeOutcome.CAPTURED, intent, 1999, "EUR")
+    assert await gateway.look_up(charge) == paid
+    assert await gateway.look_up(replace(charge, card=PAGE_TO_COME)) == paid, "also when its name was not kept"
+    refunded = await gateway.refund("rfd_1", intent, 1999, "EUR")
+    assert refunded.kind is RefundOutcome.REFUNDED
+    assert pages.given_back(intent) == 1999
+    assert await gateway.look_up(charge) == paid, "a refund does not change what is said of the charge"
+
+
+async def test_a_page_that_ran_out_refuses_the_charge(
+    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+) -> None:
+    charge, page = await _opened(gateway)
+    tried, tried_page = await _opened(gateway)
+    pages.decline(tried_page.reference)
+    clock.after(hours=24)
+    for each in (charge, tried):
+        found = await gateway.look_up(each)
+        assert (found.kind, found.code, found.amount_minor) == (ChargeOutcome.REFUSED, "page_expired", None)
+        assert found.message == "The payment page ran out before anybody paid."
+    assert pages.sessions[page.reference]["status"] == "expired"
+
+
+async def test_a_charge_without_a_page_is_not_found_and_gets_none(
+    pages: StripePages, gateway: StripeCardGateway
+) -> None:
+    await gateway.open_page(wanted())
+    assert await gateway.look_up(charge_on_page()) == Charged(ChargeOutcome.NOT_FOUND)
+    assert len(pages.sessions) == 1
+
+
+async def test_a_page_that_has_a_name_is_never_said_not_to_exist(gateway: StripeCardGateway) -> None:
+    """Somebody may have paid there: it can be the key of another Stripe account that does not know it."""
+    found = await gateway.look_up(named(charge_on_page(), "cs_nobodyknows"))
+    assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "resource_missing")
+
+
+async def test_pages_that_are_long_over_are_not_looked_through(
+    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+) -> None:
+    charge = replace((await _opened(gateway))[0], card=PAGE_TO_COME)
+    clock.after(hours=25, seconds=1)
+    assert (await gateway.look_up(charge)).kind is ChargeOutcome.NOT_FOUND
+    assert pages.asked[-1].fields["created[gte]"] == str(int((clock() - timedelta(hours=25)).timestamp()))
+
+
+GOT = Intent("pi_1", "succeeded", 1999, "eur", 1999)
+DONE = Session("cs_1", "paid", "complete", "chg_1", 1999, "eur", None, GOT)
+
+
+def _with(**fields: Any) -> Session:
+    return msgspec.structs.replace(DONE, **fields)
+
+
+def _intent(**fields: Any) -> Intent:
+    return msgspec.structs.replace(GOT, **fields)
+
+
+UNPAID = {"payment_status": "unpaid"}
+LOST = {"status": "requires_payment_method", "last_payment_error": Failure("card_declined", "lost_card")}
+
+
+@pytest.mark.parametrize(
+    ("session", "kind", "amount_minor"),
+    [
+        (DONE, "captured", 1999),
+        # The two say different things: whatever it is, it is not what was asked for.
+        (_with(amount_total=2000), "captured", None),
+        (_with(amount_total=None), "captured", None),
+        (_with(currency="usd"), "captured", None),
+        (_with(currency=None), "captured", None),
+        (_with(payment_intent=_intent(amount_received=1000)), "captured", None),
+        (_with(payment_intent=_intent(currency="usd")), "captured", None),
+        # Both name another amount: the caller compares.
+        (_with(amount_total=5, payment_intent=_intent(amount=5, amount_received=5)), "captured", 5),
+        # One of them knows of no money.
+        (_with(**UNPAID), "unknown", None),
+        (_with(payment_status="no_payment_required"), "unknown", None),
+        (_with(payment_status="something new"), "unknown", None),
+        (_with(status="open"), "unknown", None),
+        (_with(status="expired"), "unknown", None),
+        (_with(status=None), "unknown", None),
+        (_with(status="something new"), "unknown", None),
+        (_with(payment_intent="pi_1"), "unknown", None),
+        (_with(payment_intent=None), "unknown", None),
+        (_with(payment_intent=_intent(status="processing", amount_received=0)), "unknown", None),
+        (_with(payment_intent=_intent(status="requires_capture", amount_received=0)), "unknown", None),
+        (_with(payment_intent=_intent(status="canceled")), "unknown", None),
+        (_with(client_reference_id="chg_2"), "unknown", None),
+        (_with(client_reference_id=None), "unknown", None),
+        # Over without money.
+        (_with(**UNPAID, status="expired", payment_intent=None), "refused", None),
+        (_with(**UNPAID, status="expired", payment_intent=_intent(status="canceled")), "refused", None),
+        (_with(**UNPAID, status="expired", payment_intent=GOT), "unknown", None),
+        (_with(**UNPAID, status="expired", payment_intent=_intent(status="processing")), "unknown", None),
+        (_with(**UNPAID, status="expired", payment_intent="pi_1"), "unknown", None),
+        (_with(**UNPAID, payment_intent=_intent(status="processing")), "unknown", None),
+        (_with(**UNPAID, payment_intent=_intent(status="requires_action")), "unknown", None),
+        (_with(**UNPAID, payment_intent=_intent(status="canceled")), "refused", 1999),
+        (_with(**UNPAID, payment_intent=_intent(status="requires_payment_method")), "unknown", None),
+        (_with(**UNPAID, payment_intent=_intent(**LOST)), "refused", 1999),
+    ],
+)
+def test_only_when_page_and_payment_agree_is_it_captured(session: Session, kind: str, amount_minor: int | None) -> None:
+    found = paid_on(session, "chg_1")
+    assert (found.kind, found.amount_minor) == (kind, amount_minor)
+    assert (found.reference == "pi_1") == (found.kind is ChargeOutcome.CAPTURED or amount_minor is not None)

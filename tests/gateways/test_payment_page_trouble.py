@@ -1,0 +1,289 @@
+"""Payment pages on Stripe's bad days, and on days when it says odd things: nobody's money is lost or made up."""
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import structlog
+
+from tests.gateways.card_bench import KEY
+from tests.gateways.page_bench import charge_on_page, gateway_at, named, wanted
+from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
+from tests.gateways.stripe_stand_in import Answer, answer, break_off, echo_key, fault, hang, page, reset, text
+from tests.payments.card_scene import MovedClock
+from tests.webhooks.receiver import never_accepting, unused_port
+from tests.world import START
+from tonne.gateways.card import Charged, ChargeOutcome, ChargeRequest
+from tonne.gateways.card_stripe import StripeCardGateway
+from tonne.gateways.payment_page import PAGE_TO_COME, PageNotOpened
+
+API = {"type": "api_error", "message": "Sorry, something went wrong on our end."}
+CARD = {"type": "card_error", "code": "card_declined", "message": "Your card was declined."}
+INVALID = {"type": "invalid_request_error", "code": "parameter_unknown", "message": "Received unknown parameter: hue"}
+TROUBLES: dict[str, Answer] = {
+    "no answer in time": hang,
+    "the connection is lost": reset,
+    "the answer breaks off": break_off,
+    "400": fault(400, **INVALID),
+    "401": fault(401, type="invalid_request_error", message="Invalid API Key provided"),
+    "402": fault(402, **CARD),
+    "403": fault(403, type="invalid_request_error", message="Not permitted"),
+    "429": fault(429, type="invalid_request_error", code="rate_limit", message="Too many."),
+    "500": fault(500, **API),
+    "502 from something in between": text(502, "<h1>Bad gateway</h1>"),
+    "200 that is not JSON": text(200, '{"id": "cs_1", "object": "checkout.session", "status": "comp'),
+    "200 that is no object": answer(200, ["complete", "paid"]),
+    "200 that is another object": answer(200, {"object": "balance", "available": []}),
+    "200 that has nothing in it": answer(200, {}),
+    "200 with a session of the wrong form": answer(200, {"id": "cs_1", "object": "checkout.session", "url": 7}),
+}
+# Only where no answer comes: a slow moment of the machine is not a time-out.
+HANGING_S = 0.5
+
+
+@pytest.fixture
+async def pages() -> AsyncIterator[StripePages]:
+    async with stripe_pages() as made:
+        yield made
+
+
+@pytest.fixture
+async def gateway(pages: StripePages) -> AsyncIterator[StripeCardGateway]:
+    async with gateway_at(pages.url) as made:
+        yield made
+
+
+@pytest.fixture
+async def hasty(pages: StripePages) -> AsyncIterator[StripeCardGateway]:
+    async with gateway_at(pages.url, HANGING_S) as made:
+        yield made
+
+
+def _lasting(what: str) -> list[Fault]:
+    """A question whose connection is lost is asked once more, on a new one: it does no harm."""
+    return [Fault(TROUBLES[what])] * 2
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("what", TROUBLES)
+async def test_a_page_that_could_not_be_opened_is_opened_by_asking_again(
+    pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str, is_done: bool
+) -> None:
+    asked = wanted()
+    pages.faults.append(Fault(TROUBLES[what], is_done))
+    with pytest.raises(PageNotOpened) as refused:
+        await (hasty if TROUBLES[what] is hang else gateway).open_page(asked)
+    assert str(refused.value)
+    assert refused.value.__cause__ is None
+    assert len(pages.asked) == 1, "it is the caller who tries again"
+    assert len(pages.sessions) == int(is_done)
+    opened = await gateway.open_page(replace(asked, expires_at=asked.expires_at + timedelta(minutes=1)))
+    assert opened.url == pages.session_of(asked.charge.id)["url"]
+    assert len(pages.sessions) == 1
+
+
+@pytest.mark.parametrize("what", TROUBLES)
+async def test_a_repeat_that_cannot_look_for_the_page_opens_none(
+    pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str
+) -> None:
+    asked = wanted()
+    await gateway.open_page(asked)
+    pages.faults.extend([None, *_lasting(what)])
+    with pytest.raises(PageNotOpened):
+        await (hasty if TROUBLES[what] is hang else gateway).open_page(replace(asked, title="Another title"))
+    assert len(pages.sessions) == 1
+
+
+@pytest.mark.parametrize("is_named", [False, True], ids=["to come", "named"])
+@pytest.mark.parametrize("what", TROUBLES)
+async def test_looking_up_in_vain_says_that_nobody_knows(
+    pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str, is_named: bool
+) -> None:
+    charge = charge_on_page()
+    opened = await gateway.open_page(wanted(charge))
+    pages.pay(opened.reference)
+    if is_named:
+        charge = named(charge, opened)
+    for passing in range(1 if is_named else 2):
+        pages.faults.extend([*[None] * passing, *_lasting(what)])
+        found = await (hasty if TROUBLES[what] is hang else gateway).look_up(charge)
+        pages.faults.clear()
+        assert found.kind is ChargeOutcome.UNKNOWN
+        assert found.reference is None
+        assert found.code
+    assert (await gateway.look_up(charge)).kind is ChargeOutcome.CAPTURED
+
+
+async def test_a_gateway_that_cannot_be_reached_opens_no_page_and_knows_of_none(pages: StripePages) -> None:
+    async with never_accepting() as silent:
+        for url in (
+            f"http://127.0.0.1:{unused_port()}",  # refused
+            pages.url.replace("http://", "https://"),  # no TLS there
+            silent.removesuffix("/hook"),  # connected, but the handshake never comes
+        ):
+            async with gateway_at(url, HANGING_S) as gateway:
+                with pytest.raises(PageNotOpened, match="Stripe cannot be reached"):
+                    await gateway.open_page(wanted())
+                for charge in (charge_on_page(), named(charge_on_page(), "cs_1")):
+                    found = await gateway.look_up(charge)
+                    assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "gateway_unreachable")
+    assert pages.asked == []
+
+
+async def test_a_list_without_an_end_is_not_read_for_ever_and_proves_nothing(
+    pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway
+) -> None:
+    other = pages.sessions[(await gateway.open_page(wanted())).reference]
+    pages.faults.extend([Fault(page(other, url="/v1/checkout/sessions", has_more=True))] * 100_000)
+    found = await hasty.look_up(charge_on_page())
+    assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "gateway_timeout")
+
+
+async def test_a_list_that_has_more_of_nothing_proves_nothing(pages: StripePages, gateway: StripeCardGateway) -> None:
+    pages.faults.append(Fault(page(url="/v1/checkout/sessions", has_more=True)))
+    assert (await gateway.look_up(charge_on_page())).kind is ChargeOutcome.UNKNOWN
+
+
+@pytest.mark.parametrize("what", ["400 that quotes it", "402 that quotes it", "nonsense"])
+async def test_the_secret_key_is_never_repeated(pages: StripePages, gateway: StripeCardGateway, what: str) -> None:
+    leaks = {
+        "400 that quotes it": echo_key,
+        "402 that quotes it": fault(402, type="card_error", message=f"Not with {KEY}."),
+        "nonsense": text(200, KEY),
+    }
+    pages.faults.extend([Fault(leaks[what])] * 2)
+    with structlog.testing.capture_logs() as logs:
+        with pytest.raises(PageNotOpened) as refused:
+            await gateway.open_page(wanted())
+        found = await gateway.look_up(charge_on_page())
+    assert KEY not in repr([refused.value, refused.value.__cause__, found, logs])
+    assert [line["event"] for line in logs] == ["stripe_trouble"] * 2
+
+
+# What a session may be said to be, whatever it is: lies, and truths that do not fit together.
+LIES: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("status", ("open", "complete", "expired", "someday", None)),
+    ("payment_status", ("paid", "unpaid", "no_payment_required", "someday")),
+    ("amount_total", (0, 1, 1998, 2000, 199_900, None)),
+    ("currency", ("usd", "jpy", "EUR", None)),
+    ("client_reference_id", ("chg_another", None)),
+    ("payment_intent", (None, "pi_another", {}, [])),
+)
+FAULTS = [Fault(act, is_done) for act in TROUBLES.values() for is_done in (False, True)]
+
+
+class _Story:
+    """One charge on its way, led by chance: opened, paid, run out, refunded, asked about, with faults in between."""
+
+    def __init__(
+        self, pages: StripePages, patient: StripeCardGateway, hasty: StripeCardGateway, clock: MovedClock, seed: int
+    ) -> None:
+        self.pages, self.clock = pages, clock
+        self.patient, self.hasty = patient, hasty
+        self.gateway = patient
+        self.chance = random.Random(seed)  # noqa: S311 - a seeded story, no secret
+        self.charge: ChargeRequest = charge_on_page(charge_id=f"chg_{seed}")
+        self.has_address = False
+        self.is_ended = False
+
+    async def step(self) -> None:
+        await self.chance.choice(
+            [self._open, self._open, self._pay, self._pass_time, self._refund, self._look, self._look]
+        )()
+
+    def _break(self) -> None:
+        """Perhaps, one of the next requests."""
+        self.mend()
+        if self.chance.random() < 0.5:
+            fault = self.chance.choice(FAULTS)
+            self.pages.faults.extend([*[None] * self.chance.randrange(3), fault])
+            self.gateway = self.hasty if fault.act is hang else self.patient
+
+    def mend(self) -> None:
+        self.pages.faults.clear()
+        self.gateway = self.patient
+
+    async def _open(self) -> None:
+        self._break()
+        try:
+            opened = await self.gateway.open_page(wanted(self.charge, expires_at=self.clock() + timedelta(hours=2)))
+        except PageNotOpened:
+            return
+        assert opened.reference == self.pages.session_of(self.charge.id)["id"]
+        assert opened.url == f"{self.pages.url}/pay/{opened.reference}"
+        self.has_address = True
+        if self.chance.random() < 0.7:
+            self.charge = named(self.charge, opened)
+
+    async def _pay(self) -> None:
+        """Only who was given the address can."""
+        if self.has_address and (session := self.pages.session_of(self.charge.id))["status"] == "open":
+            act = self.pages.pay if self.chance.random() < 0.6 else self.pages.decline
+            act(session["id"])
+
+    async def _pass_time(self) -> None:
+        """Not more than a day in all: what was never named is looked for among the pages of a day."""
+        if self.clock() < START + timedelta(hours=20):
+            self.clock.after(minutes=self.chance.choice([1, 5, 40, 130]))
+
+    async def _refund(self) -> None:
+        self.mend()
+        for intent in self.pages.intents.values():
+            if intent["metadata"]["charge_id"] == self.charge.id and self.pages.taken(self.charge.id):
+                await self.gateway.refund(f"rfd_{self.charge.id}", intent["id"], self.charge.amount_minor, "EUR")
+
+    async def _look(self) -> None:
+        self._break()
+        lie = None
+        if self.chance.random() < 0.3:
+            name, values = self.chance.choice(LIES)
+            lie = {name: self.chance.choice(values)}
+            self.pages.retell = lambda session: session | lie
+        found = await self.gateway.look_up(self.charge)
+        self.pages.retell = lambda session: session
+        self.check(found, lie)
+
+    def check(self, found: Charged, lie: dict[str, Any] | None) -> None:
+        taken = self.pages.taken(self.charge.id)
+        assert found.kind is not ChargeOutcome.UNAVAILABLE
+        if found.kind is ChargeOutcome.CAPTURED:
+            assert taken == [self.charge.amount_minor], "money that was never taken"
+            assert found.reference in self.pages.intents
+            is_as_asked = (found.amount_minor, found.currency) == (self.charge.amount_minor, self.charge.currency)
+            assert is_as_asked == (lie is None or not {"amount_total", "currency"} & set(lie))
+        if found.kind in {ChargeOutcome.REFUSED, ChargeOutcome.DECLINED}:
+            assert taken == [], "refused, and the money was taken"
+            # When it is said of an open page that it has run out, nothing tells that this is not so.
+            self.is_ended = self.is_ended or lie is None
+        if found.kind is ChargeOutcome.NOT_FOUND:
+            assert self.charge.card == PAGE_TO_COME
+            assert not any(each["client_reference_id"] == self.charge.id for each in self.pages.sessions.values())
+        if self.is_ended:
+            assert taken == [], "given up, and the money was taken"
+
+
+async def _lie_free(story: _Story) -> None:
+    """What is said in the end, when all goes well again, is what is true."""
+    story.mend()
+    found = await story.gateway.look_up(story.charge)
+    story.check(found, None)
+    taken = story.pages.taken(story.charge.id)
+    assert (found.kind is ChargeOutcome.CAPTURED) == bool(taken)
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_whatever_stripe_does_money_is_found_when_it_was_taken_and_never_else(seed: int) -> None:
+    clock = MovedClock()
+    async with (
+        stripe_pages(clock) as pages,
+        gateway_at(pages.url, clock=clock) as patient,
+        gateway_at(pages.url, HANGING_S, clock) as hasty,
+    ):
+        story = _Story(pages, patient, hasty, clock, seed)
+        with structlog.testing.capture_logs():
+            for _ in range(25):
+                await story.step()
+            await _lie_free(story)

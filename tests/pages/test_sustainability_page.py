@@ -1,0 +1,474 @@
+"""The public page: real figures, the configured sections, hostile text as text, and nothing where nothing is shown."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from html import unescape
+
+import httpx
+import msgspec
+import pytest
+
+from tests.api_client import ApiClient
+from tests.pages.sustainability_scene import PATH, logo, png, put, retire, set_up
+from tests.retirements.shop import TONNE, Calendar, Shop
+from tests.world import World
+from tonne.app import House, build_app
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.pages import sustainability_store as store
+
+TEST_PAGE, LIVE_PAGE = "/sustainability/test/our-forest", "/sustainability/our-forest"
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp;</title></svg>\u202e"
+SECTIONS = {
+    "timeline": "Retired over time",
+    "bundles_breakdown": "By bundle",
+    "projects": "Projects</h2>",
+    "certificates": "Certificates</h2>",
+}
+MARCH = date(2026, 3, 1)
+
+
+@pytest.fixture
+def calendar() -> Calendar:
+    return Calendar()
+
+
+@pytest.fixture
+def house(furnished_db: Database, settings: Settings, calendar: Calendar) -> House:
+    """As everywhere, but the story sets its clock, to March 2026 at first."""
+    return House(furnished_db, settings, clock=calendar)
+
+
+@pytest.fixture
+def live(house: House, world: World, calendar: Calendar) -> Shop:
+    return Shop(house, world, calendar, Mode.LIVE)
+
+
+@pytest.fixture
+def live_api(api: ApiClient, world: World) -> ApiClient:
+    return api.as_key(world.ours_live.key)
+
+
+async def look(browser: httpx.AsyncClient, path: str = TEST_PAGE, language: str = "en") -> str:
+    answer = await browser.get(path, headers={"Accept-Language": language})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def words(html: str) -> str:
+    """What a person reads: without markup, with single spaces."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+async def test_the_figures_are_those_of_real_orders(
+    live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.sell("sun", {"B": 1})
+    await live.supply("A", 2020, 1000, retired=True)
+    await live.supply("B", 2020, 1000, retired=True)
+    await set_up(live_api, title="Our way", description="First line\nsecond line", logo=logo(png()))
+    first = await live.buy(world.ours_live.scope, 800 * TONNE + 500_000, "wind")
+    second = await live.buy(world.ours_live.scope, 434 * TONNE, "sun")
+    await live.work()
+    html = await look(browser, LIVE_PAGE)
+    text = words(html)
+    assert "Our way First line second line 1,234.5 t of CO₂ equivalent" in text
+    assert "retired on behalf of Beneficiary" in text
+    assert "carbon neutral" not in html.lower()
+    assert "The wind 64.9% 800.5 t The sun 35.1% 434 t" in text
+    assert "Project A Wind · Kenya · Verra 800.5 t Project B Wind · Kenya · Verra 434 t" in text
+    assert "Mar 2026 1,234.5 t Feb 2026 0 t" in text
+    numbers = [(await live.certificate(order))["number"] for order in (second, first)]
+    assert [place for place in re.findall(r'href="/certificates/([^"]+)"', html)] == numbers
+    assert f"{numbers[1]} March 1, 2026 800.5 t" in text
+    assert '<img class="logo" src="/sustainability/our-forest/logo?v=' in html
+
+
+async def test_numbers_and_dates_are_the_visitors(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    await retire(house, world.ours_test.scope, MARCH, 1_234_500_000, bundle=("b1", "One"), project=("p1", "P"))
+    await retire(house, world.ours_test.scope, MARCH, 1_000_000, bundle=("b2", "Two"), project=("p1", "P"))
+    german = words(await look(browser, language="de-AT,de;q=0.9"))
+    assert "1.235,5 t of CO₂ equivalent" in german.replace("1\u00a0235,5", "1.235,5")
+    german = words(await look(browser, language="de"))
+    assert "1.234,5 t" in german
+    assert "99,9 %" in german
+    assert "März 2026" in german
+    assert "1,234.5 t" in words(await look(browser, language="en"))
+    assert (await browser.get(TEST_PAGE)).headers["vary"] == "Accept-Language"
+
+
+async def test_only_the_configured_sections_are_shown(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    await api.order()
+    for job in (house.issue_invoices, house.chase_invoices, house.chase_invoices, house.allocate_orders):
+        await job.run_once()
+    html = await look(browser)
+    assert all(heading in html for heading in SECTIONS.values())
+    for section, heading in SECTIONS.items():
+        await set_up(api, sections=[section])
+        html = await look(browser)
+        assert [name for name, shown in SECTIONS.items() if shown in html] == [section], heading
+        await set_up(api, sections=[name for name in SECTIONS if name != section])
+        assert heading not in await look(browser)
+    await set_up(api, sections=[])
+    assert "1 t of CO₂ equivalent" in words(await look(browser))
+
+
+async def test_a_page_without_anything_retired_says_so(api: ApiClient, browser: httpx.AsyncClient) -> None:
+    await set_up(api)
+    html = await look(browser)
+    assert "Nothing is retired yet" in html
+    assert not any(heading in html for heading in SECTIONS.values())
+    assert "<svg" not in html
+
+
+async def test_unknown_disabled_and_of_the_other_mode_look_the_same(
+    api: ApiClient, browser: httpx.AsyncClient, live_api: ApiClient
+) -> None:
+    unknown = await browser.get("/sustainability/nobody")
+    assert (unknown.status_code, unknown.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    await set_up(api)
+    await put(live_api, {"slug": "not-enabled", "enabled": False})
+    await set_up(api, slug="renamed", enabled=False)
+    paths = [LIVE_PAGE, "/sustainability/not-enabled", "/sustainability/test/not-enabled", TEST_PAGE]
+    paths += [
+        "/sustainability/test/renamed",
+        "/sustainability/test",
+        "/sustainability/OUR-FOREST",
+        "/sustainability/%00",
+    ]
+    paths += [f"/sustainability/test/renamed{tail}" for tail in ("/logo", "/preview.png")]
+    for path in paths:
+        answer = await browser.get(path)
+        assert (answer.status_code, answer.content) == (404, unknown.content), path
+        ours, theirs = (
+            {name: value for name, value in each.headers.items() if name != "x-request-id"}
+            for each in (answer, unknown)
+        )
+        assert ours == theirs, path
+
+
+async def test_the_page_says_that_it_is_a_test_and_only_a_live_one_is_found_by_search_engines(
+    api: ApiClient, live_api: ApiClient, browser: httpx.AsyncClient
+) -> None:
+    await set_up(api)
+    await set_up(live_api)
+    test, live = await look(browser, TEST_PAGE), await look(browser, LIVE_PAGE)
+    assert "Test mode." in test
+    assert '<meta name="robots" content="noindex">' in test
+    assert "Test mode." not in live
+    assert "noindex" not in live
+
+
+async def test_an_old_address_leads_to_the_page_of_today(api: ApiClient, browser: httpx.AsyncClient) -> None:
+    await set_up(api, slug="first", logo=logo(png()))
+    await set_up(api, slug="second")
+    await set_up(api, slug="third")
+    for slug in ("first", "second"):
+        for tail in ("", "/logo", "/preview.png"):
+            answer = await browser.get(f"/sustainability/test/{slug}{tail}")
+            assert (answer.status_code, answer.headers["location"]) == (302, f"/sustainability/test/third{tail}")
+            assert answer.content == b""
+    await set_up(api, slug="first")
+    assert (await browser.get("/sustainability/test/first")).status_code == 200
+    assert (await browser.get("/sustainability/test/third")).headers["location"] == "/sustainability/test/first"
+
+
+async def test_hostile_text_is_text(live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10, retired=True)
+    await live.rename(world.ours_live.scope, "Before")
+    await live.buy(world.ours_live.scope, TONNE, "wind")
+    await live.work()
+    async with live.house.database.transaction() as tx:
+        await tx.execute("UPDATE accounts SET beneficiary = $1", HOSTILE)
+        await tx.execute("UPDATE bundles SET name = $1", HOSTILE)
+        await tx.execute(
+            "UPDATE projects SET name = $1, country = $1, type = $1, registry = $1 || id, registry_url = $2",
+            HOSTILE,
+            "javascript:alert(1)",
+        )
+        await tx.execute("UPDATE catalogues SET version = version + 1")
+    await set_up(live_api, title=HOSTILE, description=HOSTILE)
+    html = await look(browser, LIVE_PAGE)
+    assert "<script" not in html
+    assert "<img src=x" not in html
+    assert "javascript:" not in html
+    assert "49" not in words(html)
+    # In the title, five tags of the head, the heading, the text, the statement, bundle and project.
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 12
+    # Its own, those of the two charts, and that of the one column.
+    assert html.count("</title>") == 4
+    assert "on behalf of Before" in words(html)
+
+
+async def test_registry_links_lead_away_without_a_word_about_us(
+    live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10, retired=True)
+    await live.buy(world.ours_live.scope, TONNE, "wind")
+    await live.work()
+    async with live.house.database.transaction() as tx:
+        url = 'https://registry.example/a?b=1&c="x'
+        await tx.execute("UPDATE projects SET registry_url = $1, country = 'KE' WHERE registry_project_id = 'A'", url)
+        await tx.execute("UPDATE catalogues SET version = version + 1")
+    await set_up(live_api)
+    html = await look(browser, LIVE_PAGE)
+    assert 'href="https://registry.example/a?b=1&amp;c=&#34;x" rel="noopener noreferrer nofollow">Verra</a>' in html
+    assert "Wind · Kenya · Verra" in words(html)
+
+
+async def test_what_the_catalogue_knows_no_more_keeps_the_name_it_had(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    scope = world.ours_test.scope
+    await retire(house, scope, date(2026, 1, 1), 5, bundle=("b", "Old bundle"), project=("p", "Old name"))
+    await retire(house, scope, MARCH, 7, bundle=("b", "Last bundle"), project=("p", "Last name"), project_type="Peat")
+    text = words(await look(browser))
+    assert "Last bundle 100% 0.000012 t" in text
+    assert "Last name Peat 0.000012 t" in text
+    assert "Old" not in text
+
+
+async def test_the_timeline_shows_a_year_with_its_empty_months(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api, sections=["timeline"])
+    await retire(house, world.ours_test.scope, date(2025, 4, 1), TONNE)
+    await retire(house, world.ours_test.scope, MARCH, 3 * TONNE)
+    html = await look(browser)
+    assert html.count('<rect class="series-1"') == 2
+    rows = re.findall(r"<tr><td>([^<]+)</td><td class=\"num\">([^<]+)</td></tr>", html)
+    assert len(rows) == 12
+    assert (rows[0], rows[-1]) == (("Mar 2026", "3\u00a0t"), ("Apr 2025", "1\u00a0t"))
+    assert {amount for _, amount in rows[1:-1]} == {"0\u00a0t"}
+    assert "Before" not in words(html)
+    assert "The most in one month: 3 t in Mar 2026." in words(html)
+
+
+async def test_the_timeline_shows_two_years_and_what_came_before_by_year(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api, sections=["timeline"])
+    for month, tonnes in (
+        ((2022, 5), 1),
+        ((2022, 7), 2),
+        ((2024, 2), 4),
+        ((2024, 3), 8),
+        ((2024, 4), 16),
+        ((2026, 3), 32),
+    ):
+        await retire(house, world.ours_test.scope, date(*month, 1), tonnes * TONNE)
+    html = await look(browser)
+    rows = re.findall(r"<tr><td>([^<]+)</td><td class=\"num\">([^<]+)\u00a0t</td></tr>", html)
+    assert len(rows) == 24 + 2
+    assert rows[23:] == [("Apr 2024", "16"), ("2024, before Apr 2024", "12"), ("2022", "3")]
+    assert "Before Apr 2024: 15 t" in words(html)
+    assert sum(int(amount) for _, amount in rows) == 63
+    assert "63 t of CO₂" in words(html)
+
+
+async def test_a_month_that_this_clock_has_not_reached_is_not_lost(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    """Two machines may disagree about the end of a month."""
+    await set_up(api, sections=["timeline"])
+    await retire(house, world.ours_test.scope, date(2026, 4, 1), TONNE)
+    assert "Apr 2026 1 t Mar 2026 0 t" in words(await look(browser))
+
+
+async def test_more_bundles_than_colours_share_the_last_one(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api, sections=["bundles_breakdown"])
+    for number in range(9):
+        await retire(
+            house, world.ours_test.scope, MARCH, (9 - number) * TONNE, bundle=(f"b{number}", f"Bundle {number}")
+        )
+    html = await look(browser)
+    chart = html.partition('class="chart stacked-chart"')[2].partition("</svg>")[0]
+    assert re.findall(r'class="series-(\d)"', chart) == list("123456")
+    assert re.findall(r'swatch.*?series-(\d)"', html) == list("123456666")
+    shares = re.findall(r'<td class="num">([\d.]+)%</td>', html)
+    assert len(shares) == 9
+    assert sum(round(float(share) * 10) for share in shares) == 1000
+
+
+async def test_many_projects_do_not_make_a_huge_page(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    for number in range(70):
+        name = f"{number:03} " + "A name as long as they come " * 10
+        await retire(house, world.ours_test.scope, MARCH, (100 - number) * TONNE, project=(f"p{number}", name))
+    html = await look(browser)
+    assert "And 10 smaller ones: 355 t." in words(html)
+    assert "059 A name" in html
+    assert "060 A name" not in html
+    assert len(html.encode()) < 100_000
+
+
+COPY_CERTIFICATES = """
+INSERT INTO certificates (account_id, order_id, organisation_id, mode, number, issued_at, record)
+SELECT $1, 'ord_' || n, $2, 'test', 'TEST-' || lpad(n::text, 4, '0'), $3::timestamptz + (n / 7) * interval '1 hour',
+       convert_to(format('{"number": "TEST-%s", "total_quantity": "%s.5", "beneficiary": "Beneficiary"}',
+                         lpad(n::text, 4, '0'), n), 'UTF8')
+FROM generate_series($4::int, $5::int) n
+"""
+
+
+async def add_certificates(house: House, scope: Scope, first: int, last: int) -> None:
+    """Several of one and the same moment among them."""
+    issued_at = datetime(2026, 3, 1, tzinfo=UTC)
+    async with house.database.transaction() as tx:
+        await tx.execute("SET LOCAL session_replication_role = replica")  # there are no orders behind them
+        await tx.execute(COPY_CERTIFICATES, scope.account_id, scope.organisation_id, issued_at, first, last)
+
+
+async def test_certificates_come_in_pages_and_none_is_missed_or_repeated(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    scope = world.ours_test.scope
+    await set_up(api, sections=["certificates"])
+    await add_certificates(house, scope, 1, 45)
+    seen: list[list[str]] = []
+    path: str | None = TEST_PAGE
+    while path is not None:
+        html = await look(browser, path)
+        seen.append(re.findall(r'href="/certificates/TEST-(\d+)"', html))
+        assert ('#certificates">Newest</a>' in html) == (len(seen) > 1)
+        older = re.search(r'href="([^"]+)#certificates">Older</a>', html)
+        path = unescape(older.group(1)) if older else None
+        # Newer ones that arrive between two pages do not push others over its edge.
+        await add_certificates(house, scope, 45 + len(seen), 45 + len(seen))
+    assert [len(page) for page in seen] == [20, 20, 5]
+    assert [int(number) for page in seen for number in page] == list(range(45, 0, -1))
+
+
+async def test_a_place_that_is_none_is_refused_on_a_page(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    await add_certificates(house, world.ours_test.scope, 1, 25)
+    cursor = re.search(r"after=([\w-]+)#", await look(browser))
+    assert cursor is not None
+    for query in ("after=x", "after=", "after=%00", f"after={cursor.group(1)}x", "after=a&after=b"):
+        answer = await browser.get(f"{TEST_PAGE}?{query}")
+        assert (answer.status_code, answer.headers["content-type"]) == (400, "text/html; charset=utf-8"), query
+    await set_up(api.as_key(world.theirs_test.key), slug="theirs")
+    answer = await browser.get(f"/sustainability/test/theirs?after={cursor.group(1)}")
+    assert answer.status_code == 400, "a place in one list is none in another"
+
+
+async def test_a_page_shows_nothing_of_any_other_account(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    theirs = world.theirs_test.scope
+    await retire(house, theirs, MARCH, TONNE, project=("p", "Their project"))
+    await add_certificates(house, theirs, 1, 3)
+    client = Scope(world.ours_test.scope.organisation_id, world.ours_test.client_account_id, Mode.TEST)
+    await retire(house, client, MARCH, TONNE, project=("p", "Our client's project"))
+    html = await look(browser)
+    assert "Nothing is retired yet" in html
+    assert "project" not in html.replace("projects", "")
+    assert "TEST-0001" not in html
+
+
+async def test_the_head_tells_other_sites_what_to_show(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api, title='Our "forest"')
+    await retire(house, world.ours_test.scope, MARCH, 2 * TONNE)
+    html = await look(browser)
+    tags = dict(re.findall(r'<meta (?:property|name)="([\w:]+)" content="([^"]*)">', html))
+    assert tags["og:title"] == "Our &#34;forest&#34;"
+    assert tags["og:description"] == "2\u00a0t of CO₂ equivalent retired on behalf of Beneficiary."
+    assert tags["og:url"] == "http://tonne.test/sustainability/test/our-forest"
+    assert tags["twitter:card"] == "summary_large_image"
+    image = tags["og:image"]
+    assert image.startswith("http://tonne.test/sustainability/test/our-forest/preview.png?v=")
+    assert (await browser.get(image)).headers["content-type"] == "image/png"
+    await retire(house, world.ours_test.scope, date(2026, 2, 1), TONNE)
+    assert image not in await look(browser), "the picture's address changes with its figures"
+
+
+async def test_the_page_is_kept_for_a_minute_and_runs_no_script(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api, logo=logo(png()))
+    await retire(house, world.ours_test.scope, MARCH, 2 * TONNE)
+    answer = await browser.get(TEST_PAGE)
+    assert answer.headers["cache-control"] == "public, max-age=60"
+    assert "set-cookie" not in answer.headers
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "<script" not in answer.text
+    assert " style=" not in answer.text
+    assert " onclick" not in answer.text
+    for address in re.findall(r'(?:src|href)="([^"]+)"', answer.text):
+        assert address.startswith(("/", "#", "http://tonne.test/")), address
+
+
+async def test_every_chart_has_a_title_a_description_and_its_numbers_beside_it(
+    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    await retire(house, world.ours_test.scope, MARCH, 2 * TONNE)
+    html = await look(browser)
+    charts = re.findall(r"<svg[^>]*>", html)
+    pictures = [chart for chart in charts if 'role="img"' in chart]
+    assert len(pictures) == 2
+    for chart in pictures:
+        title, description = re.findall(r"[\w-]+", re.findall(r'aria-labelledby="([^"]+)"', chart)[0])
+        assert f'<title id="{title}">' in html
+        assert f'<desc id="{description}">' in html
+    assert all('aria-hidden="true"' in chart for chart in charts if chart not in pictures)
+    assert html.count("<table") == 2
+
+
+async def test_it_costs_the_same_after_any_number_of_orders(house: House, world: World) -> None:
+    """Neither reads more than an index of the account's own rows, nor sorts what it does not show."""
+    statements = {
+        store.LIST_CERTIFICATES: ("$1, $2, $3, $4", "'acc_1', now(), 'x', 21"),
+        store.SUM_RETIRED: ("$1", "'acc_1'"),
+        store.FIND_BY_SLUG: ("$1, $2", "'test', 'acme'"),
+    }
+    plans = []
+    async with house.database.transaction() as tx:
+        await tx.execute("SET LOCAL enable_seqscan = off")
+        await tx.execute("SET LOCAL enable_bitmapscan = off")
+        await tx.execute("SET LOCAL enable_sort = off")
+        for number, (sql, (_, arguments)) in enumerate(statements.items()):
+            await tx.execute(f"PREPARE statement_{number} AS {sql}")
+            rows = await tx.fetch(f"EXPLAIN EXECUTE statement_{number} ({arguments})")
+            plans.append("\n".join(row[0] for row in rows))
+    assert all("Seq Scan" not in plan for plan in plans)
+    assert "certificates_newest_first" in plans[0]
+    assert "Sort" not in plans[0]
+    assert "retired_totals_pkey" in plans[1]
+
+
+async def test_after_a_change_the_page_shows_it(api: ApiClient, browser: httpx.AsyncClient, calendar: Calendar) -> None:
+    page = await set_up(api)
+    assert page["updated_at"] == "2026-03-01T09:00:00.000Z"
+    calendar.now += timedelta(days=1)
+    await put(api, {"title": "Changed"})
+    assert "<title>Changed</title>" in await look(browser)
+    assert (await api.get(PATH)).json()["updated_at"] == "2026-03-02T09:00:00.000Z"
+
+
+async def test_the_sellers_name_is_the_operators(furnished_db: Database, settings: Settings, world: World) -> None:
+    named = msgspec.structs.replace(settings, seller_name="Acme <Offsets>")
+    transport = httpx.ASGITransport(build_app(House(furnished_db, named)), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
+        await set_up(ApiClient(http, world.ours_test.key))
+        assert "Acme &lt;Offsets&gt;" in await look(http)

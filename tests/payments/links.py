@@ -1,0 +1,31 @@
+"""What the tests of offset links share."""
+
+from typing import Any
+
+import httpx
+
+from tests.api_client import ApiClient
+from tests.world import World
+from tonne.accounts.redirect_hosts import allow_host, read_host
+from tonne.base.clock import utc_now
+from tonne.db.pool import Database
+
+LINKS = "/v1/offset-links"
+
+
+async def create(api: ApiClient, **settings: Any) -> dict[str, Any]:
+    answer = await api.post(LINKS, {"title": "Offset your flight", **settings})
+    assert answer.status_code == 201, answer.text
+    link: dict[str, Any] = answer.json()
+    return link
+
+
+async def put(api: ApiClient, link_id: str, body: Any, **headers: str) -> httpx.Response:
+    return await api.http.put(f"{LINKS}/{link_id}", json=body, headers=api._headers(headers))
+
+
+async def allow_shops(database: Database, world: World) -> None:
+    """shop.example.com is a redirect host of ours, evil.example one of theirs."""
+    async with database.transaction() as tx:
+        for tenant, host in ((world.ours_test, "shop.example.com"), (world.theirs_test, "evil.example")):
+            await allow_host(tx, tenant.scope.organisation_id, read_host(host), utc_now())
