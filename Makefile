@@ -14,6 +14,7 @@ run: .venv/runtime.done
 	@exec $(BIN)/tonne serve --demo
 
 test: .venv/dev.done
+	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m pytest -n auto -q
 
 setup: .venv/dev.done

@@ -36,6 +36,8 @@ ACROSS_ACCOUNTS = {
     "src/tonne/payments/close_checkouts.py": "a job of the worker",
     "src/tonne/payments/pay_checkout.py": "whoever has the unguessable address of a checkout may pay it",
     "src/tonne/pages/offset_page.py": "whoever has the unguessable address of a link may pay there",
+    "src/tonne/pages/certificate_pages.py": "finds a certificate by its number, which nobody can guess",
+    "src/tonne/pages/mail_certificates.py": "a job of the worker",
     "src/tonne/pages/checkout_page.py": "whoever has the unguessable address of a checkout may see it",
     "src/tonne/payments/hear_stripe.py": "makes the charge due that a verified message of the gateway names",
     "src/tonne/payments/import_statement.py": "the operator's: a bank knows no accounts",

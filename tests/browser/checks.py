@@ -36,6 +36,17 @@ STICKING_OUT = """() => {
 }"""
 
 
+# Bytes of the page and all it is made of, without pictures.
+WEIGHT = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+  .filter((entry) => entry.initiatorType !== "img")
+  .reduce((sum, entry) => sum + entry.decodedBodySize, 0)"""
+
+
+async def assert_light(page: Page) -> None:
+    weight = await page.evaluate(WEIGHT)
+    assert 1_000 < weight < 150_000, f"{page.url}: {weight} bytes"
+
+
 async def assert_no_overflow(page: Page) -> None:
     """At the widths of a phone, a tablet and a desktop. Leaves the page as wide as it was."""
     before = page.viewport_size

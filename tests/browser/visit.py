@@ -54,6 +54,10 @@ class Visit:
         await page.goto(path if "://" in path else f"{self.site}{path}")
         return page
 
+    def allow(self, origin: str) -> None:
+        """A page may lead there: to something real that the test has started."""
+        self._allowed.add(origin)
+
     async def close(self) -> None:
         for context in self._contexts:
             await context.close()
@@ -61,11 +65,10 @@ class Visit:
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type != "error":
             return
-        # A page that says "not found" has that status, which Chromium mentions: the test judges the page itself. The
-        # icon is what Chromium asks for of its own accord when it shows a PDF or JSON.
+        # A page that says "not found" has that status, which Chromium mentions: the test judges the page itself.
         is_status = message.text.startswith("Failed to load resource: the server responded with a status of")
         address = message.location["url"]
-        if not (is_status and (address in self._documents or address == f"{self.site}/favicon.ico")):
+        if not (is_status and address in self._documents):
             self.troubles.append(f"console: {message.text} ({address})")
 
     def _note_exception(self, error: WebError) -> None:

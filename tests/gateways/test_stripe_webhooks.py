@@ -67,6 +67,8 @@ async def test_an_event_of_a_real_sender_names_the_charge_and_asking_tells_the_r
         (intent(id="pi_7", metadata={"charge_id": "chg_1"}), "chg_1", "pi_7"),
         (intent(id="pi_7"), None, "pi_7"),
         ({"object": "charge", "id": "ch_1", "payment_intent": "pi_7", "metadata": {"charge_id": "c"}}, "c", "pi_7"),
+        ({"object": "checkout.session", "payment_intent": "pi_7", "metadata": {"charge_id": "c"}}, "c", "pi_7"),
+        ({"object": "checkout.session", "payment_intent": None, "metadata": {"charge_id": "c"}}, "c", None),
         ({"object": "refund", "id": "re_1", "payment_intent": "pi_7", "metadata": {"refund_id": "r"}}, None, "pi_7"),
         ({"object": "dispute", "id": "dp_1", "payment_intent": None, "metadata": None}, None, None),
         ({"object": "charge", "payment_intent": {"id": "pi_7"}, "metadata": {"charge_id": 7}}, None, None),

@@ -1,9 +1,11 @@
 """Sustainability pages to look at: an account, what it has retired, and images that are what they say they are."""
 
 import base64
+import re
 import struct
 import zlib
 from datetime import date
+from html import unescape
 from typing import Any
 
 import httpx
@@ -13,6 +15,7 @@ from tonne.app import House
 from tonne.base.scope import Scope
 
 PATH = "/v1/sustainability-page"
+TEST_PAGE, LIVE_PAGE = "/sustainability/test/our-forest", "/sustainability/our-forest"
 JPEG = base64.b64decode(
     "/9j/4AAQSkZJRgABAQEAYABgAAD/2wBDAAMCAgICAgMCAgIDAwMDBAYEBAQEBAgGBgUGCQgKCgkICQkKDA8MCgsOCwkJDRENDg8QEBEQCgwSExIQ"
     "Ew8QEBD/yQALCAABAAEBAREA/8wABgAQEAX/2gAIAQEAAD8A0s8g/9k="
@@ -68,3 +71,14 @@ async def retire(
     async with house.database.transaction() as tx:
         names = (bundle[1], project[1], project_type)
         await tx.execute(TOTAL, scope.account_id, month, bundle[0], project[0], *names, grams)
+
+
+async def look(browser: httpx.AsyncClient, path: str = TEST_PAGE, language: str = "en") -> str:
+    answer = await browser.get(path, headers={"Accept-Language": language})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def words(html: str) -> str:
+    """What a person reads: without markup, with single spaces."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())

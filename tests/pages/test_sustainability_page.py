@@ -9,7 +9,18 @@ import msgspec
 import pytest
 
 from tests.api_client import ApiClient
-from tests.pages.sustainability_scene import PATH, logo, png, put, retire, set_up
+from tests.pages.sustainability_scene import (
+    LIVE_PAGE,
+    PATH,
+    TEST_PAGE,
+    logo,
+    look,
+    png,
+    put,
+    retire,
+    set_up,
+    words,
+)
 from tests.retirements.shop import TONNE, Calendar, Shop
 from tests.world import World
 from tonne.app import House, build_app
@@ -18,7 +29,6 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.pages import sustainability_store as store
 
-TEST_PAGE, LIVE_PAGE = "/sustainability/test/our-forest", "/sustainability/our-forest"
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp;</title></svg>\u202e"
 SECTIONS = {
     "timeline": "Retired over time",
@@ -50,17 +60,6 @@ def live_api(api: ApiClient, world: World) -> ApiClient:
     return api.as_key(world.ours_live.key)
 
 
-async def look(browser: httpx.AsyncClient, path: str = TEST_PAGE, language: str = "en") -> str:
-    answer = await browser.get(path, headers={"Accept-Language": language})
-    assert answer.status_code == 200, answer.text
-    return answer.text
-
-
-def words(html: str) -> str:
-    """What a person reads: without markup, with single spaces."""
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
 async def test_the_figures_are_those_of_real_orders(
     live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
@@ -70,6 +69,7 @@ async def test_the_figures_are_those_of_real_orders(
     await live.supply("B", 2020, 1000, retired=True)
     await set_up(live_api, title="Our way", description="First line\nsecond line", logo=logo(png()))
     first = await live.buy(world.ours_live.scope, 800 * TONNE + 500_000, "wind")
+    await live.work()
     second = await live.buy(world.ours_live.scope, 434 * TONNE, "sun")
     await live.work()
     html = await look(browser, LIVE_PAGE)
@@ -77,34 +77,16 @@ async def test_the_figures_are_those_of_real_orders(
     assert "Our way First line second line 1,234.5 t of CO₂ equivalent" in text
     assert "retired on behalf of Beneficiary" in text
     assert "carbon neutral" not in html.lower()
-    assert "The wind 64.9% 800.5 t The sun 35.1% 434 t" in text
+    assert "The wind 64.8% 800.5 t The sun 35.2% 434 t" in text
     assert "Project A Wind · Kenya · Verra 800.5 t Project B Wind · Kenya · Verra 434 t" in text
     assert "Mar 2026 1,234.5 t Feb 2026 0 t" in text
     numbers = [(await live.certificate(order))["number"] for order in (second, first)]
-    assert [place for place in re.findall(r'href="/certificates/([^"]+)"', html)] == numbers
+    assert re.findall(r'href="/certificates/([^"]+)"', html) == numbers
     assert f"{numbers[1]} March 1, 2026 800.5 t" in text
     assert '<img class="logo" src="/sustainability/our-forest/logo?v=' in html
 
 
-async def test_numbers_and_dates_are_the_visitors(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
-    await set_up(api)
-    await retire(house, world.ours_test.scope, MARCH, 1_234_500_000, bundle=("b1", "One"), project=("p1", "P"))
-    await retire(house, world.ours_test.scope, MARCH, 1_000_000, bundle=("b2", "Two"), project=("p1", "P"))
-    german = words(await look(browser, language="de-AT,de;q=0.9"))
-    assert "1.235,5 t of CO₂ equivalent" in german.replace("1\u00a0235,5", "1.235,5")
-    german = words(await look(browser, language="de"))
-    assert "1.234,5 t" in german
-    assert "99,9 %" in german
-    assert "März 2026" in german
-    assert "1,234.5 t" in words(await look(browser, language="en"))
-    assert (await browser.get(TEST_PAGE)).headers["vary"] == "Accept-Language"
-
-
-async def test_only_the_configured_sections_are_shown(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
+async def test_only_the_configured_sections_are_shown(house: House, api: ApiClient, browser: httpx.AsyncClient) -> None:
     await set_up(api)
     await api.order()
     for job in (house.issue_invoices, house.chase_invoices, house.chase_invoices, house.allocate_orders):
@@ -226,97 +208,6 @@ async def test_registry_links_lead_away_without_a_word_about_us(
     assert "Wind · Kenya · Verra" in words(html)
 
 
-async def test_what_the_catalogue_knows_no_more_keeps_the_name_it_had(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
-    await set_up(api)
-    scope = world.ours_test.scope
-    await retire(house, scope, date(2026, 1, 1), 5, bundle=("b", "Old bundle"), project=("p", "Old name"))
-    await retire(house, scope, MARCH, 7, bundle=("b", "Last bundle"), project=("p", "Last name"), project_type="Peat")
-    text = words(await look(browser))
-    assert "Last bundle 100% 0.000012 t" in text
-    assert "Last name Peat 0.000012 t" in text
-    assert "Old" not in text
-
-
-async def test_the_timeline_shows_a_year_with_its_empty_months(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
-    await set_up(api, sections=["timeline"])
-    await retire(house, world.ours_test.scope, date(2025, 4, 1), TONNE)
-    await retire(house, world.ours_test.scope, MARCH, 3 * TONNE)
-    html = await look(browser)
-    assert html.count('<rect class="series-1"') == 2
-    rows = re.findall(r"<tr><td>([^<]+)</td><td class=\"num\">([^<]+)</td></tr>", html)
-    assert len(rows) == 12
-    assert (rows[0], rows[-1]) == (("Mar 2026", "3\u00a0t"), ("Apr 2025", "1\u00a0t"))
-    assert {amount for _, amount in rows[1:-1]} == {"0\u00a0t"}
-    assert "Before" not in words(html)
-    assert "The most in one month: 3 t in Mar 2026." in words(html)
-
-
-async def test_the_timeline_shows_two_years_and_what_came_before_by_year(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
-    await set_up(api, sections=["timeline"])
-    for month, tonnes in (
-        ((2022, 5), 1),
-        ((2022, 7), 2),
-        ((2024, 2), 4),
-        ((2024, 3), 8),
-        ((2024, 4), 16),
-        ((2026, 3), 32),
-    ):
-        await retire(house, world.ours_test.scope, date(*month, 1), tonnes * TONNE)
-    html = await look(browser)
-    rows = re.findall(r"<tr><td>([^<]+)</td><td class=\"num\">([^<]+)\u00a0t</td></tr>", html)
-    assert len(rows) == 24 + 2
-    assert rows[23:] == [("Apr 2024", "16"), ("2024, before Apr 2024", "12"), ("2022", "3")]
-    assert "Before Apr 2024: 15 t" in words(html)
-    assert sum(int(amount) for _, amount in rows) == 63
-    assert "63 t of CO₂" in words(html)
-
-
-async def test_a_month_that_this_clock_has_not_reached_is_not_lost(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
-    """Two machines may disagree about the end of a month."""
-    await set_up(api, sections=["timeline"])
-    await retire(house, world.ours_test.scope, date(2026, 4, 1), TONNE)
-    assert "Apr 2026 1 t Mar 2026 0 t" in words(await look(browser))
-
-
-async def test_more_bundles_than_colours_share_the_last_one(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
-    await set_up(api, sections=["bundles_breakdown"])
-    for number in range(9):
-        await retire(
-            house, world.ours_test.scope, MARCH, (9 - number) * TONNE, bundle=(f"b{number}", f"Bundle {number}")
-        )
-    html = await look(browser)
-    chart = html.partition('class="chart stacked-chart"')[2].partition("</svg>")[0]
-    assert re.findall(r'class="series-(\d)"', chart) == list("123456")
-    assert re.findall(r'swatch.*?series-(\d)"', html) == list("123456666")
-    shares = re.findall(r'<td class="num">([\d.]+)%</td>', html)
-    assert len(shares) == 9
-    assert sum(round(float(share) * 10) for share in shares) == 1000
-
-
-async def test_many_projects_do_not_make_a_huge_page(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
-    await set_up(api)
-    for number in range(70):
-        name = f"{number:03} " + "A name as long as they come " * 10
-        await retire(house, world.ours_test.scope, MARCH, (100 - number) * TONNE, project=(f"p{number}", name))
-    html = await look(browser)
-    assert "And 10 smaller ones: 355 t." in words(html)
-    assert "059 A name" in html
-    assert "060 A name" not in html
-    assert len(html.encode()) < 100_000
-
-
 COPY_CERTIFICATES = """
 INSERT INTO certificates (account_id, order_id, organisation_id, mode, number, issued_at, record)
 SELECT $1, 'ord_' || n, $2, 'test', 'TEST-' || lpad(n::text, 4, '0'), $3::timestamptz + (n / 7) * interval '1 hour',
@@ -418,36 +309,19 @@ async def test_the_page_is_kept_for_a_minute_and_runs_no_script(
         assert address.startswith(("/", "#", "http://tonne.test/")), address
 
 
-async def test_every_chart_has_a_title_a_description_and_its_numbers_beside_it(
-    house: House, api: ApiClient, browser: httpx.AsyncClient, world: World
-) -> None:
-    await set_up(api)
-    await retire(house, world.ours_test.scope, MARCH, 2 * TONNE)
-    html = await look(browser)
-    charts = re.findall(r"<svg[^>]*>", html)
-    pictures = [chart for chart in charts if 'role="img"' in chart]
-    assert len(pictures) == 2
-    for chart in pictures:
-        title, description = re.findall(r"[\w-]+", re.findall(r'aria-labelledby="([^"]+)"', chart)[0])
-        assert f'<title id="{title}">' in html
-        assert f'<desc id="{description}">' in html
-    assert all('aria-hidden="true"' in chart for chart in charts if chart not in pictures)
-    assert html.count("<table") == 2
-
-
-async def test_it_costs_the_same_after_any_number_of_orders(house: House, world: World) -> None:
+async def test_it_costs_the_same_after_any_number_of_orders(house: House) -> None:
     """Neither reads more than an index of the account's own rows, nor sorts what it does not show."""
     statements = {
-        store.LIST_CERTIFICATES: ("$1, $2, $3, $4", "'acc_1', now(), 'x', 21"),
-        store.SUM_RETIRED: ("$1", "'acc_1'"),
-        store.FIND_BY_SLUG: ("$1, $2", "'test', 'acme'"),
+        store.LIST_CERTIFICATES: "'acc_1', now(), 'x', 21",
+        store.SUM_RETIRED: "'acc_1'",
+        store.FIND_BY_SLUG: "'test', 'acme'",
     }
     plans = []
     async with house.database.transaction() as tx:
         await tx.execute("SET LOCAL enable_seqscan = off")
         await tx.execute("SET LOCAL enable_bitmapscan = off")
         await tx.execute("SET LOCAL enable_sort = off")
-        for number, (sql, (_, arguments)) in enumerate(statements.items()):
+        for number, (sql, arguments) in enumerate(statements.items()):
             await tx.execute(f"PREPARE statement_{number} AS {sql}")
             rows = await tx.fetch(f"EXPLAIN EXECUTE statement_{number} ({arguments})")
             plans.append("\n".join(row[0] for row in rows))

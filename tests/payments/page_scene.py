@@ -19,6 +19,20 @@ from tonne.payments.charge_cards import ChargeCards
 from tonne.payments.open_charges import open_charges
 from tonne.payments.refund_charges import RefundCharges
 
+INSERT_LINK = """
+INSERT INTO offset_links (account_id, id, organisation_id, mode, title, created_at)
+VALUES ($1, $2, $3, $4, 'Offset your flight', $5) ON CONFLICT DO NOTHING
+"""
+INSERT_CHECKOUT = """
+INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
+                       requested_quantity_grams, total_cost_minor, currency, email, order_id, created_at, expires_at,
+                       next_attempt_at)
+SELECT account_id, 'chk_' || id, organisation_id, mode, offset_link_id, sha256(id::bytea), sha256(id::bytea), 'ordered',
+       requested_quantity_grams, total_cost_minor, currency, email, id, created_at, created_at + interval '1 hour',
+       created_at + interval '1 minute'
+FROM orders WHERE id = $1
+"""
+LINK_ID = "lnk_pages"
 HELD_FOR = timedelta(minutes=2)
 NAME_PAGE = "UPDATE charges SET method = $2 WHERE id = $1 AND status = 'pending' RETURNING true"
 
@@ -43,10 +57,13 @@ class PageScene(CardScene):
             terms = await find_terms(tx, self.scope)
             what = Wanted(mass_grams=1_105_697)
             priced = price(what, terms, await self.house.catalogues.current(self.scope.mode))
-            customer = Customer("lnk_1", "ada@example.com")
+            customer = Customer(LINK_ID, "ada@example.com")
             request = Request(what, None, "{}", DIGEST)
             order = compose_order(self.scope, request, terms, priced=priced, now=now, customer=customer)
             assert await place_order(tx, order, DIGEST, retry_after=timedelta(seconds=30)) is not None
+            scope = self.scope
+            await tx.execute(INSERT_LINK, scope.account_id, LINK_ID, scope.organisation_id, scope.mode, now)
+            await tx.execute(INSERT_CHECKOUT, order.id)
         return order, await self.try_again(order)
 
     async def try_again(self, order: Order) -> ChargeRequest:

@@ -9,6 +9,7 @@ from tests.world import START
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.gateways.card import Card, Charged, ChargeOutcome, ChargeRequest
+from tonne.gateways.payment_page import PAGE_TO_COME
 from tonne.payments.model import (
     DECLINES,
     LOOK_AFTER_AT_MOST,
@@ -133,6 +134,21 @@ def test_not_knowing_does_not_begin_the_wait_for_sending_again_anew() -> None:
         missing, Charged(ChargeOutcome.NOT_FOUND), is_wanted=True, now=START + timedelta(minutes=9), pace=PACE
     )
     assert (not_found.missing_since, not_found.next_attempt_at) == (START, START + timedelta(minutes=10))
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+@pytest.mark.parametrize("card", [PAGE_TO_COME, Card("", "cs_1")])
+def test_a_charge_whose_page_does_not_turn_up_is_given_up_when_another_would_be_sent_again(
+    card: Card, is_wanted: bool
+) -> None:
+    attempt = replace(LATER, request=replace(REQUEST, card=card), missing_since=START)
+    missing = Charged(ChargeOutcome.NOT_FOUND)
+    just_before, then = START + timedelta(minutes=10, milliseconds=-1), START + timedelta(minutes=10)
+    waiting = judge(attempt, missing, is_wanted=is_wanted, now=just_before, pace=PACE)
+    assert (waiting.status, waiting.next_attempt_at, waiting.method) == (ChargeStatus.PENDING, then, card.method)
+    over = judge(attempt, missing, is_wanted=is_wanted, now=then, pace=PACE)
+    assert (over.status, over.outcome, over.next_attempt_at) == (ChargeStatus.FAILED, ChargeOutcome.NOT_FOUND, None)
+    assert judge(LATER, missing, is_wanted=True, now=START + timedelta(days=9), pace=PACE).status == "pending"
 
 
 def test_the_helper_knows_what_every_code_means_and_a_refund_has_one_name() -> None:

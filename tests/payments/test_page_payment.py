@@ -1,4 +1,4 @@
-"""Orders that a person pays on Stripe's page: paid once, failed when the page runs out, refunded when it is too late."""
+"""Orders that a person pays on Stripe's page: paid once, not paid when the page runs out, refunded when it is late."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.gateways.page_bench import charge_on_page, gateway_at, wanted
-from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
+from tests.gateways.stripe_pages import Fault, stripe_pages
 from tests.gateways.stripe_stand_in import fault, reset
 from tests.gateways.test_stripe_webhooks import signed
 from tests.payments.card_scene import MovedClock, change, total

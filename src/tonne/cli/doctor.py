@@ -8,12 +8,13 @@ from tonne.db.invariant import Invariant
 from tonne.db.pool import Connection
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.orders.invariants import INVARIANTS as ORDERS
+from tonne.payments.checkout_invariants import INVARIANTS as CHECKOUTS
 from tonne.payments.invoice_invariants import INVARIANTS as INVOICES
 from tonne.payments.payment_invariants import INVARIANTS as PAYMENTS
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 
-ALL_INVARIANTS = (*EVENTS, *ORDERS, *CATALOGUE, *PAYMENTS, *INVOICES, *RETIREMENTS, *WEBHOOKS)
+ALL_INVARIANTS = (*EVENTS, *ORDERS, *CATALOGUE, *PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
 # More breaches of one kind than this tell nothing new.
 SHOWN = 10
 

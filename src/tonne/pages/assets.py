@@ -1,29 +1,40 @@
 """The files that pages are made of."""
 
-from tonne.base.errors import TonneError
 from tonne.http.docs import AssetNotFound
 from tonne.http.route import Access, Answer, Call, Route
 from tonne.pages.render import asset
 
 
+async def read_icon(_: Call) -> Answer:
+    """What browsers ask for of their own accord, when they show a PDF."""
+    return _found("mark.svg")
+
+
 async def read_asset(call: Call) -> Answer:
-    answer = asset(call.path("name"))
+    return _found(call.path("name"))
+
+
+def _found(name: str) -> Answer:
+    answer = asset(name)
     if answer is None:
         raise AssetNotFound
     return answer
 
 
 def asset_routes() -> list[Route]:
-    errors: tuple[type[TonneError], ...] = (AssetNotFound,)
     return [
         Route(
             method="GET",
-            path="/assets/{name:str}",
-            endpoint=read_asset,
+            path=path,
+            endpoint=endpoint,
             access=Access.PUBLIC,
-            summary="A file of the pages",
+            summary=summary,
             tag="Pages",
             answers={200: None},
-            errors=errors,
+            errors=(AssetNotFound,),
+        )
+        for path, endpoint, summary in (
+            ("/assets/{name:str}", read_asset, "A file of the pages"),
+            ("/favicon.ico", read_icon, "The mark in the browser's tab"),
         )
     ]

@@ -115,7 +115,9 @@ class CertificatePages:
         if not verdict.allowed:
             wait_s = max(1, math.ceil(verdict.retry_after_s))
             seconds = "a second" if wait_s == 1 else f"{wait_s} seconds"
-            refusal = RateLimited(f"That were many certificates in a short time. Wait {seconds}, then reload the page.")
+            refusal = RateLimited(
+                f"You have looked up many certificates in a short time. Wait {seconds}, then reload the page."
+            )
             refusal.headers["Retry-After"] = str(wait_s)
             raise refusal
 

@@ -1,0 +1,38 @@
+from tonne.db.invariant import Invariant
+
+INVARIANTS = (
+    Invariant(
+        "an order of an offset link has its checkout",
+        "An order came through a link that no checkout knows of, or with another link or e-mail address.",
+        """
+        SELECT format('order %s of account %s', orders.id, orders.account_id) AS "where"
+        FROM orders
+        LEFT JOIN checkouts ON checkouts.account_id = orders.account_id AND checkouts.order_id = orders.id
+        WHERE (orders.offset_link_id, orders.email) IS DISTINCT FROM (checkouts.offset_link_id, checkouts.email)
+        """,
+    ),
+    Invariant(
+        "what a checkout showed is what its order costs",
+        "A person was shown another total than the one that is charged.",
+        """
+        SELECT format('checkout %s of account %s: %s %s shown, %s %s ordered', checkouts.id, checkouts.account_id,
+                      checkouts.total_cost_minor, checkouts.currency, orders.total_cost_minor, orders.currency)
+               AS "where"
+        FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+        WHERE (checkouts.total_cost_minor, checkouts.currency) <> (orders.total_cost_minor, orders.currency)
+        """,
+    ),
+    Invariant(
+        "a checkout that nobody finished comes to an end",
+        "A checkout ran out more than an hour ago and its order is still to be paid: is a worker running?",
+        """
+        SELECT format('checkout %s of account %s, run out at %s', checkouts.id, checkouts.account_id,
+                      checkouts.expires_at) AS "where"
+        FROM checkouts LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+        WHERE checkouts.status <> 'closed' AND checkouts.expires_at < now() - interval '1 hour'
+          AND coalesce(orders.status, 'placed') = 'placed'
+          AND NOT EXISTS (SELECT FROM charges WHERE charges.account_id = orders.account_id
+                          AND charges.order_id = orders.id AND charges.status IN ('pending', 'mismatched'))
+        """,
+    ),
+)

@@ -1,0 +1,61 @@
+"""The live flow in a browser: over to the gateway's page, and back."""
+
+import re
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.conftest import on_one_loop
+from tests.browser.test_checkout import judge
+from tests.browser.visit import Visit
+from tests.gateways.card_bench import KEY
+from tests.gateways.stripe_pages import StripePages, stripe_pages
+from tests.pages.shopper import make_link
+from tests.world import World
+from tonne.app import House
+from tonne.base.settings import Settings
+
+
+@on_one_loop
+async def stripe() -> AsyncIterator[StripePages]:
+    async with stripe_pages() as pages:
+        yield pages
+
+
+@pytest.fixture
+def settings(settings: Settings, stripe: StripePages) -> Settings:
+    return msgspec.structs.replace(settings, stripe_secret_key=KEY, stripe_api_base=stripe.url)
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+async def test_a_person_pays_on_the_gateways_page_and_comes_back(
+    visit: Visit, house: House, world: World, stripe: StripePages, javascript: bool
+) -> None:
+    link = await make_link(house, world.ours_live.scope)
+    visit.allow(stripe.url)
+    page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com", javascript=javascript)
+    await page.get_by_role("button", name="Continue to payment").click()
+    pay = page.get_by_role("button", name=re.compile("^Pay "))
+    await expect(pay).to_be_visible()
+    if javascript:
+        await judge(page, "live-checkout")
+    await pay.click()
+    await expect(page.get_by_role("button", name="Try a declined card")).to_be_visible()
+    await page.get_by_role("link", name="Back").click()
+    await expect(page.get_by_role("heading", name="Waiting for the payment")).to_be_visible()
+    if javascript:
+        await judge(page, "live-waiting")
+    await page.get_by_role("button", name="Open the payment page again").click()
+    await page.get_by_role("button", name="Try a declined card").click()
+    await page.get_by_role("button", name="Pay", exact=True).click()
+    thanks = page.get_by_role("heading", name="Thank you")
+    if not javascript:
+        # The page would reload itself in a few seconds.
+        while not await thanks.count():
+            await page.reload()
+    await expect(thanks).to_be_visible()
+    assert len(stripe.sessions) == 1
+    async with house.database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM charges WHERE status = 'captured'") == 1
