@@ -37,6 +37,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/payments/pay_checkout.py": "whoever has the unguessable address of a checkout may pay it",
     "src/tonne/pages/offset_page.py": "whoever has the unguessable address of a link may pay there",
     "src/tonne/pages/certificate_pages.py": "finds a certificate by its number, which nobody can guess",
+    "src/tonne/pages/sustainability_view.py": "finds an enabled public page by its slug",
     "src/tonne/pages/mail_certificates.py": "a job of the worker",
     "src/tonne/pages/checkout_page.py": "whoever has the unguessable address of a checkout may see it",
     "src/tonne/payments/hear_stripe.py": "makes the charge due that a verified message of the gateway names",
@@ -50,7 +51,7 @@ ACROSS_ACCOUNTS = {
 # A parameter that says whose rows are meant: a scope, an owner's id, a value that carries its scope, or the key itself.
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
-    "link",
+    *("link", "charge"),
     *("keys", "moves", "attempts", "changes"),  # each of them names its account
     "secret_hash",
 }

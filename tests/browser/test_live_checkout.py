@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
+import pytest_asyncio
 from playwright.async_api import expect
 
 from tests.browser.conftest import on_one_loop
@@ -27,6 +28,13 @@ async def stripe() -> AsyncIterator[StripePages]:
 @pytest.fixture
 def settings(settings: Settings, stripe: StripePages) -> Settings:
     return msgspec.structs.replace(settings, stripe_secret_key=KEY, stripe_api_base=stripe.url)
+
+
+@pytest_asyncio.fixture(loop_scope="session", autouse=True)
+async def _closing(house: House) -> AsyncIterator[None]:
+    yield
+    for gateway in house.card_gateways.values():
+        await gateway.close()
 
 
 @pytest.mark.parametrize("javascript", [True, False])

@@ -31,9 +31,28 @@ def settings(settings: Settings, stripe: StripePages) -> Settings:
     return msgspec.structs.replace(settings, stripe_secret_key=KEY, stripe_api_base=stripe.url)
 
 
+@pytest.fixture(autouse=True)
+async def _closing(house: House) -> AsyncIterator[None]:
+    yield
+    for gateway in house.card_gateways.values():
+        await gateway.close()
+
+
 @pytest.fixture
 async def link(house: House, world: World) -> OffsetLink:
     return await make_link(house, world.ours_live.scope)
+
+
+# Every page that is named finds its charge settled already.
+GIVE_UP = """
+CREATE FUNCTION give_up() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE charges SET status = 'failed', outcome = 'not_found', next_attempt_at = NULL WHERE id = NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER give_up BEFORE UPDATE OF method ON charges
+FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION give_up();
+"""
 
 
 def leads_to(page: httpx.Response) -> str:
@@ -145,6 +164,20 @@ async def test_a_checkout_that_runs_out_at_the_gateway_cancels_its_order(
     await age(house)
     await work(house)
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["cancelled"]
+
+
+async def test_nobody_is_sent_to_a_page_whose_charge_was_settled_meanwhile(
+    house: House, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+) -> None:
+    """Between the gateway's answer and our note of it, the worker gives the charge up: as a race would have it."""
+    address = await shopper.begin(link)
+    page = await shopper.open(address)
+    await age(house, GIVE_UP)
+    answer = await shopper.send(page)
+    assert len(stripe.sessions) == 1
+    assert "refresh" not in answer.text
+    assert form_of(answer).action.endswith("/pay"), "the person may try again"
+    assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["failed"]
 
 
 async def test_a_test_link_never_gets_to_the_real_gateway(

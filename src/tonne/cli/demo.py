@@ -175,7 +175,7 @@ async def _open_link(tx: Connection, scope: Scope) -> str:
     shop = Shop(scope, CURRENCY, await load_catalogue(tx, scope.mode, ""))
     body = OffsetLinkIn(
         title="Offset your trip",
-        message="This link belongs to the demo. Pay with a test card, such as 4242 4242 4242 4242, and see what happens.",
+        message="This link belongs to the demo. Pay with the test card 4242 4242 4242 4242 and see what happens.",
         preset_quantity="1.5",
     )
     return (await create_link(tx, shop, body, actor=ACTOR, now=utc_now())).id

@@ -18,6 +18,7 @@ COMMANDS = {
     "account": "accounts:account",
     "key": "keys:key",
     "link": "links:link_group",
+    "page": "pages:page_group",
     "estimate": "estimates:estimate",
     "catalog": "catalog:catalog",
     "card": "cards:card",

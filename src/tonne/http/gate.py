@@ -12,7 +12,7 @@ from tonne.base.ids import is_id
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.http.errors import AccountNotFound, RateLimited, Unauthorised
-from tonne.http.rate_limit import TokenBuckets, Verdict
+from tonne.http.rate_limit import TokenBuckets, Verdict, too_many
 
 # As they go out: nearly every answer has these, and encoding them each time shows in the bill.
 RawHeaders = list[tuple[bytes, bytes]]
@@ -133,7 +133,6 @@ def _limit_headers(buckets: TokenBuckets, verdict: Verdict) -> RawHeaders:
 
 
 def _too_many(verdict: Verdict, limits: RawHeaders) -> RateLimited:
-    error = RateLimited()
+    error = too_many(verdict)
     error.headers.update({name.decode(): value.decode() for name, value in limits})
-    error.headers["Retry-After"] = str(max(1, math.ceil(verdict.retry_after_s)))
     return error

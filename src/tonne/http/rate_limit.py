@@ -1,9 +1,12 @@
 """Token buckets in this process's memory: losing them with the process costs nothing but a fresh burst."""
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from tonne.http.errors import RateLimited
 
 # More buckets than this and the least recently used are forgotten: a forgotten bucket is a full one.
 _MAX_BUCKETS = 50_000
@@ -40,3 +43,10 @@ class TokenBuckets:
             self._buckets.popitem(last=False)
         wait = 0.0 if level >= 1 else (1 - level) / self.per_second
         return Verdict(allowed, int(level), wait)
+
+
+def too_many(verdict: Verdict, message: str | None = None) -> RateLimited:
+    """The refusal, which says how long to wait."""
+    refusal = RateLimited(message)
+    refusal.headers["Retry-After"] = str(max(1, math.ceil(verdict.retry_after_s)))
+    return refusal

@@ -1,6 +1,5 @@
 """Certificates for everybody: the page of one that its account shows, and the check of any whose number one holds."""
 
-import math
 import re
 from datetime import date, datetime
 from typing import Any, Literal
@@ -11,8 +10,7 @@ from tonne.base.clock import Clock
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
-from tonne.http.errors import RateLimited
-from tonne.http.rate_limit import TokenBuckets
+from tonne.http.rate_limit import TokenBuckets, too_many
 from tonne.http.route import Answer, Call
 from tonne.pages.certificate_errors import CertificateNotFound
 from tonne.pages.render import Renderer
@@ -113,13 +111,9 @@ class CertificatePages:
     def _count(self, call: Call, tries: int = 1) -> None:
         verdict = self._tries.take(call.client, tries)
         if not verdict.allowed:
-            wait_s = max(1, math.ceil(verdict.retry_after_s))
-            seconds = "a second" if wait_s == 1 else f"{wait_s} seconds"
-            refusal = RateLimited(
-                f"You have looked up many certificates in a short time. Wait {seconds}, then reload the page."
+            raise too_many(
+                verdict, "You have looked up many certificates in a short time. Wait a minute, then reload the page."
             )
-            refusal.headers["Retry-After"] = str(wait_s)
-            raise refusal
 
 
 async def _find_public(connection: Connection, number: str) -> tuple[Scope, CertificateRecord] | None:

@@ -1,6 +1,5 @@
 """The page of an offset link: how much, of what, and what it costs, to the cent, before anybody pays."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +17,7 @@ from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
-from tonne.http.errors import RateLimited
-from tonne.http.rate_limit import TokenBuckets
+from tonne.http.rate_limit import TokenBuckets, too_many
 from tonne.http.route import Answer, Call
 from tonne.orders.place_order import Wanted
 from tonne.pages.forms import FormGuard
@@ -183,9 +181,7 @@ def see_other(address: str, headers: dict[str, str] | None = None) -> Answer:
 def require_turn(buckets: TokenBuckets, call: Call) -> None:
     verdict = buckets.take(call.client)
     if not verdict.allowed:
-        refusal = RateLimited("Too many attempts from your network: wait a minute, then try again.")
-        refusal.headers["Retry-After"] = str(max(1, math.ceil(verdict.retry_after_s)))
-        raise refusal
+        raise too_many(verdict, "Too many attempts from your network: wait a minute, then try again.")
 
 
 def _bundle(each: Offered, filled: Filled, base_url: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """A person has chosen: the checkout begins."""
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,6 +7,7 @@ from tonne.base.ids import new_id
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import storable
 from tonne.db.pool import Connection
+from tonne.gateways.mail import is_mail_address
 from tonne.http.client_fields import read_idempotency_key
 from tonne.orders.place_order import Wanted
 from tonne.payments import checkout_store as store
@@ -23,11 +23,6 @@ from tonne.payments.checkout_model import (
 )
 from tonne.payments.offset_link_model import OffsetLink
 
-# One address, without spaces or control characters; whether it exists, only a mail to it can tell.
-_EMAIL = re.compile(
-    r"[^\s@\x00-\x1f\x7f\"(),:;<>\[\\\]]{1,64}@[^\s@\x00-\x1f\x7f\"(),:;<>\[\\\]]+\.[^\s@.\x00-\x1f\x7f]{2,63}"
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
@@ -41,7 +36,7 @@ class Visitor:
 
 def read_email(text: str) -> str:
     email = text.strip()
-    if len(email) > 254 or not _EMAIL.fullmatch(email):
+    if not is_mail_address(email):
         raise EmailInvalid(field="email")
     return email
 

@@ -8,6 +8,7 @@ import msgspec
 
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
+from tonne.gateways.card import ChargeRequest
 from tonne.orders.model import Order
 from tonne.payments.checkout_model import Checkout, CheckoutStatus
 
@@ -132,12 +133,14 @@ async def close(tx: Connection, scope: Scope, checkout_id: str) -> None:
     await tx.execute(CLOSE, scope.account_id, checkout_id)
 
 
-NAME_PAGE = "UPDATE charges SET method = $3 WHERE account_id = $1 AND id = $2 AND status = 'pending'"
+NAME_PAGE = """
+UPDATE charges SET method = $3 WHERE account_id = $1 AND id = $2 AND status = 'pending' RETURNING true
+"""
 
 
-async def name_page(tx: Connection, scope: Scope, charge_id: str, reference: str) -> None:
-    """The gateway's name for the page on which this charge is paid."""
-    await tx.execute(NAME_PAGE, scope.account_id, charge_id, reference)
+async def name_page(tx: Connection, charge: ChargeRequest, reference: str) -> bool:
+    """The gateway's name for the page on which this charge is paid; false when the charge is open no more."""
+    return await tx.fetchval(NAME_PAGE, charge.account_id, charge.id, reference) is True
 
 
 FIND_OPEN_CHARGE = """

@@ -130,8 +130,7 @@ class PayCheckout:
             # It is over: paid, perhaps. The worker asks what came of it.
             await self.look_now(step.order)
             return None
-        await self._remember(step, page)
-        return page.url
+        return page.url if await self._remember(request, page) else None
 
     async def look_now(self, order: Order) -> None:
         """Somebody waits for what came of a charge: the worker shall ask at once."""
@@ -243,11 +242,13 @@ class PayCheckout:
         gateway = GATEWAY_OF[order.scope.mode]
         return Attempt(order.scope.organisation_id, gateway, request, open_charge.created_at, is_new=False)
 
-    async def _remember(self, step: _Step, page: PaymentPage) -> None:
-        """Before the person is sent there: from now on the worker can ask what came of it."""
-        if step.attempt is not None:
-            async with self._database.connection() as connection:
-                await store.name_page(connection, step.order.scope, step.attempt.request.id, page.reference)
+    async def _remember(self, charge: ChargeRequest, page: PaymentPage) -> bool:
+        """Before the person is sent there, so that the worker can ask what came of it.
+
+        False when the charge has been settled meanwhile: nobody would look for money that is paid on that page.
+        """
+        async with self._database.connection() as connection:
+            return await store.name_page(connection, charge, page.reference)
 
     async def _settle(self, attempt: Attempt, answer: Charged) -> None:
         async with self._database.transaction() as tx:

@@ -1,6 +1,5 @@
 """GET /v1/payments/by-temporary-id: what the redirect after a payment carries, turned into its order."""
 
-import math
 import uuid
 
 import msgspec
@@ -9,8 +8,7 @@ from tonne.base.clock import Clock
 from tonne.base.errors import Fault, Invalid
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.http.errors import RateLimited
-from tonne.http.rate_limit import TokenBuckets
+from tonne.http.rate_limit import TokenBuckets, too_many
 from tonne.http.route import Access, Answer, Call, Route
 from tonne.orders.schemas import OrderOut
 from tonne.payments.checkout_errors import PaymentNotFound
@@ -40,9 +38,7 @@ class PaymentLookup:
             raise Invalid([Fault("validation_error", "temporary_id must be a UUID.", "temporary_id")])
         verdict = self._misses.take(call.actor, 0)
         if not verdict.allowed:
-            refusal = RateLimited()
-            refusal.headers["Retry-After"] = str(max(1, math.ceil(verdict.retry_after_s)))
-            raise refusal
+            raise too_many(verdict)
         async with self._database.connection() as connection:
             paid_after = self._clock() - TEMPORARY_ID_LIFE
             document = await find_payment(connection, call.scope, hash_temporary_id(text), paid_after)
