@@ -1,0 +1,74 @@
+"""The public page of an account, as anybody sees it: with real orders, on any screen, without a script."""
+
+from datetime import date
+
+from playwright.async_api import expect
+
+from tests.api_client import ApiClient
+from tests.browser.checks import assert_accessible, assert_light, assert_no_overflow, screenshot
+from tests.browser.orders import complete_order
+from tests.browser.visit import Visit
+from tests.pages.sustainability_scene import TEST_PAGE, logo, png, retire, set_up
+from tests.pages.test_offset_page import HOSTILE
+from tests.world import World
+from tonne.app import House
+
+
+async def test_what_was_retired_is_seen_by_everybody(visit: Visit, api: ApiClient, house: House, world: World) -> None:
+    await set_up(api, description="All that we have retired.\nYear by year.", logo=logo(png(240, 72)))
+    order = await complete_order(api, "12.5")
+    for month in range(1, 13):
+        await retire(house, world.ours_test.scope, date(2025, month, 1), month * 1_234_567)
+    page = await visit(TEST_PAGE)
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Our forest")
+    await expect(page.locator(".figure")).to_contain_text("108.796226")
+    for heading in ("Retired over time", "By bundle", "Projects", "Certificates"):
+        await expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    assert await page.locator("script").count() == 0
+    assert await page.locator("img.logo").evaluate("image => image.complete && image.naturalWidth") == 240
+    picture = await page.locator('meta[property="og:image"]').get_attribute("content")
+    preview = await page.request.get(picture or "")
+    assert (preview.status, preview.headers["content-type"]) == (200, "image/png")
+    await assert_light(page)
+    await assert_no_overflow(page)
+    await assert_accessible(page)
+    await screenshot(page, "sustainability")
+    await page.get_by_role("link", name=order["public_certificate_url"].rpartition("/")[2]).click()
+    await expect(page.get_by_role("heading", name="Certificate of retirement")).to_be_visible()
+
+
+async def test_hostile_names_are_names_and_fit(visit: Visit, api: ApiClient, house: House, world: World) -> None:
+    words = HOSTILE + "W" * 100
+    await set_up(api, title=words, description=words * 5)
+    async with house.database.transaction() as tx:
+        await tx.execute("UPDATE accounts SET beneficiary = $1", words)
+    for number in range(9):
+        name = f"{number}{words}"
+        await retire(
+            house,
+            world.ours_test.scope,
+            date(2026, number + 1, 1),
+            10 ** (number + 3),
+            bundle=(f"bun_{number}", name),
+            project=(f"prj_{number}", name),
+            project_type=words,
+        )
+    page = await visit(TEST_PAGE, javascript=False)
+    await expect(page.get_by_role("heading", level=1)).to_have_text(words)
+    watched = await visit(TEST_PAGE, locale="de-DE")
+    await assert_light(watched)
+    await assert_no_overflow(watched)
+    await assert_accessible(watched)
+    await screenshot(watched, "hostile-sustainability")
+    assert await watched.locator("script, img[src=x]").count() == 0
+
+
+async def test_a_page_without_anything_and_one_that_is_off(visit: Visit, api: ApiClient) -> None:
+    await set_up(api)
+    page = await visit(TEST_PAGE)
+    await assert_no_overflow(page)
+    await assert_accessible(page)
+    await screenshot(page, "sustainability-empty")
+    await set_up(api, enabled=False)
+    await page.reload()
+    await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
