@@ -116,14 +116,19 @@ async def test_the_same_key_gives_the_same_answer_and_with_other_parameters_none
         ({"payment_method_types": ["card"]}, "unknown parameter"),
         ({"adaptive_pricing": {"on": True}}, "unknown parameter"),
         ({"customer_email": "nobody"}, "email"),
-        ({"expires_at": int((utc_now() + timedelta(minutes=29)).timestamp())}, "30 minutes"),
-        ({"expires_at": int((utc_now() + timedelta(hours=24, minutes=2)).timestamp())}, "24 hours"),
+        ({"expires_at": timedelta(minutes=29)}, "30 minutes"),
+        ({"expires_at": timedelta(hours=24, minutes=2)}, "24 hours"),
     ],
 )
 async def test_what_stripe_would_not_take_is_refused_and_its_key_not_used_up(
     sdk: Any, change: dict[str, Any], message: str
 ) -> None:
     params: dict[str, Any] = {**session_params(wanted(), 1999, utc_now())}
+    # Counted from the moment of the test, not from that of its collection.
+    change = {
+        name: int((utc_now() + value).timestamp()) if isinstance(value, timedelta) else value
+        for name, value in change.items()
+    }
     with pytest.raises(stripe.InvalidRequestError, match=message):
         await sdk.create_async({**params, **change}, {"idempotency_key": "k"})
     assert (await sdk.create_async(params, {"idempotency_key": "k"})).status == "open"
