@@ -30,6 +30,7 @@ from tonne.db.pool import Connection, Database
 hypothesis.settings.register_profile("tonne", deadline=None)
 hypothesis.settings.load_profile("tonne")
 
+NEEDED_BYTES = 2 * 1024**3
 EMPTY, FURNISHED = "template_empty", "template_furnished"
 _numbers = itertools.count()
 
@@ -52,7 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
         shared = shared.parent
     with _one_at_a_time(shared / "server.lock"):
         # Not below pytest's own folder: as root the server runs as another user, whom a second run would lock out.
-        folder = Path(tempfile.gettempdir()) / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
+        folder = _fast_folder() / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
         handle = start_server(folder)
         url = handle.get_uri("postgres")
         facts = shared / "world.json"
@@ -62,6 +63,14 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     handle.cleanup()
     if not (folder / "postmaster.pid").exists():
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fast_folder() -> Path:
+    """In memory where there is room: a database is made and dropped for every test, which disks are slow at."""
+    memory = Path("/dev/shm")  # noqa: S108 - the server makes a folder of its own in it
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > NEEDED_BYTES:
+        return memory
+    return Path(tempfile.gettempdir())
 
 
 @contextmanager
@@ -92,7 +101,7 @@ async def _make_templates(url: str) -> World:
 async def _clone(server: Server, template: str) -> str:
     name = f"test_{os.getpid()}_{next(_numbers)}"
     connection: Connection = await asyncpg.connect(server.url("postgres"))
-    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     await connection.close()
     return name
 

@@ -193,7 +193,7 @@ class House:
             *certificate_routes(self.certificate_pages, self.renderer),
             *checkout_routes(self.offset_page, self.checkout_page, self.renderer),
             *HealthEndpoints(self.database, self.metrics).routes(),
-            *DocsEndpoints(openapi_document(api, self.settings)).routes(),
+            *DocsEndpoints(lambda: openapi_document(api, self.settings)).routes(),
         ]
 
     def jobs(self) -> list[Job]:

@@ -1,5 +1,6 @@
 """Interactive documentation, served whole from here: no outside address is ever asked."""
 
+from collections.abc import Callable
 from functools import cache
 from importlib import resources, util
 from pathlib import Path
@@ -29,8 +30,9 @@ class AssetNotFound(TonneError):
 
 
 class DocsEndpoints:
-    def __init__(self, document: dict[str, Any]) -> None:
-        self._document = msgspec.json.encode(document)
+    def __init__(self, document: Callable[[], dict[str, Any]]) -> None:
+        """The document is made when somebody first asks for it: most processes never are."""
+        self._document = cache(lambda: msgspec.json.encode(document()))
 
     async def page(self, _: Call) -> Answer:
         headers = {"Content-Security-Policy": _PAGE_POLICY}
@@ -44,7 +46,7 @@ class DocsEndpoints:
         return Answer(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
 
     async def document(self, _: Call) -> Answer:
-        return Answer(self._document)
+        return Answer(self._document())
 
     def routes(self) -> list[Route]:
         return [
