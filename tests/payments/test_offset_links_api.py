@@ -108,7 +108,7 @@ async def test_what_is_sent_back_as_it_was_read_changes_nothing(api: ApiClient, 
 
 async def test_the_id_is_random_and_says_nothing_of_the_time(api: ApiClient) -> None:
     ids = [(await create(api))["id"] for _ in range(5)]
-    assert len({link_id[:7] for link_id in ids}) == 5
+    assert len({link_id[:12] for link_id in ids}) == 5
 
 
 async def test_a_change_replaces_all_settings_and_nothing_else(api: ApiClient) -> None:
