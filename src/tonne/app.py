@@ -77,6 +77,8 @@ from tonne.worker.loop import Job
 # Last-used times of keys are written this often: well within what a person looking at them notices.
 WRITE_USES_EVERY_S = 2.0
 FORGET_EVERY_S = 300.0
+# Nobody waits for what follows a checkout: a hint about an order need not wake it.
+CHECKOUTS_EVERY_S = 2.0
 RunOnce = Callable[[], Awaitable[bool]]
 
 _log = structlog.get_logger()
@@ -89,7 +91,6 @@ class House:
         self.database = database
         self.settings = settings
         self.metrics = Metrics()
-        self._forget_at = 0.0
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
         self.catalogues = Catalogues(database, settings.base_url, settings.catalogue_refresh_s)
         self.gate = Gate(self.directory, settings)
@@ -209,12 +210,12 @@ class House:
             Job("issue_invoices", self._telling(self.issue_invoices.run_once)),
             Job("chase_invoices", self._telling(self.chase_invoices.run_once)),
             Job("allocate_orders", self._telling(self.allocate_orders.run_once)),
-            Job("close_checkouts", self._telling(self.close_checkouts.run_once)),
+            Job("close_checkouts", _seldom(self._telling(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
             Job("close_units", self.close_units.run_once),
             deliver,
-            Job("mail_certificates", self.mail_certificates.run_once),
+            Job("mail_certificates", _seldom(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("send_mails", self.mails.run_once),
-            Job("forget_old_attempts", self._forget_attempts),
+            Job("forget_old_attempts", _seldom(self._forget_attempts, FORGET_EVERY_S)),
         ]
 
     def _telling(self, run_once: RunOnce) -> RunOnce:
@@ -229,10 +230,6 @@ class House:
         return run
 
     async def _forget_attempts(self) -> bool:
-        """Looked at every few minutes, however often the workers are woken."""
-        if time.monotonic() < self._forget_at:
-            return False
-        self._forget_at = time.monotonic() + FORGET_EVERY_S
         async with self.database.connection() as connection:
             return await prune_attempts_any_account(connection, self.settings.webhook_attempts_days)
 
@@ -244,6 +241,21 @@ class House:
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 # The times are for people to look at; a database that is away must not end this loop.
                 _log.exception("key_uses_not_written")
+
+
+def _seldom(run_once: RunOnce, every_s: float) -> RunOnce:
+    """A job that is not looked at more often than this when it has nothing to do, however often workers are woken."""
+    look_at = 0.0
+
+    async def run() -> bool:
+        nonlocal look_at
+        if time.monotonic() < look_at:
+            return False
+        worked = await run_once()
+        look_at = 0.0 if worked else time.monotonic() + every_s
+        return worked
+
+    return run
 
 
 def build_app(house: House) -> AsgiApp:

@@ -168,6 +168,20 @@ async def test_after_a_decline_the_orders_price_stands(
     assert len(amounts) == 1
 
 
+async def test_a_window_with_an_old_price_does_not_pay_the_new_one(
+    house: House, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    """The order was made meanwhile, in another window and at another price."""
+    address = await shopper.begin(link)
+    old = await shopper.open(address)
+    await change_price(house)
+    await shopper.pay(address, STOLEN_CARD)
+    told = await shopper.send(old)
+    assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["failed"]
+    assert form_of(told).values()["total"] != form_of(old).values()["total"]
+    assert "Thank you" in (await shopper.send(told)).text
+
+
 async def test_a_total_that_the_page_did_not_show_is_not_charged(
     shopper: Shopper, link: OffsetLink, browser: httpx.AsyncClient, rows: Rows
 ) -> None:

@@ -54,7 +54,6 @@ _ACTOR = "checkout"
 class _Step:
     """What is to be done outside the transaction: ask about a charge, if there is one to ask about."""
 
-    checkout: Checkout
     link: OffsetLink
     order: Order
     attempt: Attempt | None
@@ -97,7 +96,7 @@ class PayCheckout:
     async def pay_by_test_card(self, token: str, shown_total: int, number: str) -> None:
         """Charge a test card now. What came of it, the checkout's page shows."""
         checkout = await self._find(token, Mode.TEST)
-        step = await self._step(token, shown_total, Card(checkout.id, number))
+        step = await self._step(token, checkout, shown_total, Card(checkout.id, number))
         if step.attempt is not None and step.attempt.is_new:
             answer = await self._gateways[step.attempt.gateway].charge(step.attempt.request)
             await self._settle(step.attempt, answer)
@@ -105,13 +104,13 @@ class PayCheckout:
 
     async def open_page(self, token: str, shown_total: int) -> str | None:
         """The address of the gateway's page; None when there is nothing more to pay there."""
-        await self._find(token, Mode.LIVE)
+        checkout = await self._find(token, Mode.LIVE)
         pages = self._pages()
-        step = await self._step(token, shown_total, PAGE_TO_COME)
+        step = await self._step(token, checkout, shown_total, PAGE_TO_COME)
         self._hints.give()
         if step.attempt is None:
             return None
-        checkout, request = step.checkout, step.attempt.request
+        request = step.attempt.request
         try:
             page = await pages.open_page(
                 PageRequest(
@@ -153,9 +152,8 @@ class PayCheckout:
             raise PaymentPageUnavailable
         return gateway
 
-    async def _step(self, token: str, shown_total: int, card: Card) -> _Step:
+    async def _step(self, token: str, checkout: Checkout, shown_total: int, card: Card) -> _Step:
         """The order, made if there is none yet, and a charge of it that may be paid now; all on record."""
-        checkout = await self._find_any(token)
         # Before the transaction: one request never holds one connection and waits for another.
         terms = await self._directory.terms_of(checkout.scope)
         catalogue = await self._catalogues.current(checkout.scope.mode)
@@ -187,14 +185,9 @@ class PayCheckout:
                 await store.set_ordered(tx, held.scope, held.id, order, now + LOOK_EVERY)
             else:
                 order = await _require_order(tx, held)
-            return _Step(held, link, order, await self._attempt(tx, held, order, card, now))
-
-    async def _find_any(self, token: str) -> Checkout:
-        async with self._database.connection() as connection:
-            checkout = await store.find_checkout(connection, hash_token(token))
-        if checkout is None:
-            raise CheckoutNotFound
-        return checkout
+                if order.status is OrderStatus.PLACED and held.total_cost_minor != shown_total:
+                    raise PriceChanged
+            return _Step(link, order, await self._attempt(tx, held, order, card, now))
 
     async def _make_way(self, tx: Connection, checkout: Checkout, now: datetime) -> None:
         """With an external id a flow completes once: another window that has not paid gives way, one that has wins."""
