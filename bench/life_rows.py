@@ -16,6 +16,9 @@ from tonne.orders.load_orders import OrderKey
 # In an order in which foreign keys are satisfied.
 INSERTED = ("simulated_charges", "charges", "parcels", "shares", "order_projects", "certificates", "events")
 UPDATED = ("orders", "parcels", "lots", "event_streams")
+# Sums over many orders, a few rows in all: the limit writes them once, in the end.
+COUNTED = "retired_totals"
+KEPT = sorted({*INSERTED, *UPDATED, COUNTED})
 # What tells to which order a row of these tables belongs.
 _BELONGS_TO = dict.fromkeys(INSERTED, "order_id") | {"simulated_charges": "id", "parcels": "id", "events": "subject_id"}
 BATCH = 200
@@ -32,13 +35,13 @@ class Rewrite:
 
 async def remember(connection: Connection) -> None:
     """Keep the state before the first round: every round begins with it."""
-    for table in sorted({*INSERTED, *UPDATED}):
+    for table in KEPT:
         await connection.execute(f"CREATE UNLOGGED TABLE before_{table} AS TABLE {table}")
         await connection.execute(f"ANALYZE before_{table}")
 
 
 async def forget(connection: Connection) -> None:
-    for table in sorted({*INSERTED, *UPDATED}):
+    for table in KEPT:
         await connection.execute(f"DROP TABLE before_{table}")
 
 
@@ -72,9 +75,9 @@ async def _statements(connection: Connection, table: str) -> asyncpg.Record:
 async def take_back(connection: Connection) -> None:
     """Bring every table back to what `remember` has kept, and leave it as a database at rest leaves it."""
     async with connection.transaction():
-        for table in reversed(INSERTED):
+        for table in (*reversed(INSERTED), COUNTED):
             await connection.execute((await _statements(connection, table))["take_back_new"])
-        for table in UPDATED:
+        for table in (*UPDATED, COUNTED):
             await connection.execute((await _statements(connection, table))["take_back_changed"])
     await connection.execute("VACUUM ANALYZE")
     await connection.execute("CHECKPOINT")
@@ -110,6 +113,7 @@ async def _rewrite(work: Rewrite) -> float:
     try:
         inserts = {table: (await _statements(connection, table))["insert_it"] for table in INSERTED}
         transactions = [_steps(batch, inserts) for batch in await _read_batches(connection, work.keys)]
+        counted = await connection.fetch("TABLE retired_totals")
         await take_back(connection)
         # As the worker finds them, except that nobody takes them up: it is the limit that writes now.
         await make_due(connection, work.keys, in_s=86_400)
@@ -121,6 +125,9 @@ async def _rewrite(work: Rewrite) -> float:
                         await connection.copy_records_to_table(step.table, records=step.rows, columns=step.columns)
                     else:
                         await connection.executemany(step.sql, step.rows)
+        async with connection.transaction():
+            await connection.execute("TRUNCATE retired_totals")
+            await connection.copy_records_to_table(COUNTED, records=[tuple(row) for row in counted])
         return len(work.keys) / (time.perf_counter() - started)
     finally:
         await connection.close()
