@@ -96,21 +96,15 @@ class OrderEndpoints:
         async with self._database.connection() as connection:
             # One more than the page, to know whether another follows.
             if link is None:
-                documents = await store.list_orders(connection, call.scope, start, limit + 1)
+                found = await store.list_orders(connection, call.scope, start, limit + 1)
             else:
-                documents = await store.list_orders_of_link(connection, call.scope, start, limit + 1, link)
-        more, cursor = b"false", b"null"
-        if len(documents) > limit:
-            del documents[limit:]
-            more, cursor = b"true", b'"%b"' % make_cursor(place_of(documents[-1]), list_name).encode()
-        head = b'{"has_more":%b,"next_cursor":%b,"data":[' % (more, cursor)
-        if not documents:
-            return Answer(head + b"]}")
-        # The documents are JSON already. What goes around them goes to the first and the last of them, so that the page
-        # is put together in one pass.
-        documents[0] = head + documents[0]
-        documents[-1] += b"]}"
-        return Answer(b",".join(documents))
+                found = await store.list_orders_of_link(connection, call.scope, start, limit + 1, link)
+        page, more, cursor = found.joined, b"false", b"null"
+        if found.number > limit:
+            last, surplus = found.last_sizes
+            page = page[: -surplus - len(b",")]
+            more, cursor = b"true", b'"%b"' % make_cursor(place_of(page[-last:]), list_name).encode()
+        return Answer(b"".join((b'{"has_more":%b,"next_cursor":%b,"data":[' % (more, cursor), page, b"]}")))
 
     async def _place(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
         document = call.json()

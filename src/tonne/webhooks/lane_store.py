@@ -92,8 +92,8 @@ async def release(connection: Connection, lease: Lease) -> bool:
 # Positions have no gaps: the next events are those with the next positions. A hundred of them as one value cost a
 # fraction of what a hundred rows do.
 READ_RUN = """
-SELECT count(*), convert_to(string_agg(payload, ','), 'UTF8') AS events
-FROM (SELECT payload FROM events WHERE organisation_id = $1 AND mode = $2 AND position > $3
+SELECT count(*), convert_to(string_agg(payload, ',' ORDER BY position), 'UTF8') AS events
+FROM (SELECT position, payload FROM events WHERE organisation_id = $1 AND mode = $2 AND position > $3
       ORDER BY position LIMIT $4) AS run
 """
 
