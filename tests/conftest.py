@@ -107,9 +107,10 @@ async def _clone(server: Server, template: str) -> str:
 
 
 @pytest.fixture
-def settings() -> Settings:
+def settings(tmp_path: Path) -> Settings:
     """Nothing is remembered between two calls, and nothing is limited, unless a test says so."""
     return Settings(
+        data_dir=str(tmp_path),
         public_url="http://tonne.test",
         catalogue_refresh_s=0,
         key_refresh_s=0,

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 
 from tests.api_client import ApiClient, codes
@@ -92,8 +93,8 @@ async def test_a_wrong_key_is_told_nothing_about_accounts(api: ApiClient, world:
 
 class TestBrand:
     @pytest.fixture
-    def settings(self) -> Settings:
-        return Settings(brand="Acme", public_url="http://tonne.test", catalogue_refresh_s=0, key_refresh_s=0)
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, brand="Acme")
 
     async def test_the_brand_names_the_header(self, api: ApiClient, world: World) -> None:
         client = world.ours_test.client_account_id

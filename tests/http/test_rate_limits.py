@@ -1,6 +1,7 @@
 """Too fast for one key, or too many wrong keys from one address: 429, and when to come back."""
 
 import httpx
+import msgspec
 import pytest
 
 from tests.api_client import ApiClient, codes
@@ -21,8 +22,8 @@ def assert_too_many(answer: httpx.Response, at_most_s: int) -> None:
 
 class TestPerKey:
     @pytest.fixture
-    def settings(self) -> Settings:
-        return Settings(rate_limit_per_second=0.01, rate_limit_burst=3, catalogue_refresh_s=0)
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, rate_limit_per_second=0.01, rate_limit_burst=3, catalogue_refresh_s=0)
 
     async def test_a_key_has_a_burst_and_is_then_told_to_wait(
         self, api: ApiClient, world: World, furnished_db: Database
@@ -50,8 +51,8 @@ class TestPerKey:
 
 class TestPerKeyRefill:
     @pytest.fixture
-    def settings(self) -> Settings:
-        return Settings(rate_limit_per_second=1000, rate_limit_burst=1, catalogue_refresh_s=0)
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, rate_limit_per_second=1000, rate_limit_burst=1, catalogue_refresh_s=0)
 
     async def test_a_key_may_go_on_after_a_while(self, api: ApiClient) -> None:
         for _ in range(20):
@@ -75,9 +76,13 @@ def _from_address(house: House, address: str) -> httpx.AsyncClient:
 
 class TestFailedAuthentication:
     @pytest.fixture
-    def settings(self) -> Settings:
-        return Settings(
-            failed_auth_per_minute=0.6, failed_auth_burst=3, trusted_proxies="10.0.0.0/8, fd00::/8", key_refresh_s=0
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(
+            settings,
+            failed_auth_per_minute=0.6,
+            failed_auth_burst=3,
+            trusted_proxies="10.0.0.0/8, fd00::/8",
+            key_refresh_s=0,
         )
 
     async def test_an_address_has_few_wrong_keys(self, house: House) -> None:
