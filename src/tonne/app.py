@@ -155,8 +155,6 @@ class House:
         )
         self.checkout_page = CheckoutPage(
             database,
-            self.catalogues,
-            self.directory,
             pay,
             renderer=self.renderer,
             guard=self.form_guard,

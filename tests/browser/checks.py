@@ -86,3 +86,11 @@ async def screenshot(page: Page, name: str) -> None:
     await page.emulate_media(color_scheme="light")
     if before is not None:
         await page.set_viewport_size(before)
+
+
+async def judge(page: Page, name: str) -> None:
+    """All of the above, and a picture."""
+    await assert_light(page)
+    await assert_no_overflow(page)
+    await assert_accessible(page)
+    await screenshot(page, name)

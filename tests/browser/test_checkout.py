@@ -7,11 +7,11 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.api_client import ApiClient
-from tests.browser.checks import assert_accessible, assert_light, assert_no_overflow, screenshot
+from tests.browser.checks import assert_accessible, assert_no_overflow, judge
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit
+from tests.pages.scene import FIND_APART, HOSTILE, SELL_OUT, allow
 from tests.pages.shopper import GOOD_CARD, POOR_CARD, make_link
-from tests.pages.test_offset_page import FIND_APART, HOSTILE, SELL_OUT, allow
 from tests.world import World
 from tonne.app import House
 from tonne.payments.offset_link_model import OffsetLink
@@ -45,13 +45,6 @@ async def to_payment(page: Page) -> None:
 async def pay(page: Page, card: str = GOOD_CARD) -> None:
     await page.get_by_label("Card number").fill(card)
     await page.get_by_role("button", name=re.compile("^Pay ")).click()
-
-
-async def judge(page: Page, name: str) -> None:
-    await assert_light(page)
-    await assert_no_overflow(page)
-    await assert_accessible(page)
-    await screenshot(page, name)
 
 
 async def count(house: House, table: str) -> int:

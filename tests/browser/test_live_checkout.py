@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
+from tests.browser.checks import judge
 from tests.browser.conftest import on_one_loop
-from tests.browser.test_checkout import judge
 from tests.browser.visit import Visit
 from tests.gateways.card_bench import KEY
 from tests.gateways.stripe_pages import StripePages, stripe_pages

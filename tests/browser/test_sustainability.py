@@ -5,11 +5,11 @@ from datetime import date
 from playwright.async_api import expect
 
 from tests.api_client import ApiClient
-from tests.browser.checks import assert_accessible, assert_light, assert_no_overflow, screenshot
+from tests.browser.checks import judge
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
+from tests.pages.scene import HOSTILE
 from tests.pages.sustainability_scene import TEST_PAGE, logo, png, retire, set_up
-from tests.pages.test_offset_page import HOSTILE
 from tests.world import World
 from tonne.app import House
 
@@ -29,10 +29,7 @@ async def test_what_was_retired_is_seen_by_everybody(visit: Visit, api: ApiClien
     picture = await page.locator('meta[property="og:image"]').get_attribute("content")
     preview = await page.request.get(picture or "")
     assert (preview.status, preview.headers["content-type"]) == (200, "image/png")
-    await assert_light(page)
-    await assert_no_overflow(page)
-    await assert_accessible(page)
-    await screenshot(page, "sustainability")
+    await judge(page, "sustainability")
     await page.get_by_role("link", name=order["public_certificate_url"].rpartition("/")[2]).click()
     await expect(page.get_by_role("heading", name="Certificate of retirement")).to_be_visible()
 
@@ -56,19 +53,14 @@ async def test_hostile_names_are_names_and_fit(visit: Visit, api: ApiClient, hou
     page = await visit(TEST_PAGE, javascript=False)
     await expect(page.get_by_role("heading", level=1)).to_have_text(words)
     watched = await visit(TEST_PAGE, locale="de-DE")
-    await assert_light(watched)
-    await assert_no_overflow(watched)
-    await assert_accessible(watched)
-    await screenshot(watched, "hostile-sustainability")
+    await judge(watched, "hostile-sustainability")
     assert await watched.locator("script, img[src=x]").count() == 0
 
 
 async def test_a_page_without_anything_and_one_that_is_off(visit: Visit, api: ApiClient) -> None:
     await set_up(api)
     page = await visit(TEST_PAGE)
-    await assert_no_overflow(page)
-    await assert_accessible(page)
-    await screenshot(page, "sustainability-empty")
+    await judge(page, "sustainability-empty")
     await set_up(api, enabled=False)
     await page.reload()
     await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()

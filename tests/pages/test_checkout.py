@@ -2,52 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
 from tests.api_client import ApiClient
+from tests.pages.scene import Rows, age, change_price, work
 from tests.pages.shopper import GOOD_CARD, LOST_ANSWER, POOR_CARD, STOLEN_CARD, Shopper, form_of, make_link
 from tests.world import World
 from tonne.app import House, build_app
 from tonne.base.clock import utc_now
 from tonne.payments.offset_link_model import OffsetLink
-
-Rows = Callable[[str], Awaitable[list[dict[str, Any]]]]
-
-
-@pytest.fixture
-def rows(house: House) -> Rows:
-    async def fetch(statement: str) -> list[dict[str, Any]]:
-        async with house.database.connection() as connection:
-            return [dict(row) for row in await connection.fetch(statement)]
-
-    return fetch
-
-
-async def work(house: House) -> None:
-    """All that a worker would do now."""
-    for _ in range(20):
-        if not any([await job.run_once() for job in house.jobs() if job.name != "deliver_webhooks"]):
-            return
-    raise AssertionError("there is always more to do")
-
-
-async def change_price(house: House) -> None:
-    async with house.database.transaction() as tx:
-        await tx.execute("UPDATE bundles SET unit_price_minor = unit_price_minor + 100 WHERE mode = 'test'")
-        await tx.execute("UPDATE catalogues SET version = version + 1 WHERE mode = 'test'")
-
-
-async def age(
-    house: House, statement: str = "UPDATE checkouts SET expires_at = now(), next_attempt_at = now()"
-) -> None:
-    async with house.database.transaction() as tx:
-        await tx.execute(statement)
 
 
 async def test_a_stranger_pays_with_a_test_card_and_holds_a_certificate(

@@ -11,9 +11,8 @@ import pytest
 
 from tests.gateways.card_bench import KEY
 from tests.gateways.stripe_pages import StripePages, stripe_pages
+from tests.pages.scene import Rows, age, work
 from tests.pages.shopper import Shopper, form_of, make_link
-from tests.pages.test_checkout import Rows, age, work
-from tests.pages.test_checkout import rows as rows  # noqa: PLC0414 - a fixture
 from tests.world import World
 from tonne.app import House
 from tonne.base.settings import Settings

@@ -5,25 +5,15 @@ import re
 import httpx
 import pytest
 
+from tests.pages.scene import FIND_APART, HOSTILE, SELL_OUT, allow
 from tests.pages.shopper import Shopper, form_of, make_link
 from tests.world import World
 from tonne.app import House
 from tonne.payments.offset_link_model import Bounds, OffsetLink
 
-HOSTILE = """<script>alert("1")</script><img src=x onerror=alert(2)>"'&{{7*7}}{% raw %}"""
-
 
 def value_of(page: httpx.Response, name: str) -> list[str]:
     return form_of(page).values().get(name, [])
-
-
-async def allow(house: House, world: World, host: str) -> None:
-    async with house.database.transaction() as tx:
-        await tx.execute(
-            "INSERT INTO redirect_hosts (organisation_id, host, created_at) VALUES ($1, $2, now())",
-            world.ours_test.scope.organisation_id,
-            host,
-        )
 
 
 async def test_the_query_fills_the_form(house: House, world: World, shopper: Shopper, link: OffsetLink) -> None:
@@ -121,18 +111,6 @@ async def test_a_fixed_amount_cannot_be_changed_from_outside(house: House, world
     await shopper.pay(address)
     async with house.database.connection() as connection:
         assert await connection.fetchval("SELECT requested_quantity_grams FROM orders") == 3_000_000
-
-
-SELL_OUT = """
-UPDATE lots SET allocated_grams = quantity_grams
-WHERE mode = 'test' AND project_id IN (SELECT project_id FROM bundle_projects WHERE mode = 'test' AND bundle_id = $1)
-"""
-# A bundle that has no project in common with another.
-FIND_APART = """
-SELECT id FROM bundles WHERE mode = 'test' AND enabled AND NOT EXISTS (
-    SELECT FROM bundle_projects one JOIN bundle_projects other USING (mode, project_id)
-    WHERE mode = 'test' AND one.bundle_id = bundles.id AND other.bundle_id = $1)
-"""
 
 
 async def test_a_sold_out_bundle_can_be_seen_but_not_bought(house: House, world: World, shopper: Shopper) -> None:

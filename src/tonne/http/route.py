@@ -81,12 +81,8 @@ class Call:
 
     def query(self, *names: str) -> list[str | None]:
         """The values of these query parameters; one sent twice is refused, since either could be meant."""
-        try:
-            pairs = _pairs(self.query_string.decode("ascii"))
-        except ValueError as error:
-            raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
         values: dict[str, str] = {}
-        for name, value in pairs:
+        for name, value in self._query_pairs():
             if name in names and name in values:
                 raise Invalid([Fault("validation_error", f"{name} is given twice.", name)])
             # The database takes no NUL; the two that page a list are judged by their own rules.
@@ -97,11 +93,13 @@ class Call:
 
     def query_values(self, name: str) -> list[str]:
         """All values of a query parameter that may be repeated."""
+        return [value.replace("\x00", "") for found, value in self._query_pairs() if found == name]
+
+    def _query_pairs(self) -> list[tuple[str, str]]:
         try:
-            pairs = _pairs(self.query_string.decode("ascii"))
+            return _pairs(self.query_string.decode("ascii"))
         except ValueError as error:
             raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
-        return [value.replace("\x00", "") for found, value in pairs if found == name]
 
     def form(self) -> dict[str, list[str]]:
         """The fields of a form that a page has sent. NUL characters, which no honest field has, are dropped."""

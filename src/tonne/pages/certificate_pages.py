@@ -13,7 +13,7 @@ from tonne.db.pool import Connection, Database
 from tonne.http.rate_limit import TokenBuckets, too_many
 from tonne.http.route import Answer, Call
 from tonne.pages.certificate_errors import CertificateNotFound
-from tonne.pages.render import Renderer
+from tonne.pages.render import Renderer, see_other
 from tonne.pages.sustainability_store import find_page, shows_certificates
 from tonne.retirements.certificate_pdf import qr_code
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord
@@ -67,7 +67,7 @@ class CertificatePages:
         typed = normal_number(number) or _NOT_TYPED.sub("", number)[:MAX_TYPED]
         if not typed.strip("-"):
             return self._form(call, fault="Type the number that stands on the certificate.", status=400)
-        return Answer(b"", 303, headers={"Location": f"/verify/{typed}", "Cache-Control": "no-store"})
+        return see_other(f"/verify/{typed}")
 
     async def verify(self, call: Call) -> Answer:
         """An unknown number and one that can be none are looked up and answered alike."""

@@ -5,13 +5,11 @@ from typing import Any
 
 import msgspec
 
-from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.catalog.pricing import Priced
-from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.rate_limit import TokenBuckets
@@ -19,8 +17,8 @@ from tonne.http.route import Answer, Call, json_answer
 from tonne.orders.load_orders import OrderKey, load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.pages.forms import FormGuard
-from tonne.pages.offset_page import require_turn, see_other
-from tonne.pages.render import Renderer
+from tonne.pages.offset_page import require_turn
+from tonne.pages.render import Renderer, see_other
 from tonne.payments import checkout_store as store
 from tonne.payments.checkout_errors import CheckoutNotFound, CheckoutOver, OffsetLinkClosed, PriceChanged
 from tonne.payments.checkout_model import (
@@ -32,10 +30,9 @@ from tonne.payments.checkout_model import (
     temporary_id_of,
 )
 from tonne.payments.checkout_store import Failure
-from tonne.payments.offer import price_offer
 from tonne.payments.offset_link_model import OffsetLink
 from tonne.payments.offset_link_store import find_link_any_account
-from tonne.payments.pay_checkout import PayCheckout, read_test_card, wanted_of
+from tonne.payments.pay_checkout import PayCheckout, read_test_card
 from tonne.payments.redirects import with_query
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import find_certificate
@@ -83,8 +80,6 @@ class CheckoutPage:
     def __init__(
         self,
         database: Database,
-        catalogues: Catalogues,
-        directory: AccountDirectory,
         pay: PayCheckout,
         *,
         renderer: Renderer,
@@ -93,8 +88,6 @@ class CheckoutPage:
         settings: Settings,
     ) -> None:
         self._database = database
-        self._catalogues = catalogues
-        self._directory = directory
         self._pay = pay
         self._renderer = renderer
         self._guard = guard
@@ -191,8 +184,6 @@ class CheckoutPage:
             headers=headers,
             checkout=checkout,
             priced=priced,
-            missing=None,
-            percent=None if priced is None else format(float(priced.fee_rate * 100), "g"),
             price_was=checkout.total_cost_minor,
             fault=None if fault is None else fault.faults[0],
             declined=None if failure is None or fault is not None else _words(failure),
@@ -205,9 +196,7 @@ class CheckoutPage:
         """What is charged when the person pays now: once there is an order its price is fixed."""
         if scene.order is not None and scene.order.priced is not None:
             return scene.order.priced
-        terms = await self._directory.terms_of(scene.checkout.scope)
-        catalogue = await self._catalogues.current(scene.checkout.scope.mode)
-        return price_offer(scene.link, wanted_of(scene.checkout), terms, catalogue)
+        return await self._pay.price(scene.checkout, scene.link)
 
     def _show_progress(self, call: Call, scene: _Scene) -> Answer:
         record = None
@@ -224,8 +213,6 @@ class CheckoutPage:
             state=scene.state,
             order=order,
             priced=None if order is None else order.priced,
-            missing=None,
-            percent=None if order is None or order.priced is None else format(float(order.priced.fee_rate * 100), "g"),
             certificate=record,
             refresh_s=None if scene.state in {"complete", "cancelled"} else 5,
             **_frame(scene),

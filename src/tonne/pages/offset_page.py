@@ -21,7 +21,7 @@ from tonne.http.rate_limit import TokenBuckets, too_many
 from tonne.http.route import Answer, Call
 from tonne.orders.place_order import Wanted
 from tonne.pages.forms import FormGuard
-from tonne.pages.render import Renderer
+from tonne.pages.render import Renderer, see_other
 from tonne.pages.visitor import decimal_sign, locale_of
 from tonne.payments import checkout_store
 from tonne.payments.begin_checkout import Visitor, begin_checkout, read_email, read_external_id
@@ -75,7 +75,6 @@ class OffsetPage:
         self._renderer = renderer
         self._guard = guard
         self._clock = clock
-        self._base_url = settings.base_url
         self._begun = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
 
     async def show(self, call: Call) -> Answer:
@@ -95,7 +94,7 @@ class OffsetPage:
         """The price alone, for a page that shows it as the person types."""
         shop = await self._shop(call)
         priced, fault = _try_to_price(shop, _from_query(call, shop))
-        return self._renderer.page(call, "_price.html", **_priced(priced, fault))
+        return self._renderer.page(call, "_price.html", priced=priced, missing=fault)
 
     async def begin(self, call: Call) -> Answer:
         fields = self._guard.check(call)
@@ -165,17 +164,13 @@ class OffsetPage:
             link=shop.link,
             filled=filled,
             currency=shop.terms.currency,
-            bundles=[_bundle(each, filled, self._base_url) for each in shop.offered],
+            bundles=[_bundle(each, filled) for each in shop.offered],
             form_token=token,
             fault=first,
             back=back,
-            **_priced(priced, fault),
+            priced=priced,
+            missing=fault,
         )
-
-
-def see_other(address: str, headers: dict[str, str] | None = None) -> Answer:
-    """After a form: reloading the next page sends nothing again."""
-    return Answer(b"", 303, b"text/plain", {"Location": address, "Cache-Control": "no-store", **(headers or {})})
 
 
 def require_turn(buckets: TokenBuckets, call: Call) -> None:
@@ -184,25 +179,13 @@ def require_turn(buckets: TokenBuckets, call: Call) -> None:
         raise too_many(verdict, "Too many attempts from your network: wait a minute, then try again.")
 
 
-def _bundle(each: Offered, filled: Filled, base_url: str) -> dict[str, Any]:
-    image = each.bundle.primary_image or ""
+def _bundle(each: Offered, filled: Filled) -> dict[str, Any]:
     return {
         "id": each.bundle.id,
         "name": each.bundle.name,
         "description": each.bundle.description,
         "is_available": each.is_available,
         "is_chosen": each.is_available and (not filled.bundle_ids or each.bundle.id in filled.bundle_ids),
-        # Pictures of another site are left out: no page asks any other address.
-        "image": image.removeprefix(base_url) if image.startswith(f"{base_url}/") else None,
-    }
-
-
-def _priced(priced: Priced | None, fault: TonneError | None) -> dict[str, Any]:
-    """For the template of the price: either there is one, or it says what is missing."""
-    return {
-        "priced": priced,
-        "missing": None if fault is None else str(fault),
-        "percent": None if priced is None else format(float(priced.fee_rate * 100), "g"),
     }
 
 

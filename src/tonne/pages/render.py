@@ -1,6 +1,7 @@
 """Templates to answers: escaped, in the visitor's locale, under one strict policy."""
 
 import hashlib
+from fractions import Fraction
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -42,7 +43,9 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters.update(money=_money, tonnes=_tonnes, number=_number, day=_day, month=_month)
+        self._templates.filters.update(
+            money=_money, tonnes=_tonnes, number=_number, percent=_percent, day=_day, month=_month
+        )
         self._templates.globals.update(asset=asset_url)
 
     def page(
@@ -87,6 +90,11 @@ class Renderer:
         )
 
 
+def see_other(address: str) -> Answer:
+    """After a form: reloading the next page sends nothing again."""
+    return Answer(b"", 303, headers={"Location": address, "Cache-Control": "no-store"})
+
+
 _AT_OUR_END = "The fault is on our side. Nothing is lost: reload the page in a moment."
 
 
@@ -127,6 +135,11 @@ def _tonnes(context: Context, grams: int) -> str:
 @pass_context
 def _number(context: Context, text: str) -> str:
     return visitor.number(text, _locale(context))
+
+
+@pass_context
+def _percent(context: Context, part: Fraction) -> str:
+    return visitor.percent(part, _locale(context))
 
 
 @pass_context

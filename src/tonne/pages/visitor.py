@@ -2,12 +2,14 @@
 
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_date
-from babel.numbers import format_currency, format_decimal, get_decimal_symbol
+from babel.numbers import format_currency, format_decimal, format_percent, get_decimal_symbol
 
+from tonne.base.decimals import spell
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 
@@ -41,6 +43,11 @@ def tonnes(grams: int, locale: Locale) -> str:
 def number(text: str, locale: Locale) -> str:
     """A decimal as the interface spells it, in the visitor's spelling."""
     return format_decimal(Decimal(text), locale=locale, decimal_quantization=False)
+
+
+def percent(part: Fraction, locale: Locale) -> str:
+    """A rate as it is stored, with at most five decimals, in per cent: nothing is rounded away."""
+    return format_percent(Decimal(spell(int(part * 100_000), 5)), locale=locale, decimal_quantization=False)
 
 
 def day(moment: date | datetime, locale: Locale) -> str:

@@ -13,6 +13,7 @@ from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Connection, Database
@@ -59,7 +60,7 @@ class _Step:
     attempt: Attempt | None
 
 
-def wanted_of(checkout: Checkout) -> Wanted:
+def _wanted_of(checkout: Checkout) -> Wanted:
     choices = [msgspec.convert(choice, BundleChoiceIn) for choice in checkout.bundle_selection]
     return Wanted(checkout.requested_quantity_grams, checkout.requested_value_minor, None, choices)
 
@@ -92,6 +93,11 @@ class PayCheckout:
         self._base_url = settings.base_url
         self._pace = Pace(settings)
         self._hints = hints
+
+    async def price(self, checkout: Checkout, link: OffsetLink) -> Priced:
+        """What a checkout without an order costs now."""
+        terms = await self._directory.terms_of(checkout.scope)
+        return price_offer(link, _wanted_of(checkout), terms, await self._catalogues.current(checkout.scope.mode))
 
     async def pay_by_test_card(self, token: str, shown_total: int, number: str) -> None:
         """Charge a test card now. What came of it, the checkout's page shows."""
@@ -172,7 +178,7 @@ class PayCheckout:
                     raise CheckoutOver
                 if not link.is_open(now):
                     raise OffsetLinkClosed
-                wanted = wanted_of(held)
+                wanted = _wanted_of(held)
                 priced = price_offer(link, wanted, terms, catalogue)
                 if priced.total_cost_minor != shown_total:
                     raise PriceChanged
