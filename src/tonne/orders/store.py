@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from operator import itemgetter
 from typing import NamedTuple
 
 from tonne.base.paging import Position
@@ -12,8 +11,6 @@ from tonne.base.scope import Scope
 from tonne.catalog.pricing import Priced
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderStatus
-
-_first = itemgetter(0)
 
 
 class Stored(NamedTuple):

@@ -37,9 +37,9 @@ from tonne.payments.redirects import with_query
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import find_certificate
 from tonne.retirements.draw_certificate import draw_certificate
+from tonne.retirements.endpoints import pdf_answer
 
 _PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
-_PDF = b"application/pdf"
 # What a person sees of a card's failure; the bank's own words are not always fit for them.
 _DECLINED = {
     "insufficient_funds": "There is not enough money on the card.",
@@ -138,9 +138,9 @@ class CheckoutPage:
         if scene.certificate is None:
             raise CheckoutNotFound("There is no certificate yet: it comes when the order is complete.")
         record = msgspec.json.decode(scene.certificate, type=CertificateRecord)
-        pdf = await draw_certificate(self._database, record, self._clock)
-        name = f'inline; filename="certificate-{record.number}.pdf"'
-        return Answer(pdf, media_type=_PDF, headers={"content-disposition": name, "Cache-Control": "no-store"})
+        answer = pdf_answer(record, await draw_certificate(self._database, record, self._clock))
+        answer.headers["Cache-Control"] = "no-store"
+        return answer
 
     async def _scene(self, call: Call) -> _Scene:
         token = call.path("token")
