@@ -18,7 +18,7 @@ from bench.worker import Worker, working
 from tonne.base.clock import utc_now
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
-from tonne.events.hint import CHANNEL
+from tonne.events.notify import CHANNEL
 from tonne.webhooks import store
 from tonne.webhooks.model import Webhook
 from tonne.webhooks.register import register_webhook, remove_webhook
@@ -122,6 +122,6 @@ async def set_scene() -> AsyncIterator[Scene]:
     async with set_stage() as stage:
         # The worker under test shall deliver, and leave the orders where they are.
         async with stage.connection() as connection:
-            await connection.execute("UPDATE accounts SET advances = false")
+            await connection.execute("UPDATE accounts SET auto_advance = false")
         with receiving(RECEIVERS, stage.bodies.parent) as receivers:
             yield Scene(stage, receivers, secrets.token_urlsafe(32))

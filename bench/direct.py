@@ -18,13 +18,13 @@ import uvloop
 
 from bench.tenants import MODE, Tenant
 from tonne.accounts.model import Terms
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
 from tonne.db.pool import Connection, Database
 from tonne.estimates.store import find_mass_grams
-from tonne.orders.place_order import Request, Wanted, compose_order, place_order, price
+from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,26 +115,26 @@ async def _write_orders(connection: Connection, prepared: dict[str, Any], tally:
 async def _make_ready(writes: Writes) -> list[list[_Statement]]:
     settings = Settings(port=writes.server_port)
     database = await Database(writes.url, settings).open()
-    house = House(database, settings)
-    catalogue = await house.catalogues.current(MODE)
+    services = Services(database, settings)
+    catalogue = await services.catalogues.current(MODE)
     async with database.connection() as connection:
         masses = {
             tenant.scope: await find_mass_grams(connection, tenant.scope, tenant.estimate_id)
             for tenant in writes.tenants
         }
-    terms = {tenant.scope: await house.directory.terms_of(tenant.scope) for tenant in writes.tenants}
+    terms = {tenant.scope: await services.directory.terms_of(tenant.scope) for tenant in writes.tenants}
     await database.close()
     chance = random.Random(writes.key_prefix)
     orders = []
     for number in range(writes.orders):
         tenant = chance.choice(writes.tenants)
         wanted = Wanted(mass_grams=masses[tenant.scope], estimate_id=tenant.estimate_id)
-        request = Request(wanted, f"{writes.key_prefix}{number:012d}", writes.metadata, b"")
+        request = OrderRequest(wanted, f"{writes.key_prefix}{number:012d}", writes.metadata, b"")
         orders.append(await _record(tenant, request, terms[tenant.scope], catalogue))
     return orders
 
 
-async def _record(tenant: Tenant, request: Request, terms: Terms, catalogue: Catalogue) -> list[_Statement]:
+async def _record(tenant: Tenant, request: OrderRequest, terms: Terms, catalogue: Catalogue) -> list[_Statement]:
     digest = hashlib.sha256((request.idempotency_key or "").encode()).digest()
     priced = price(request.wanted, terms, catalogue)
     order = compose_order(tenant.scope, request, terms, priced=priced, now=utc_now())

@@ -13,12 +13,12 @@ from bench.requests import creates
 from bench.stage import Stage, set_stage
 from bench.worker import Worker, working
 from tonne.base.clock import utc_now
+from tonne.cards.store import store_card
 from tonne.db.pool import Connection
-from tonne.events.hint import CHANNEL
+from tonne.events.notify import CHANNEL
 from tonne.gateways.card import StoredCard
 from tonne.orders.load_orders import OrderKey
 from tonne.orders.model import EVENT_TYPES, OrderStatus
-from tonne.payments.card_store import store_card
 
 # The test card of which every charge succeeds.
 CARD = "4242424242424242"
@@ -83,8 +83,8 @@ class Scene:
             raise NotMeasured(f"Only {lived} of {len(keys)} orders are complete with all their events.")
 
 
-HOLD_BACK = "UPDATE accounts SET advances = false"
-LET_ADVANCE = "UPDATE accounts SET advances = true"
+HOLD_BACK = "UPDATE accounts SET auto_advance = false"
+LET_ADVANCE = "UPDATE accounts SET auto_advance = true"
 NEWEST_PLACED = """
 SELECT account_id, id FROM orders WHERE status = 'placed' AND next_attempt_at IS NULL ORDER BY id DESC LIMIT $1
 """

@@ -10,13 +10,13 @@ from typing import Any
 
 from granian.server import Server
 
-from tonne.app import House, build_app
+from tonne.app import Services, build_app
 from tonne.base.logs import configure_logs
 from tonne.base.settings import load_settings
 from tonne.cli import serve
 from tonne.db.pool import Database
-from tonne.http.edge import AsgiApp
-from tonne.http.route import Access, Answer, Call, Endpoint, Route
+from tonne.http.middleware import AsgiApp
+from tonne.http.route import Access, Endpoint, Request, Response, Route
 
 # Where the bodies of the bare routes lie, one file each.
 BODIES_VARIABLE = "BENCH_BODIES"
@@ -27,7 +27,7 @@ def bare_path(name: str) -> str:
     return f"/bare/{name}"
 
 
-class BenchHouse(House):
+class BenchHouse(Services):
     def routes(self) -> list[Route]:
         return [*super().routes(), *(_bare_route(name) for name in BARE_ROUTES)]
 
@@ -53,10 +53,10 @@ def _bare_route(name: str) -> Route:
 def _bare_endpoint(file: Path) -> Endpoint:
     held: list[bytes] = []
 
-    async def answer(_: Call) -> Answer:
+    async def answer(_: Request) -> Response:
         if not held:
             held.append(file.read_bytes())  # noqa: ASYNC240 - once, during the warm-up
-        return Answer(held[0])
+        return Response(held[0])
 
     return answer
 

@@ -17,10 +17,10 @@ from tonne.accounts.store import add_admin
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
+from tonne.cards.stored_cards import store_card
 from tonne.gateways.card import StoredCard
 from tonne.gateways.outbox import LEASE as MAIL_LEASE
-from tonne.payments.cards import store_card
-from tonne.payments.chase_invoices import LEASE as INVOICE_LEASE
+from tonne.invoices.chase_invoices import LEASE as INVOICE_LEASE
 
 INVOICE = "invoice"
 # By a good card, and only as far as the test helpers say.
@@ -98,7 +98,7 @@ async def open_buyers(scene: Scene, ways: Sequence[str]) -> Buyers:
         for way, scope in scopes.items():
             kind = AccountKind.CLIENT_ACCOUNT if way != ways[0] else AccountKind.ACCOUNT
             method = PaymentMethod.INVOICE if way == INVOICE else PaymentMethod.CARD
-            account = Account(scope, kind, "Chaos", "EUR", "Chaos", method, now, advances=way != HELPED)
+            account = Account(scope, kind, "Chaos", "EUR", "Chaos", method, now, auto_advance=way != HELPED)
             await open_account(tx, account, actor="chaos")
             if way != INVOICE:
                 number = GOOD if way == HELPED else way

@@ -241,7 +241,7 @@ class Scene:
             scopes = [Scope(opened.id, new_id("acc"), Mode.TEST) for _ in range(accounts)]
             for number, scope in enumerate(scopes):
                 kind = AccountKind.CLIENT_ACCOUNT if number else AccountKind.ACCOUNT
-                account = Account(scope, kind, "Chaos", "EUR", "Chaos", PaymentMethod.INVOICE, now, advances=False)
+                account = Account(scope, kind, "Chaos", "EUR", "Chaos", PaymentMethod.INVOICE, now, auto_advance=False)
                 await open_account(tx, account, actor="chaos")
             _, key = await issue_key(tx, scopes[0], "chaos", actor="chaos", now=now)
         return Organisation(opened.id, key, scopes)

@@ -20,7 +20,7 @@ import pytest
 
 from tests.api_client import ApiClient
 from tests.world import World, build_world
-from tonne.app import House, build_app
+from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.embedded import start_server
 from tonne.db.migrate import migrate
@@ -153,13 +153,13 @@ def world(server: Server) -> World:
 
 
 @pytest.fixture
-def house(furnished_db: Database, settings: Settings) -> House:
-    return House(furnished_db, settings)
+def services(furnished_db: Database, settings: Settings) -> Services:
+    return Services(furnished_db, settings)
 
 
 @pytest.fixture
-async def api(house: House, world: World) -> AsyncIterator[ApiClient]:
+async def api(services: Services, world: World) -> AsyncIterator[ApiClient]:
     """The whole application, in this process, speaking HTTP as `ours` in test mode unless told otherwise."""
-    transport = httpx.ASGITransport(build_app(house), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         yield ApiClient(client, world.ours_test.key)

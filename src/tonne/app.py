@@ -14,58 +14,58 @@ from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.endpoints import AccountEndpoints
 from tonne.base.clock import Clock, utc_now
 from tonne.base.logs import configure_logs
-from tonne.base.memory import keep_what_is_there
+from tonne.base.memory import freeze_startup_objects
 from tonne.base.parent import stop_with_parent
 from tonne.base.scope import Mode
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings, load_settings
+from tonne.cards.charge_cards import ChargeCards
+from tonne.cards.endpoints import CardEndpoints
+from tonne.cards.refund_charges import RefundCharges
+from tonne.cards.routes import card_routes, gateway_routes
+from tonne.cards.stored_cards import card_gateways
 from tonne.catalog.endpoints import CatalogueEndpoints
 from tonne.catalog.snapshot import Catalogues
+from tonne.checkout.checkout_page import CheckoutPage
+from tonne.checkout.close_checkouts import CloseCheckouts
+from tonne.checkout.link_endpoints import OffsetLinkEndpoints
+from tonne.checkout.link_routes import offset_link_routes
+from tonne.checkout.mail_certificates import MailCertificates
+from tonne.checkout.offset_page import OffsetPage
+from tonne.checkout.pay_checkout import PayCheckout
+from tonne.checkout.payment_lookup import PaymentLookup
+from tonne.checkout.routes import checkout_routes
 from tonne.db.pool import Database
 from tonne.estimates.endpoints import EstimateEndpoints
 from tonne.events.endpoints import EventEndpoints
-from tonne.events.hint import Hints
+from tonne.events.notify import Notifier
 from tonne.gateways.mail import mail_from_settings
 from tonne.gateways.outbox import SendMails
+from tonne.http.authenticator import Authenticator
 from tonne.http.docs import DocsEndpoints
-from tonne.http.edge import AsgiApp, Edge
-from tonne.http.gate import Gate
 from tonne.http.health import HealthEndpoints
 from tonne.http.metrics import Metrics
+from tonne.http.middleware import AsgiApp, RequestMiddleware
 from tonne.http.openapi import openapi_document
 from tonne.http.route import Route
 from tonne.http.server import build_litestar
+from tonne.invoices.chase_invoices import ChaseInvoices
+from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
+from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
-from tonne.pages.assets import asset_routes
-from tonne.pages.certificate_pages import CertificatePages
-from tonne.pages.certificate_routes import certificate_routes
-from tonne.pages.checkout_page import CheckoutPage
-from tonne.pages.checkout_routes import checkout_routes
-from tonne.pages.forms import FormGuard
-from tonne.pages.mail_certificates import MailCertificates
-from tonne.pages.offset_page import OffsetPage
-from tonne.pages.render import Renderer
-from tonne.pages.sustainability_endpoints import SustainabilityEndpoints
-from tonne.pages.sustainability_view import SustainabilityView
-from tonne.payments.cards import card_gateways
-from tonne.payments.charge_cards import ChargeCards
-from tonne.payments.chase_invoices import ChaseInvoices
-from tonne.payments.close_checkouts import CloseCheckouts
-from tonne.payments.invoice_endpoints import InvoiceEndpoints, invoice_routes
-from tonne.payments.issue_invoices import IssueInvoices
-from tonne.payments.offset_link_endpoints import OffsetLinkEndpoints
-from tonne.payments.offset_link_routes import offset_link_routes
-from tonne.payments.pay_checkout import PayCheckout
-from tonne.payments.payment_endpoints import PaymentEndpoints
-from tonne.payments.payment_lookup import PaymentLookup
-from tonne.payments.payment_routes import gateway_routes, payment_routes
-from tonne.payments.refund_charges import RefundCharges
 from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.retire_parcels import CloseUnits
 from tonne.retirements.routes import retirement_routes
+from tonne.sustainability.certificate_pages import CertificatePages
+from tonne.sustainability.certificate_routes import certificate_routes
+from tonne.sustainability.endpoints import SustainabilityEndpoints
+from tonne.sustainability.view import SustainabilityView
+from tonne.web.assets import asset_routes
+from tonne.web.forms import FormGuard
+from tonne.web.render import Renderer
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.metrics import WebhookMetrics
@@ -84,7 +84,7 @@ RunOnce = Callable[[], Awaitable[bool]]
 _log = structlog.get_logger()
 
 
-class House:
+class Services:
     """All parts of one process, wired to one database."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now) -> None:
@@ -93,10 +93,10 @@ class House:
         self.metrics = Metrics()
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
         self.catalogues = Catalogues(database, settings.base_url, settings.catalogue_refresh_s)
-        self.gate = Gate(self.directory, settings)
-        self.hints = Hints(database)
+        self.authenticator = Authenticator(self.directory, settings)
+        self.notifier = Notifier(database)
         self.orders = OrderEndpoints(
-            database, self.catalogues, self.directory, clock=clock, settings=settings, hints=self.hints
+            database, self.catalogues, self.directory, clock=clock, settings=settings, notifier=self.notifier
         )
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
@@ -105,15 +105,15 @@ class House:
         self.refund_charges = RefundCharges(database, self.card_gateways, clock, settings)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.chase_invoices = ChaseInvoices(database, clock, settings)
-        self.payments = PaymentEndpoints(database, self.card_gateways, clock=clock, settings=settings, hints=self.hints)
-        self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, hints=self.hints)
+        self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
+        self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.offset_links = OffsetLinkEndpoints(
             database, self.catalogues, self.directory, clock=clock, settings=settings
         )
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
         self.retirements = RetirementEndpoints(
-            database, self.allocate_orders, clock=clock, settings=settings, hints=self.hints
+            database, self.allocate_orders, clock=clock, settings=settings, notifier=self.notifier
         )
         self._open_pages(clock)
         self.box = SecretBox.from_settings(settings)
@@ -125,7 +125,7 @@ class House:
     def _open_pages(self, clock: Clock) -> None:
         """What people see."""
         database, settings = self.database, self.settings
-        self.renderer = Renderer(settings)
+        self.renderer = Renderer(settings, ["tonne.checkout", "tonne.sustainability"])
         self.form_guard = FormGuard(settings)
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
         self.sustainability_view = SustainabilityView(
@@ -133,7 +133,7 @@ class House:
         )
         self.mail_certificates = MailCertificates(database, clock, settings)
         self.certificate_pages = CertificatePages(database, self.renderer, clock=clock, settings=settings)
-        self.close_checkouts = CloseCheckouts(database, clock)
+        self.close_checkouts = CloseCheckouts(database, clock, settings)
         self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)
         self.offset_page = OffsetPage(
             database,
@@ -151,7 +151,7 @@ class House:
             self.directory,
             clock=clock,
             settings=settings,
-            hints=self.hints,
+            notifier=self.notifier,
         )
         self.checkout_page = CheckoutPage(
             database,
@@ -171,7 +171,7 @@ class House:
         catalogue = CatalogueEndpoints(self.catalogues, self.directory)
         api = [
             *order_routes(self.orders),
-            *payment_routes(self.payments),
+            *card_routes(self.cards),
             *invoice_routes(self.invoices),
             *offset_link_routes(self.offset_links),
             *self.payment_lookup.routes(),
@@ -185,7 +185,7 @@ class House:
         ]
         return [
             *api,
-            *gateway_routes(self.payments),
+            *gateway_routes(self.cards),
             *catalogue.page_routes(),
             *asset_routes(),
             *self.sustainability_view.routes(),
@@ -199,30 +199,30 @@ class House:
         deliver = Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain)
         self.deliverer.wake = deliver.wake.set
         return [
-            Job("price_waiting_orders", self._telling(self.price_waiting.run_once)),
+            Job("price_waiting_orders", self._notify_after(self.price_waiting.run_once)),
             *(
-                Job(f"charge_{mode}_cards", self._telling(charge.run_once))
+                Job(f"charge_{mode}_cards", self._notify_after(charge.run_once))
                 for mode, charge in self.charge_cards.items()
             ),
             Job("refund_charges", self.refund_charges.run_once),
-            Job("issue_invoices", self._telling(self.issue_invoices.run_once)),
-            Job("chase_invoices", self._telling(self.chase_invoices.run_once)),
-            Job("allocate_orders", self._telling(self.allocate_orders.run_once)),
-            Job("close_checkouts", _seldom(self._telling(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
+            Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
+            Job("chase_invoices", self._notify_after(self.chase_invoices.run_once)),
+            Job("allocate_orders", self._notify_after(self.allocate_orders.run_once)),
+            Job("close_checkouts", throttled(self._notify_after(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
             Job("close_units", self.close_units.run_once),
             deliver,
-            Job("mail_certificates", _seldom(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
+            Job("mail_certificates", throttled(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("send_mails", self.mails.run_once),
-            Job("forget_old_attempts", _seldom(self._forget_attempts, FORGET_EVERY_S)),
+            Job("forget_old_attempts", throttled(self._forget_attempts, FORGET_EVERY_S)),
         ]
 
-    def _telling(self, run_once: RunOnce) -> RunOnce:
+    def _notify_after(self, run_once: RunOnce) -> RunOnce:
         """A job that moves orders gives a hint, since another job, or a webhook, has the next step."""
 
         async def run() -> bool:
             worked = await run_once()
             if worked:
-                self.hints.give()
+                self.notifier.notify()
             return worked
 
         return run
@@ -241,7 +241,7 @@ class House:
                 _log.exception("key_uses_not_written")
 
 
-def _seldom(run_once: RunOnce, every_s: float) -> RunOnce:
+def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
     """A job that is not looked at more often than this when it has nothing to do, however often workers are woken."""
     look_at = 0.0
 
@@ -256,26 +256,26 @@ def _seldom(run_once: RunOnce, every_s: float) -> RunOnce:
     return run
 
 
-def build_app(house: House) -> AsgiApp:
+def build_app(services: Services) -> AsgiApp:
     """The HTTP application: it opens the database when the server starts and closes it when the server stops."""
     background: list[asyncio.Task[None]] = []
 
     async def start(_: Litestar) -> None:
-        await house.database.open()
-        background.append(asyncio.create_task(house.write_uses_for_ever()))
-        keep_what_is_there()
+        await services.database.open()
+        background.append(asyncio.create_task(services.write_uses_for_ever()))
+        freeze_startup_objects()
 
     async def stop(_: Litestar) -> None:
         for task in background:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        await house.directory.write_uses()
-        await house.webhooks.close()
-        await house.close()
+        await services.directory.write_uses()
+        await services.webhooks.close()
+        await services.close()
 
-    app = build_litestar(house.routes(), house.gate, on_startup=[start], on_shutdown=[stop])
-    return Edge(app, house.metrics)  # type: ignore[arg-type]  # Litestar types its scopes more narrowly than ASGI does
+    app = build_litestar(services.routes(), services.authenticator, on_startup=[start], on_shutdown=[stop])
+    return RequestMiddleware(app, services.metrics)  # type: ignore[arg-type]  # Litestar types its scopes more narrowly than ASGI does
 
 
 def create_app() -> AsgiApp:
@@ -283,4 +283,4 @@ def create_app() -> AsgiApp:
     settings = load_settings(os.environ)
     configure_logs(settings.log_level, "api")
     stop_with_parent()
-    return build_app(House(Database(settings.database_url, settings), settings))
+    return build_app(Services(Database(settings.database_url, settings), settings))

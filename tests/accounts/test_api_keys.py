@@ -13,7 +13,7 @@ from tonne.accounts.errors import KeyNotFound, NameInvalid
 from tonne.accounts.model import ApiKey
 from tonne.base.scope import Scope
 from tonne.db.pool import Database
-from tonne.http.gate import KeyHolder, hash_key
+from tonne.http.authenticator import KeyHolder, hash_key
 
 DUMP = """
 SELECT concat_ws(E'\n', (SELECT string_agg(api_keys::text, E'\n') FROM api_keys),

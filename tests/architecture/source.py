@@ -29,7 +29,7 @@ class Module:
         return ".".join(parts).removesuffix(".__init__")
 
     @property
-    def room(self) -> str:
+    def package_name(self) -> str:
         """The folder directly below the package; for a file there, its own name."""
         return self.path.relative_to(PACKAGE).parts[0]
 

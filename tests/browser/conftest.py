@@ -23,10 +23,10 @@ from tests.browser.chromium import FLAGS, MISSING, find_chromium
 from tests.browser.visit import Visit
 from tests.conftest import FURNISHED, Server, _open
 from tests.world import World
-from tonne.app import House, build_app
+from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.events.hint import listen
+from tonne.events.notify import listen
 from tonne.worker.loop import run_jobs
 
 HERE = Path(__file__).parent
@@ -67,10 +67,10 @@ async def furnished_db(server: Server, settings: Settings) -> AsyncIterator[Data
 
 
 @on_one_loop
-async def site(house: House, settings: Settings) -> AsyncIterator[str]:
+async def site(services: Services, settings: Settings) -> AsyncIterator[str]:
     """The address of the whole service, api and worker, on a database of its own: orders complete by themselves."""
     granian = Granian(
-        build_app(house),
+        build_app(services),
         port=settings.port,
         interface=Interfaces.ASGI,
         http=HTTPModes.http1,
@@ -78,7 +78,7 @@ async def site(house: House, settings: Settings) -> AsyncIterator[str]:
         log_enabled=False,
     )
     stop = asyncio.Event()
-    jobs = house.jobs()
+    jobs = services.jobs()
 
     def wake_all() -> None:
         for job in jobs:
@@ -87,7 +87,7 @@ async def site(house: House, settings: Settings) -> AsyncIterator[str]:
     working = [
         asyncio.create_task(granian.serve()),
         asyncio.create_task(run_jobs(jobs, stop, settings.worker_poll_s)),
-        asyncio.create_task(listen(house.database._url, wake_all, stop)),
+        asyncio.create_task(listen(services.database._url, wake_all, stop)),
     ]
     await _wait_until_ready(settings.base_url)
     yield settings.base_url

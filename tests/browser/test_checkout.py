@@ -10,20 +10,20 @@ from tests.api_client import ApiClient
 from tests.browser.checks import assert_accessible, assert_no_overflow, judge
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit
-from tests.pages.scene import FIND_APART, HOSTILE, SELL_OUT, allow
-from tests.pages.shopper import GOOD_CARD, POOR_CARD, make_link
+from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
+from tests.checkout.shopper import GOOD_CARD, POOR_CARD, make_link
 from tests.world import World
-from tonne.app import House
-from tonne.payments.offset_link_model import OffsetLink
+from tonne.app import Services
+from tonne.checkout.link_model import OffsetLink
 
 SHOP = "https://shop.example.com"
 
 
 @on_one_loop
-async def link(house: House, world: World) -> OffsetLink:
-    await allow(house, world, "shop.example.com")
+async def link(services: Services, world: World) -> OffsetLink:
+    await allow(services, world, "shop.example.com")
     return await make_link(
-        house,
+        services,
         world.ours_test.scope,
         title="Travel with care",
         message="Two minutes, and your trip is offset.\nThank you!",
@@ -47,12 +47,12 @@ async def pay(page: Page, card: str = GOOD_CARD) -> None:
     await page.get_by_role("button", name=re.compile("^Pay ")).click()
 
 
-async def count(house: House, table: str) -> int:
+async def count(services: Services, table: str) -> int:
     statements = {
         "orders": "SELECT count(*) FROM orders",
         "charges": "SELECT count(*) FROM charges WHERE status = 'captured'",
     }
-    async with house.database.connection() as connection:
+    async with services.database.connection() as connection:
         found: int = await connection.fetchval(statements[table])
     return found
 
@@ -108,7 +108,7 @@ async def test_the_price_follows_what_is_typed(visit: Visit, link: OffsetLink) -
     await expect(page.locator("#price")).to_contain_text("Choose at least one of the bundles")
 
 
-async def test_a_declined_card_and_then_a_good_one(visit: Visit, link: OffsetLink, house: House) -> None:
+async def test_a_declined_card_and_then_a_good_one(visit: Visit, link: OffsetLink, services: Services) -> None:
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await to_payment(page)
     await pay(page, "4111 1111 1111 1111")
@@ -118,7 +118,7 @@ async def test_a_declined_card_and_then_a_good_one(visit: Visit, link: OffsetLin
     await judge(page, "declined")
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
-    assert (await count(house, "orders"), await count(house, "charges")) == (1, 1)
+    assert (await count(services, "orders"), await count(services, "charges")) == (1, 1)
 
 
 async def test_without_javascript_all_of_it_works(visit: Visit, link: OffsetLink) -> None:
@@ -140,7 +140,7 @@ async def test_without_javascript_all_of_it_works(visit: Visit, link: OffsetLink
 
 
 async def test_double_clicks_back_button_reload_and_two_tabs_make_one_order(
-    visit: Visit, link: OffsetLink, house: House
+    visit: Visit, link: OffsetLink, services: Services
 ) -> None:
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await to_payment(page)
@@ -159,15 +159,17 @@ async def test_double_clicks_back_button_reload_and_two_tabs_make_one_order(
         await pay(page)
     await page.goto(other.url)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
-    assert (await count(house, "orders"), await count(house, "charges")) == (1, 1)
+    assert (await count(services, "orders"), await count(services, "charges")) == (1, 1)
 
 
-async def test_a_sold_out_bundle_is_marked_and_left_out(visit: Visit, house: House, world: World) -> None:
+async def test_a_sold_out_bundle_is_marked_and_left_out(visit: Visit, services: Services, world: World) -> None:
     gone = next(iter(world.bundles_test.values()))
-    async with house.database.transaction() as tx:
+    async with services.database.transaction() as tx:
         there = await tx.fetchval(FIND_APART, gone)
         await tx.execute(SELL_OUT, gone)
-    link = await make_link(house, world.ours_test.scope, bundle_selection=[{"bundle_id": gone}, {"bundle_id": there}])
+    link = await make_link(
+        services, world.ours_test.scope, bundle_selection=[{"bundle_id": gone}, {"bundle_id": there}]
+    )
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await expect(page.get_by_text("Sold out")).to_be_visible()
     await expect(page.get_by_role("checkbox", disabled=True)).to_have_count(1)
@@ -175,11 +177,11 @@ async def test_a_sold_out_bundle_is_marked_and_left_out(visit: Visit, house: Hou
     await to_payment(page)
 
 
-async def test_hostile_words_do_nothing_and_break_nothing(visit: Visit, house: House, world: World) -> None:
-    await allow(house, world, "shop.example.com")
+async def test_hostile_words_do_nothing_and_break_nothing(visit: Visit, services: Services, world: World) -> None:
+    await allow(services, world, "shop.example.com")
     words = HOSTILE + "W" * 120
-    link = await make_link(house, world.ours_test.scope, title=words, message=words * 3)
-    async with house.database.transaction() as tx:
+    link = await make_link(services, world.ours_test.scope, title=words, message=words * 3)
+    async with services.database.transaction() as tx:
         await tx.execute("UPDATE bundles SET name = $1, description = $2 WHERE mode = 'test'", words, words * 2)
         await tx.execute("UPDATE catalogues SET version = version + 1")
         await tx.execute("UPDATE accounts SET beneficiary = $1", words)
@@ -198,10 +200,12 @@ async def test_hostile_words_do_nothing_and_break_nothing(visit: Visit, house: H
     assert await page.locator("img[src=x]").count() == 0
 
 
-async def test_a_session_that_ran_out_and_a_link_that_is_none(visit: Visit, link: OffsetLink, house: House) -> None:
+async def test_a_session_that_ran_out_and_a_link_that_is_none(
+    visit: Visit, link: OffsetLink, services: Services
+) -> None:
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await to_payment(page)
-    async with house.database.transaction() as tx:
+    async with services.database.transaction() as tx:
         await tx.execute("UPDATE checkouts SET expires_at = now() - interval '1 second'")
     await page.reload()
     await expect(page.get_by_role("heading", name="This payment session has run out")).to_be_visible()

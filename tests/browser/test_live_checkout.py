@@ -11,11 +11,11 @@ from playwright.async_api import expect
 from tests.browser.checks import judge
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit
+from tests.checkout.shopper import make_link
 from tests.gateways.card_bench import KEY
 from tests.gateways.stripe_pages import StripePages, stripe_pages
-from tests.pages.shopper import make_link
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.settings import Settings
 
 
@@ -31,17 +31,17 @@ def settings(settings: Settings, stripe: StripePages) -> Settings:
 
 
 @pytest_asyncio.fixture(loop_scope="session", autouse=True)
-async def _closing(house: House) -> AsyncIterator[None]:
+async def _closing(services: Services) -> AsyncIterator[None]:
     yield
-    for gateway in house.card_gateways.values():
+    for gateway in services.card_gateways.values():
         await gateway.close()
 
 
 @pytest.mark.parametrize("javascript", [True, False])
 async def test_a_person_pays_on_the_gateways_page_and_comes_back(
-    visit: Visit, house: House, world: World, stripe: StripePages, javascript: bool
+    visit: Visit, services: Services, world: World, stripe: StripePages, javascript: bool
 ) -> None:
-    link = await make_link(house, world.ours_live.scope)
+    link = await make_link(services, world.ours_live.scope)
     visit.allow(stripe.url)
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com", javascript=javascript)
     await page.get_by_role("button", name="Continue to payment").click()
@@ -65,5 +65,5 @@ async def test_a_person_pays_on_the_gateways_page_and_comes_back(
             await page.reload()
     await expect(thanks).to_be_visible()
     assert len(stripe.sessions) == 1
-    async with house.database.connection() as connection:
+    async with services.database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM charges WHERE status = 'captured'") == 1

@@ -8,17 +8,19 @@ from tests.api_client import ApiClient
 from tests.browser.checks import judge
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
-from tests.pages.scene import HOSTILE
-from tests.pages.sustainability_scene import TEST_PAGE, logo, png, retire, set_up
+from tests.checkout.scene import HOSTILE
+from tests.sustainability.scene import TEST_PAGE, logo, png, retire, set_up
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 
 
-async def test_what_was_retired_is_seen_by_everybody(visit: Visit, api: ApiClient, house: House, world: World) -> None:
+async def test_what_was_retired_is_seen_by_everybody(
+    visit: Visit, api: ApiClient, services: Services, world: World
+) -> None:
     await set_up(api, description="All that we have retired.\nYear by year.", logo=logo(png(240, 72)))
     order = await complete_order(api, "12.5")
     for month in range(1, 13):
-        await retire(house, world.ours_test.scope, date(2025, month, 1), month * 1_234_567)
+        await retire(services, world.ours_test.scope, date(2025, month, 1), month * 1_234_567)
     page = await visit(TEST_PAGE)
     await expect(page.get_by_role("heading", level=1)).to_have_text("Our forest")
     await expect(page.locator(".figure")).to_contain_text("108.796226")
@@ -34,15 +36,15 @@ async def test_what_was_retired_is_seen_by_everybody(visit: Visit, api: ApiClien
     await expect(page.get_by_role("heading", name="Certificate of retirement")).to_be_visible()
 
 
-async def test_hostile_names_are_names_and_fit(visit: Visit, api: ApiClient, house: House, world: World) -> None:
+async def test_hostile_names_are_names_and_fit(visit: Visit, api: ApiClient, services: Services, world: World) -> None:
     words = HOSTILE + "W" * 100
     await set_up(api, title=words, description=words * 5)
-    async with house.database.transaction() as tx:
+    async with services.database.transaction() as tx:
         await tx.execute("UPDATE accounts SET beneficiary = $1", words)
     for number in range(9):
         name = f"{number}{words}"
         await retire(
-            house,
+            services,
             world.ours_test.scope,
             date(2026, number + 1, 1),
             10 ** (number + 3),

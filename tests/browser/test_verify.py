@@ -11,9 +11,9 @@ from tests.browser.checks import assert_accessible, assert_no_overflow, screensh
 from tests.browser.conftest import on_one_loop
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
-from tests.pages.certificates import HOSTILE, LONG, make_hostile, other_number, show_page
+from tests.sustainability.certificates import HOSTILE, LONG, make_hostile, other_number, show_page
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 
 DROP = """async ({name, base64}) => {
   const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
@@ -145,9 +145,9 @@ async def test_an_unknown_number_can_be_mended(visit: Visit, issued: Issued) -> 
 
 
 async def test_the_public_page_leads_to_the_pdf_and_to_the_check(
-    visit: Visit, issued: Issued, house: House, world: World
+    visit: Visit, issued: Issued, services: Services, world: World
 ) -> None:
-    await show_page(house, world.ours_test.scope)
+    await show_page(services, world.ours_test.scope)
     page = await visit(f"/certificates/{issued.number}")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Certificate of retirement")
     await expect(page.get_by_role("img", name="QR code of the verification link")).to_be_visible()
@@ -166,10 +166,10 @@ async def test_the_public_page_leads_to_the_pdf_and_to_the_check(
 
 @pytest.mark.parametrize("text", [HOSTILE, LONG, "مؤسسة الكربون 日本の森"], ids=["markup", "long", "letters"])
 async def test_hostile_names_are_text_and_stay_in_their_place(
-    visit: Visit, issued: Issued, house: House, world: World, text: str
+    visit: Visit, issued: Issued, services: Services, world: World, text: str
 ) -> None:
-    await show_page(house, world.ours_test.scope)
-    await make_hostile(house, issued.number, text)
+    await show_page(services, world.ours_test.scope)
+    await make_hostile(services, issued.number, text)
     for path in (f"/verify/{issued.number}", f"/certificates/{issued.number}"):
         page = await visit(path)
         await expect(page.get_by_text(text, exact=True).first).to_be_visible()

@@ -15,7 +15,7 @@ from tonne.base.settings import Settings
 from tonne.cli.demo import Demo, ensure_demo
 from tonne.cli.doctor import examine
 from tonne.db.pool import Database
-from tonne.http.gate import hash_key
+from tonne.http.authenticator import hash_key
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import output_of, refusal_of, tonne
-from tests.pages.sustainability_scene import png
+from tests.sustainability.scene import png
 from tests.world import World
 from tonne.db.pool import Database
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tonne.accounts.store import find_terms
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 from tonne.orders import store
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import move_order
-from tonne.orders.place_order import Request, Wanted, compose_order, place_order, price
+from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
 
 DIGEST = bytes(32)
 # How to reach each status from a received order.
@@ -25,44 +25,50 @@ WAYS: dict[OrderStatus, tuple[OrderStatus, ...]] = {
 }
 
 
-async def receive(house: House, scope: Scope, now: datetime, *, metadata: str = "{}", key: str | None = None) -> Order:
+async def receive(
+    services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", key: str | None = None
+) -> Order:
     """An order that has no price yet."""
-    return await _write(house, scope, Request(Wanted(mass_grams=1_105_697), key, metadata, DIGEST), None, now=now)
+    return await _write(
+        services, scope, OrderRequest(Wanted(mass_grams=1_105_697), key, metadata, DIGEST), None, now=now
+    )
 
 
 async def place(
-    house: House, scope: Scope, now: datetime, *, metadata: str = "{}", value_minor: int | None = None
+    services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", value_minor: int | None = None
 ) -> Order:
     """An order that is received and placed at once, as a request does it."""
     wanted = Wanted(mass_grams=1_105_697) if value_minor is None else Wanted(value_minor=value_minor)
-    return await _write(house, scope, Request(wanted, None, metadata, DIGEST), wanted, now=now)
+    return await _write(services, scope, OrderRequest(wanted, None, metadata, DIGEST), wanted, now=now)
 
 
-async def _write(house: House, scope: Scope, request: Request, priced_as: Wanted | None, *, now: datetime) -> Order:
-    async with house.database.transaction() as tx:
+async def _write(
+    services: Services, scope: Scope, request: OrderRequest, priced_as: Wanted | None, *, now: datetime
+) -> Order:
+    async with services.database.transaction() as tx:
         terms = await find_terms(tx, scope)
         priced = None
         if priced_as is not None:
-            priced = price(priced_as, terms, await house.catalogues.current(scope.mode))
+            priced = price(priced_as, terms, await services.catalogues.current(scope.mode))
         order = compose_order(scope, request, terms, priced=priced, now=now)
         assert await place_order(tx, order, DIGEST, retry_after=timedelta(seconds=30)) is not None
     return order
 
 
-async def advance(tx: Connection, house: House, order: Order, to: OrderStatus, now: datetime) -> Order:
+async def advance(tx: Connection, services: Services, order: Order, to: OrderStatus, now: datetime) -> Order:
     """One move, with the price that placing an order needs."""
     if (order.status, to) == (OrderStatus.RECEIVED, OrderStatus.PLACED):
         wanted = Wanted(mass_grams=order.requested_quantity_grams)
         terms = await find_terms(tx, order.scope)
-        order = replace(order, priced=price(wanted, terms, await house.catalogues.current(order.scope.mode)))
+        order = replace(order, priced=price(wanted, terms, await services.catalogues.current(order.scope.mode)))
         await store.price_order(tx, order)
     return await move_order(tx, order, to, now)
 
 
-async def lead_to(house: House, scope: Scope, status: OrderStatus, now: datetime) -> Order:
+async def lead_to(services: Services, scope: Scope, status: OrderStatus, now: datetime) -> Order:
     """An order that has come to `status` by moves of the table, a second apart."""
-    order = await receive(house, scope, now)
+    order = await receive(services, scope, now)
     for step, to in enumerate(WAYS[status], start=1):
-        async with house.database.transaction() as tx:
-            order = await advance(tx, house, order, to, now + timedelta(seconds=step))
+        async with services.database.transaction() as tx:
+            order = await advance(tx, services, order, to, now + timedelta(seconds=step))
     return order

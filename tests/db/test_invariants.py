@@ -4,14 +4,14 @@ import pytest
 
 from tests.db.ordering import place, receive
 from tests.world import START, World
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.scope import Scope
+from tonne.cards.invariants import INVARIANTS as PAYMENTS
+from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.doctor import ALL_INVARIANTS, examine
 from tonne.db.pool import Database
-from tonne.payments.checkout_invariants import INVARIANTS as CHECKOUTS
-from tonne.payments.invoice_invariants import INVARIANTS as INVOICES
-from tonne.payments.payment_invariants import INVARIANTS as PAYMENTS
+from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 
 # The statements that break each invariant, and what else is then not true any more.
@@ -106,12 +106,12 @@ def test_every_invariant_is_broken_at_least_once() -> None:
 
 @pytest.mark.parametrize(("name", "statements", "also"), BREACHES)
 async def test_a_breach_is_seen_and_its_place_named(
-    house: House, world: World, name: str, statements: list[str], also: set[str]
+    services: Services, world: World, name: str, statements: list[str], also: set[str]
 ) -> None:
-    order = await place(house, world.ours_test.scope, utc_now(), metadata='{"n":1}')
-    assert await _examine(house.database) == {}
-    await _break(house.database, *statements)
-    breaches = await _examine(house.database)
+    order = await place(services, world.ours_test.scope, utc_now(), metadata='{"n":1}')
+    assert await _examine(services.database) == {}
+    await _break(services.database, *statements)
+    breaches = await _examine(services.database)
     assert set(breaches) == {name} | also
     assert all(place and "None" not in place for places in breaches.values() for place in places)
     if name in {WALKS, LAST_EVENT, SUMS, SHOWN}:
@@ -119,16 +119,16 @@ async def test_a_breach_is_seen_and_its_place_named(
         assert order.scope.account_id in breaches[name][0]
 
 
-async def test_an_order_without_any_event_is_seen(house: House, world: World) -> None:
-    await receive(house, world.ours_test.scope, START)
-    await _break(house.database, "DELETE FROM events", "UPDATE event_streams SET last_position = 0")
-    assert set(await _examine(house.database)) == {LAST_EVENT}
+async def test_an_order_without_any_event_is_seen(services: Services, world: World) -> None:
+    await receive(services, world.ours_test.scope, START)
+    await _break(services.database, "DELETE FROM events", "UPDATE event_streams SET last_position = 0")
+    assert set(await _examine(services.database)) == {LAST_EVENT}
 
 
-async def test_a_doubled_event_is_seen(house: House, world: World) -> None:
-    await receive(house, world.ours_test.scope, START)
+async def test_a_doubled_event_is_seen(services: Services, world: World) -> None:
+    await receive(services, world.ours_test.scope, START)
     await _break(
-        house.database,
+        services.database,
         """
         INSERT INTO events (organisation_id, mode, position, id, account_id, subject_id, event_type, sequence, payload)
         SELECT organisation_id, mode, position + 1, id || 'x', account_id, subject_id, event_type,
@@ -136,19 +136,19 @@ async def test_a_doubled_event_is_seen(house: House, world: World) -> None:
         """,
         "UPDATE event_streams SET last_position = 2 WHERE last_position = 1",
     )
-    assert set(await _examine(house.database)) == {WALKS}
+    assert set(await _examine(services.database)) == {WALKS}
 
 
-async def test_hostile_text_in_orders_does_not_upset_the_doctor(house: House, world: World) -> None:
+async def test_hostile_text_in_orders_does_not_upset_the_doctor(services: Services, world: World) -> None:
     for i, metadata in enumerate(
         ['{"a":"\\"\\\\"}', '{"%s":"\'; DROP TABLE orders; --"}', '{"é🌍":1e400,"b" : [ 1.0 ]}']
     ):
-        await receive(house, world.ours_test.scope, START, metadata=metadata, key=f"k'{i}\"%s\\ é")
-    assert await _examine(house.database) == {}
+        await receive(services, world.ours_test.scope, START, metadata=metadata, key=f"k'{i}\"%s\\ é")
+    assert await _examine(services.database) == {}
 
 
-async def test_the_doctor_cannot_write(house: House) -> None:
-    async with house.database.transaction() as tx:
+async def test_the_doctor_cannot_write(services: Services) -> None:
+    async with services.database.transaction() as tx:
         await examine(tx)
         assert await tx.fetchval("SHOW transaction_read_only") == "on"
 
@@ -157,9 +157,9 @@ async def test_an_empty_database_is_healthy(db: Database) -> None:
     assert await _examine(db) == {}
 
 
-async def test_the_same_key_of_two_accounts_is_no_breach(house: House, world: World) -> None:
+async def test_the_same_key_of_two_accounts_is_no_breach(services: Services, world: World) -> None:
     scope = world.ours_test.scope
     client = Scope(scope.organisation_id, world.ours_test.client_account_id, scope.mode)
     for holder in (scope, client, world.ours_live.scope, world.theirs_test.scope):
-        await receive(house, holder, START, key="same")
-    assert await _examine(house.database) == {}
+        await receive(services, holder, START, key="same")
+    assert await _examine(services.database) == {}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.db.ordering import WAYS, advance, lead_to, place, receive
 from tests.world import START, World
-from tonne.app import House
+from tonne.app import Services
 from tonne.db.pool import Connection, Database
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.orders.errors import TransitionInvalid
@@ -76,78 +76,78 @@ def test_the_table_holds_exactly_the_moves_of_the_interface() -> None:
 
 @pytest.mark.parametrize("status", OrderStatus)
 async def test_a_move_that_is_not_in_the_table_is_refused_and_writes_nothing(
-    house: House, world: World, status: OrderStatus
+    services: Services, world: World, status: OrderStatus
 ) -> None:
-    order = await lead_to(house, world.ours_test.scope, status, START)
-    before = await _state(house.database)
+    order = await lead_to(services, world.ours_test.scope, status, START)
+    before = await _state(services.database)
     for to in OrderStatus:
         if (status, to) in TRANSITIONS:
             continue
         with pytest.raises(TransitionInvalid) as refusal:
-            async with house.database.transaction() as tx:
+            async with services.database.transaction() as tx:
                 await move_order(tx, order, to, START + timedelta(hours=1))
         assert refusal.value.code == "order_transition_invalid"
         assert status in str(refusal.value)
-        assert await _state(house.database) == before
+        assert await _state(services.database) == before
 
 
 @pytest.mark.parametrize(("before", "after"), TRANSITIONS, ids=lambda status: status.value)
 async def test_a_move_of_the_table_writes_exactly_one_event_of_its_type(
-    house: House, world: World, before: OrderStatus, after: OrderStatus
+    services: Services, world: World, before: OrderStatus, after: OrderStatus
 ) -> None:
-    order = await lead_to(house, world.ours_test.scope, before, START)
-    events = await _events(house.database, order)
-    async with house.database.transaction() as tx:
-        moved = await advance(tx, house, order, after, START + timedelta(hours=1))
+    order = await lead_to(services, world.ours_test.scope, before, START)
+    events = await _events(services.database, order)
+    async with services.database.transaction() as tx:
+        moved = await advance(tx, services, order, after, START + timedelta(hours=1))
     assert moved.status is after
-    assert await _events(house.database, order) == [*events, EVENT_TYPES_OF_SPEC[after]]
-    async with house.database.connection() as connection:
+    assert await _events(services.database, order) == [*events, EVENT_TYPES_OF_SPEC[after]]
+    async with services.database.connection() as connection:
         assert await load_order(connection, order.scope, order.id) == moved
-    assert await _breaches(house.database) == {}
+    assert await _breaches(services.database) == {}
 
 
-async def test_an_order_read_too_long_ago_does_not_move(house: House, world: World) -> None:
-    stale = await lead_to(house, world.ours_test.scope, OrderStatus.PLACED, START)
-    async with house.database.transaction() as tx:
+async def test_an_order_read_too_long_ago_does_not_move(services: Services, world: World) -> None:
+    stale = await lead_to(services, world.ours_test.scope, OrderStatus.PLACED, START)
+    async with services.database.transaction() as tx:
         await move_order(tx, stale, OrderStatus.PAID, START + timedelta(hours=1))
-    before = await _state(house.database)
+    before = await _state(services.database)
     for to in (OrderStatus.CANCELLED, OrderStatus.FAILED, OrderStatus.PAID):
         with pytest.raises(TransitionInvalid):
-            async with house.database.transaction() as tx:
+            async with services.database.transaction() as tx:
                 await move_order(tx, stale, to, START + timedelta(hours=2))
-    assert await _state(house.database) == before
+    assert await _state(services.database) == before
 
 
-async def test_an_order_does_not_move_in_another_accounts_scope(house: House, world: World) -> None:
-    order = await place(house, world.ours_test.scope, START)
-    before = await _state(house.database)
+async def test_an_order_does_not_move_in_another_accounts_scope(services: Services, world: World) -> None:
+    order = await place(services, world.ours_test.scope, START)
+    before = await _state(services.database)
     with pytest.raises(TransitionInvalid):
-        async with house.database.transaction() as tx:
+        async with services.database.transaction() as tx:
             await move_order(tx, replace(order, scope=world.theirs_test.scope), OrderStatus.PAID, START)
-    assert await _state(house.database) == before
+    assert await _state(services.database) == before
 
 
-async def test_a_move_that_is_rolled_back_leaves_nothing_behind(house: House, world: World) -> None:
-    order = await place(house, world.ours_test.scope, START)
-    before = await _state(house.database)
+async def test_a_move_that_is_rolled_back_leaves_nothing_behind(services: Services, world: World) -> None:
+    order = await place(services, world.ours_test.scope, START)
+    before = await _state(services.database)
     with pytest.raises(asyncpg.DivisionByZeroError):  # noqa: PT012 - the move succeeds, what follows it fails
-        async with house.database.transaction() as tx:
+        async with services.database.transaction() as tx:
             await move_order(tx, order, OrderStatus.PAID, START)
             await tx.execute("SELECT 1 / 0")
-    assert await _state(house.database) == before
+    assert await _state(services.database) == before
 
 
 @pytest.mark.parametrize("rivals", [(OrderStatus.PAID, OrderStatus.CANCELLED), (OrderStatus.PAID, OrderStatus.PAID)])
 async def test_of_two_moves_at_once_exactly_one_wins(
-    house: House, world: World, rivals: tuple[OrderStatus, OrderStatus]
+    services: Services, world: World, rivals: tuple[OrderStatus, OrderStatus]
 ) -> None:
     for _ in range(10):
-        order = await place(house, world.ours_test.scope, START)
+        order = await place(services, world.ours_test.scope, START)
         barrier = asyncio.Barrier(len(rivals))
 
         async def attempt(to: OrderStatus, order: Order = order, barrier: asyncio.Barrier = barrier) -> bool:
             try:
-                async with house.database.transaction() as tx:
+                async with services.database.transaction() as tx:
                     read = await load_order(tx, order.scope, order.id)
                     assert read == order
                     await barrier.wait()
@@ -159,22 +159,22 @@ async def test_of_two_moves_at_once_exactly_one_wins(
         won = await asyncio.gather(*(attempt(to) for to in rivals))
         assert sorted(won) == [False, True]
         winner = rivals[won.index(True)]
-        assert await _events(house.database, order) == ["order.received", "order.placed", EVENT_TYPES[winner]]
-    assert await _breaches(house.database) == {}
+        assert await _events(services.database, order) == ["order.received", "order.placed", EVENT_TYPES[winner]]
+    assert await _breaches(services.database) == {}
 
 
-async def _walk(tx: Connection, house: House, order: Order, rng: random.Random) -> Order:
+async def _walk(tx: Connection, services: Services, order: Order, rng: random.Random) -> Order:
     """Try any move at all: those of the table happen, the others are refused and leave the transaction usable."""
     to = rng.choice(list(OrderStatus))
     now = START + timedelta(milliseconds=rng.randint(-5_000, 5_000))
     if (order.status, to) in TRANSITIONS:
-        return await advance(tx, house, order, to, now)
+        return await advance(tx, services, order, to, now)
     with pytest.raises(TransitionInvalid):
         await move_order(tx, order, to, now)
     return order
 
 
-async def test_after_random_walks_of_many_orders_everything_still_holds(house: House, world: World) -> None:
+async def test_after_random_walks_of_many_orders_everything_still_holds(services: Services, world: World) -> None:
     seed = int(os.environ.get("WALK_SEED") or random.SystemRandom().getrandbits(32))
     print(f"WALK_SEED={seed}")  # noqa: T201 - shown when the test fails
     rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
@@ -183,16 +183,16 @@ async def test_after_random_walks_of_many_orders_everything_still_holds(house: H
     for i in range(40):
         scope = rng.choice(tenants).scope
         make = rng.choice((place, receive))
-        orders.append(await make(house, scope, START, metadata=f'{{"n":{i}}}'))
+        orders.append(await make(services, scope, START, metadata=f'{{"n":{i}}}'))
 
     async def walk(order: Order, steps: int) -> Order:
         for _ in range(steps):
-            async with house.database.transaction() as tx:
-                order = await _walk(tx, house, order, rng)
+            async with services.database.transaction() as tx:
+                order = await _walk(tx, services, order, rng)
         return order
 
     ended = await asyncio.gather(*(walk(order, rng.randint(3, 15)) for order in orders))
-    assert await _breaches(house.database) == {}
-    async with house.database.connection() as connection:
+    assert await _breaches(services.database) == {}
+    async with services.database.connection() as connection:
         for order in ended:
             assert await load_order(connection, order.scope, order.id) == order

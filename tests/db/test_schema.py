@@ -5,7 +5,7 @@ import pytest
 
 from tests.db.ordering import place
 from tests.world import START, World
-from tonne.app import House
+from tonne.app import Services
 from tonne.db.pool import Database
 
 REFUSED = [
@@ -47,12 +47,12 @@ REFUSED = [
 ]
 
 
-async def test_the_database_refuses_every_one_of_these(house: House, world: World) -> None:
-    await place(house, world.ours_test.scope, START, value_minor=5000)
+async def test_the_database_refuses_every_one_of_these(services: Services, world: World) -> None:
+    await place(services, world.ours_test.scope, START, value_minor=5000)
     accepted = []
     for what, statement in REFUSED:
         try:
-            async with house.database.transaction() as tx:
+            async with services.database.transaction() as tx:
                 await tx.execute(statement)
         except (asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError):
             continue
@@ -60,11 +60,11 @@ async def test_the_database_refuses_every_one_of_these(house: House, world: Worl
     assert accepted == []
 
 
-async def test_two_orders_of_one_account_cannot_share_a_key(house: House, world: World) -> None:
-    await place(house, world.ours_test.scope, START)
-    await place(house, world.ours_test.scope, START)
+async def test_two_orders_of_one_account_cannot_share_a_key(services: Services, world: World) -> None:
+    await place(services, world.ours_test.scope, START)
+    await place(services, world.ours_test.scope, START)
     with pytest.raises(asyncpg.UniqueViolationError):
-        async with house.database.transaction() as tx:
+        async with services.database.transaction() as tx:
             await tx.execute("UPDATE orders SET idempotency_key = 'same'")
 
 

@@ -10,22 +10,22 @@ import pytest
 from tests.api_client import ApiClient, codes, fields
 from tests.conftest import Server
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.paging import Position, make_cursor
 from tonne.base.scope import Scope
-from tonne.events.hint import listen
 from tonne.events.log import NewEvent, append
+from tonne.events.notify import listen
 from tonne.worker.loop import Job, run_jobs
 
 WITHIN_S = 20.0
 
 
-async def emit(house: House, *accounts: Scope, event_type: str = "thing.made") -> list[str]:
+async def emit(services: Services, *accounts: Scope, event_type: str = "thing.made") -> list[str]:
     """One event each, in this order; their ids."""
     ids = []
     for account in accounts:
-        async with house.database.transaction() as tx:
+        async with services.database.transaction() as tx:
             await append(tx, account, [NewEvent(event_type, "thing", "thing_1", '{"é":1.10}')], utc_now())
             ids.append(
                 await tx.fetchval(
@@ -64,10 +64,10 @@ async def test_an_order_placed_over_http_is_in_the_log_newest_first(api: ApiClie
 
 
 async def test_filters_narrow_the_list_and_can_be_combined(
-    api: ApiClient, house: House, one: Scope, two: Scope
+    api: ApiClient, services: Services, one: Scope, two: Scope
 ) -> None:
-    made = await emit(house, one, two, one)
-    gone = await emit(house, two, one, event_type="thing.gone")
+    made = await emit(services, one, two, one)
+    gone = await emit(services, two, one, event_type="thing.gone")
     assert await listed(api) == [*reversed(gone), *reversed(made)]
     assert await listed(api, "&order=asc") == [*made, *gone]
     assert await listed(api, f"&account_id={two.account_id}&order=asc") == [made[1], gone[0]]
@@ -78,9 +78,9 @@ async def test_filters_narrow_the_list_and_can_be_combined(
 
 
 async def test_a_client_catches_up_from_the_last_sequence_it_handled(
-    api: ApiClient, house: House, one: Scope, two: Scope
+    api: ApiClient, services: Services, one: Scope, two: Scope
 ) -> None:
-    ids = await emit(house, one, two, one, two, one)
+    ids = await emit(services, one, two, one, two, one)
     events = (await api.get("/v1/events?order=asc")).json()["data"]
     for n, event in enumerate(events):
         after = quote(event["sequence"])
@@ -94,9 +94,9 @@ async def test_a_client_catches_up_from_the_last_sequence_it_handled(
 
 @pytest.mark.parametrize("filtered", [False, True])
 async def test_pages_oldest_first_have_no_gap_and_include_what_arrives_meanwhile(
-    api: ApiClient, house: House, one: Scope, two: Scope, filtered: bool
+    api: ApiClient, services: Services, one: Scope, two: Scope, filtered: bool
 ) -> None:
-    ids = await emit(house, *[one, two] * 6)
+    ids = await emit(services, *[one, two] * 6)
     query = f"&order=asc&account_id={one.account_id}" if filtered else "&order=asc"
     seen: list[str] = []
     after: str | None = ""
@@ -105,15 +105,15 @@ async def test_pages_oldest_first_have_no_gap_and_include_what_arrives_meanwhile
         seen += [event["event_id"] for event in page["data"]]
         after = _next(page)
         if after is not None and len(ids) < 20:
-            ids += await emit(house, one, two)
+            ids += await emit(services, one, two)
     assert seen == (ids[::2] if filtered else ids)
 
 
 @pytest.mark.parametrize("filtered", [False, True])
 async def test_pages_newest_first_have_no_gap_and_no_repeat_while_events_arrive(
-    api: ApiClient, house: House, one: Scope, two: Scope, filtered: bool
+    api: ApiClient, services: Services, one: Scope, two: Scope, filtered: bool
 ) -> None:
-    ids = await emit(house, *[one, two] * 6)
+    ids = await emit(services, *[one, two] * 6)
     query = f"&account_id={one.account_id}" if filtered else ""
     seen: list[str] = []
     after: str | None = ""
@@ -121,7 +121,7 @@ async def test_pages_newest_first_have_no_gap_and_no_repeat_while_events_arrive(
         page = (await api.get(f"/v1/events?limit=5{query}{after}")).json()
         seen += [event["event_id"] for event in page["data"]]
         # What is newer than the first page belongs to none of the later ones.
-        await emit(house, one, two)
+        await emit(services, one, two)
         after = _next(page)
     assert seen == (ids[::2] if filtered else ids)[::-1]
 
@@ -131,8 +131,8 @@ def _next(page: dict[str, Any]) -> str | None:
     return f"&after={page['next_cursor']}" if page["has_more"] else None
 
 
-async def test_the_last_full_page_says_that_nothing_follows(api: ApiClient, house: House, one: Scope) -> None:
-    await emit(house, *[one] * 4)
+async def test_the_last_full_page_says_that_nothing_follows(api: ApiClient, services: Services, one: Scope) -> None:
+    await emit(services, *[one] * 4)
     for order in ("asc", "desc"):
         first = (await api.get(f"/v1/events?limit=2&order={order}")).json()
         last = (await api.get(f"/v1/events?limit=2&order={order}&after={first['next_cursor']}")).json()
@@ -166,9 +166,9 @@ async def test_a_query_that_cannot_be_read_is_refused_with_its_code_and_field(ap
 
 
 async def test_a_cursor_is_good_for_its_own_list_only(
-    api: ApiClient, house: House, world: World, one: Scope, two: Scope
+    api: ApiClient, services: Services, world: World, one: Scope, two: Scope
 ) -> None:
-    await emit(house, *[one, two] * 3)
+    await emit(services, *[one, two] * 3)
     cursor = (await api.get("/v1/events?limit=2")).json()["next_cursor"]
     for other in ("&order=asc", f"&account_id={one.account_id}", "&event_type=thing.made"):
         answer = await api.get(f"/v1/events?after={cursor}{other}")
@@ -179,10 +179,10 @@ async def test_a_cursor_is_good_for_its_own_list_only(
 
 
 async def test_a_cursor_that_somebody_made_up_is_refused_and_breaks_nothing(
-    api: ApiClient, house: House, one: Scope
+    api: ApiClient, services: Services, one: Scope
 ) -> None:
     """The form of a cursor is no secret: whoever builds one must not get further than an error of their own."""
-    await emit(house, one)
+    await emit(services, one)
     list_name = f"events {one.organisation_id} {one.mode} None None None None"
     for position in ("", "x", "-1", "9" * 30, " 1", "1_0", "1.5"):
         forged = make_cursor(Position(utc_now(), position), list_name)
@@ -191,10 +191,12 @@ async def test_a_cursor_that_somebody_made_up_is_refused_and_breaks_nothing(
         assert codes(answer) == ["pagination_cursor_invalid"]
 
 
-async def test_an_event_is_read_by_its_id_with_the_bytes_of_the_log(api: ApiClient, house: House, one: Scope) -> None:
-    [event_id] = await emit(house, one)
+async def test_an_event_is_read_by_its_id_with_the_bytes_of_the_log(
+    api: ApiClient, services: Services, one: Scope
+) -> None:
+    [event_id] = await emit(services, one)
     answer = await api.get(f"/v1/events/{event_id}")
-    async with house.database.connection() as connection:
+    async with services.database.connection() as connection:
         payload = await connection.fetchval("SELECT payload FROM events WHERE id = $1", event_id)
     assert answer.headers["content-type"] == "application/json"
     assert answer.content == payload.encode()
@@ -202,10 +204,10 @@ async def test_an_event_is_read_by_its_id_with_the_bytes_of_the_log(api: ApiClie
 
 
 async def test_an_event_that_is_not_there_and_one_of_others_look_the_same(
-    api: ApiClient, house: House, world: World
+    api: ApiClient, services: Services, world: World
 ) -> None:
-    [ours] = await emit(house, world.ours_test.scope)
-    foreign = await emit(house, world.theirs_test.scope, world.ours_live.scope)
+    [ours] = await emit(services, world.ours_test.scope)
+    foreign = await emit(services, world.theirs_test.scope, world.ours_live.scope)
     answers = [await api.get(f"/v1/events/{event_id}") for event_id in (*foreign, "evt_unknown", "%00", "x" * 300)]
     assert {(answer.status_code, *codes(answer)) for answer in answers} == {(404, "event_not_found")}
     assert len({str(answer.json()["error"]) for answer in answers}) == 1
@@ -214,15 +216,17 @@ async def test_an_event_that_is_not_there_and_one_of_others_look_the_same(
     assert await listed(api.as_key(world.ours_live.key)) == foreign[1:]
 
 
-async def test_filtering_by_an_account_of_others_shows_nothing(api: ApiClient, house: House, world: World) -> None:
-    await emit(house, world.theirs_test.scope, world.ours_live.scope)
+async def test_filtering_by_an_account_of_others_shows_nothing(
+    api: ApiClient, services: Services, world: World
+) -> None:
+    await emit(services, world.theirs_test.scope, world.ours_live.scope)
     for scope in (world.theirs_test.scope, world.ours_live.scope):
         assert await listed(api, f"&account_id={scope.account_id}") == []
 
 
 @pytest.fixture
-async def database_url(house: House, server: Server) -> str:
-    async with house.database.connection() as connection:
+async def database_url(services: Services, server: Server) -> str:
+    async with services.database.connection() as connection:
         return server.url(await connection.fetchval("SELECT current_database()"))
 
 
@@ -249,11 +253,11 @@ class Words:
             await asyncio.wait_for(self._came.wait_for(lambda: self.count > count), WITHIN_S)
 
 
-async def until_listening(house: House, but: int = 0) -> int:
+async def until_listening(services: Services, but: int = 0) -> int:
     """The process of the server that serves whoever listens now; `but` is one that is known to be gone."""
     async with asyncio.timeout(WITHIN_S):
         while True:
-            async with house.database.connection() as connection:
+            async with services.database.connection() as connection:
                 pid: int | None = await connection.fetchval(
                     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle' "
                     "AND query LIKE 'LISTEN%' AND pid <> $1",
@@ -265,10 +269,10 @@ async def until_listening(house: House, but: int = 0) -> int:
 
 
 @pytest.fixture
-async def words(house: House, database_url: str) -> AsyncIterator[Words]:
+async def words(services: Services, database_url: str) -> AsyncIterator[Words]:
     words, stop = Words(), asyncio.Event()
     listening = asyncio.create_task(listen(database_url, words.hear, stop))
-    await until_listening(house)
+    await until_listening(services)
     yield words
     stop.set()
     await asyncio.wait_for(listening, WITHIN_S)
@@ -293,12 +297,12 @@ async def test_an_order_that_is_refused_gives_no_word(api: ApiClient, words: Wor
 
 
 async def test_whoever_listens_listens_again_after_a_lost_connection(
-    house: House, api: ApiClient, words: Words
+    services: Services, api: ApiClient, words: Words
 ) -> None:
-    pid = await until_listening(house)
-    async with house.database.connection() as connection:
+    pid = await until_listening(services)
+    async with services.database.connection() as connection:
         await connection.execute("SELECT pg_terminate_backend($1)", pid)
-    await until_listening(house, but=pid)
+    await until_listening(services, but=pid)
     await api.order()
     await words.more_than(0)
 
@@ -349,12 +353,12 @@ async def test_a_sleeping_job_looks_at_once_when_it_is_woken(sleeper: tuple[Look
 
 
 async def test_an_order_wakes_a_sleeping_worker(
-    api: ApiClient, house: House, database_url: str, sleeper: tuple[Looks, Job]
+    api: ApiClient, services: Services, database_url: str, sleeper: tuple[Looks, Job]
 ) -> None:
     looks, job = sleeper
     stop = asyncio.Event()
     listening = asyncio.create_task(listen(database_url, job.wake.set, stop))
-    await until_listening(house)
+    await until_listening(services)
     assert looks.count == 1
     await api.order()
     await looks.again()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.db.ordering import place
 from tests.world import START, World
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import to_wire
 from tonne.base.ids import is_id
 from tonne.base.scope import Mode, Scope
@@ -167,10 +167,10 @@ async def test_the_payload_has_exactly_the_keys_of_the_interface(db: Database) -
     }
 
 
-async def test_an_events_order_is_the_order_as_it_stood_byte_for_byte(house: House, world: World) -> None:
-    order = await place(house, world.ours_test.scope, START, metadata='{"b":1.10,"a":[ ],"é":"\\u00e9"}')
-    received, placed = await _rows(house.database, order.scope)
-    async with house.database.connection() as connection:
+async def test_an_events_order_is_the_order_as_it_stood_byte_for_byte(services: Services, world: World) -> None:
+    order = await place(services, world.ours_test.scope, START, metadata='{"b":1.10,"a":[ ],"é":"\\u00e9"}')
+    received, placed = await _rows(services.database, order.scope)
+    async with services.database.connection() as connection:
         document = await connection.fetchval("SELECT wire_document FROM orders WHERE id = $1", order.id)
     assert placed["payload"].endswith(f'"data":{{"order":{document.decode()}}}}}')
     assert (_read(received)["data"]["order"]["status"], received["event_type"]) == ("received", "order.received")

@@ -22,12 +22,12 @@ class Mailbox:
     at_recipient: deque[str] = field(default_factory=deque)
     at_data: deque[str] = field(default_factory=deque)
     # Closed, a message is held when it has come in.
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    authenticator: asyncio.Event = field(default_factory=asyncio.Event)
     holding: asyncio.Event = field(default_factory=asyncio.Event)
     encrypted: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.gate.set()
+        self.authenticator.set()
 
     @property
     def url(self) -> str:
@@ -47,7 +47,7 @@ class Mailbox:
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - the same
         self.holding.set()
-        await self.gate.wait()
+        await self.authenticator.wait()
         if (bad := self._next(self.at_data, server)) is not None:
             return bad
         self.encrypted.append(session.ssl is not None)

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cards.card_scene import MovedClock
 from tests.gateways.page_bench import BACK_URL, PAID_URL, charge_on_page, gateway_at, named, wanted
 from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
 from tests.gateways.stripe_stand_in import fault
-from tests.payments.card_scene import MovedClock
 from tonne.base.scope import Mode
 from tonne.gateways.card import Card, Charged, ChargeOutcome, ChargeRequest, RefundOutcome
 from tonne.gateways.card_stripe import StripeCardGateway

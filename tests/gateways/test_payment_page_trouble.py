@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import structlog
 
+from tests.cards.card_scene import MovedClock
 from tests.gateways.card_bench import KEY
 from tests.gateways.page_bench import charge_on_page, gateway_at, named, wanted
 from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
 from tests.gateways.stripe_stand_in import Answer, answer, break_off, echo_key, fault, hang, page, reset, text
-from tests.payments.card_scene import MovedClock
 from tests.webhooks.receiver import never_accepting, unused_port
 from tests.world import START
 from tonne.gateways.card import Charged, ChargeOutcome, ChargeRequest

@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 import stripe
 
+from tests.cards.card_scene import MovedClock
 from tests.gateways.card_bench import KEY
 from tests.gateways.page_bench import BACK_URL, PAID_URL, charge_on_page, gateway_at, wanted
 from tests.gateways.stripe_pages import StripePages, nested, stripe_pages
 from tests.gateways.stripe_types import misfits
-from tests.payments.card_scene import MovedClock
 from tonne.base.clock import utc_now
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.stripe_pages import session_params

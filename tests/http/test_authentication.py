@@ -10,12 +10,12 @@ from tests.http.test_error_shape import sameness
 from tests.world import World
 from tonne.accounts.api_keys import revoke_key
 from tonne.accounts.directory import AccountDirectory
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
+from tonne.http.authenticator import Authenticator
 from tonne.http.errors import Unauthorised
-from tonne.http.gate import Gate
 
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 
@@ -128,19 +128,19 @@ async def test_a_remembered_key_stops_within_five_seconds_of_being_revoked(
 
     # Shipped defaults: this is what an operator runs.
     settings = Settings()
-    gate = Gate(AccountDirectory(furnished_db, utc_now, settings.key_refresh_s), settings, monotonic)
+    authenticator = Authenticator(AccountDirectory(furnished_db, utc_now, settings.key_refresh_s), settings, monotonic)
     headers = {b"authorization": f"Bearer {world.ours_test.key}".encode()}
-    await gate.admit(headers, "192.0.2.1")
+    await authenticator.admit(headers, "192.0.2.1")
     async with furnished_db.transaction() as tx:
         await revoke_key(tx, world.ours_test.key_id, actor="test", now=utc_now())
     moment += 5
     with pytest.raises(Unauthorised):
-        await gate.admit(headers, "192.0.2.1")
+        await authenticator.admit(headers, "192.0.2.1")
 
 
-async def test_the_last_use_of_a_key_is_recorded(api: ApiClient, house: House, world: World) -> None:
+async def test_the_last_use_of_a_key_is_recorded(api: ApiClient, services: Services, world: World) -> None:
     async def last_used(key_id: str) -> datetime | None:
-        async with house.database.connection() as connection:
+        async with services.database.connection() as connection:
             moment: datetime | None = await connection.fetchval(
                 "SELECT last_used_at FROM api_keys WHERE id = $1", key_id
             )
@@ -150,12 +150,12 @@ async def test_the_last_use_of_a_key_is_recorded(api: ApiClient, house: House, w
     before = utc_now()
     await api.get("/v1/orders")
     await api.get("/v1/orders/unknown")
-    await house.directory.write_uses()
+    await services.directory.write_uses()
     used = await last_used(world.ours_test.key_id)
     assert used is not None
     assert before <= used <= utc_now() + timedelta(milliseconds=1)
     assert await last_used(world.ours_live.key_id) is None
-    await house.directory.write_uses()
+    await services.directory.write_uses()
     assert await last_used(world.ours_test.key_id) == used
 
 

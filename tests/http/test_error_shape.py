@@ -11,7 +11,7 @@ import pytest
 from tests.api_client import ApiClient, codes
 from tests.http.writes import count_rows
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 
@@ -124,32 +124,32 @@ async def test_without_a_key_a_body_is_not_even_looked_at(api: ApiClient) -> Non
         assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
 
 
-async def test_a_fault_of_ours_is_500_and_says_nothing_about_the_inside(api: ApiClient, house: House) -> None:
-    async with house.database.connection() as connection:
+async def test_a_fault_of_ours_is_500_and_says_nothing_about_the_inside(api: ApiClient, services: Services) -> None:
+    async with services.database.connection() as connection:
         await connection.execute("ALTER TABLE orders RENAME TO hidden")
     for answer in (await api.get("/v1/orders"), await api.post("/v1/orders/by-mass", ONE_TONNE)):
         assert (answer.status_code, codes(answer)) == (500, ["internal_error"])
         for inside in ("orders", "relation", "Traceback", "asyncpg", "SELECT"):
             assert inside not in answer.text
-    async with house.database.connection() as connection:
+    async with services.database.connection() as connection:
         await connection.execute("ALTER TABLE hidden RENAME TO orders")
     assert (await api.get("/v1/orders")).status_code == 200
 
 
-async def test_an_order_that_fails_halfway_leaves_nothing(api: ApiClient, house: House) -> None:
-    async with house.database.connection() as connection:
+async def test_an_order_that_fails_halfway_leaves_nothing(api: ApiClient, services: Services) -> None:
+    async with services.database.connection() as connection:
         await connection.execute("ALTER TABLE events RENAME TO hidden")
     answer = await api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": "k"})
     assert (answer.status_code, codes(answer)) == (500, ["internal_error"])
-    async with house.database.connection() as connection:
+    async with services.database.connection() as connection:
         await connection.execute("ALTER TABLE hidden RENAME TO events")
-    assert await count_rows(house.database) == 0
+    assert await count_rows(services.database) == 0
     assert (await api.by_key("k")).status_code == 404
     assert (await api.order(idempotency_key="k"))["status"] == "placed"
 
 
-async def test_a_database_that_is_away_is_503(api: ApiClient, house: House) -> None:
-    await house.database.close()
+async def test_a_database_that_is_away_is_503(api: ApiClient, services: Services) -> None:
+    await services.database.close()
     for answer in (
         await api.get("/v1/orders"),
         await api.post("/v1/orders/by-mass", ONE_TONNE),
@@ -158,7 +158,7 @@ async def test_a_database_that_is_away_is_503(api: ApiClient, house: House) -> N
         assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
         assert answer.headers["retry-after"] == "1"
     assert (await api.http.get("/health/live")).status_code == 200
-    await house.database.open()
+    await services.database.open()
     assert (await api.get("/v1/orders")).status_code == 200
 
 
@@ -167,8 +167,8 @@ class TestSlowDatabase:
     def settings(self, settings: Settings) -> Settings:
         return msgspec.structs.replace(settings, statement_timeout_s=0.2)
 
-    async def test_a_statement_that_takes_too_long_is_503(self, api: ApiClient, house: House) -> None:
-        blocker = await asyncpg.connect(await address(house.database))
+    async def test_a_statement_that_takes_too_long_is_503(self, api: ApiClient, services: Services) -> None:
+        blocker = await asyncpg.connect(await address(services.database))
         async with blocker.transaction():
             await blocker.execute("LOCK TABLE orders")
             answer = await api.get("/v1/orders")
@@ -177,10 +177,10 @@ class TestSlowDatabase:
         assert (await api.get("/v1/orders")).status_code == 200
 
 
-async def test_a_connection_that_is_cut_amid_a_statement_is_503(api: ApiClient, house: House) -> None:
+async def test_a_connection_that_is_cut_amid_a_statement_is_503(api: ApiClient, services: Services) -> None:
     body = ONE_TONNE | {"idempotency_key": "k"}
     for method, path in (("GET", "/v1/orders"), ("POST", "/v1/orders/by-mass")):
-        async with house.database.transaction() as tx:
+        async with services.database.transaction() as tx:
             await tx.execute("LOCK TABLE orders")
             waiting = asyncio.create_task(api.http.request(method, path, json=body, headers=api._headers({})))
             await cut_whoever_waits(tx)
@@ -206,9 +206,9 @@ async def cut_whoever_waits(tx: Connection) -> None:
     pytest.fail("nobody waits")
 
 
-async def test_idle_connections_that_were_cut_are_replaced_without_a_word(api: ApiClient, house: House) -> None:
+async def test_idle_connections_that_were_cut_are_replaced_without_a_word(api: ApiClient, services: Services) -> None:
     await api.order()
-    connection = await asyncpg.connect(await address(house.database))
+    connection = await asyncpg.connect(await address(services.database))
     await connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -4,7 +4,7 @@ import re
 
 from tests.api_client import ApiClient, codes
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 
 SAMPLE = re.compile(r'tonne_http_requests_total\{method="(\w+)",route="([^"]*)",status="(\d+)"\} ([0-9.]+)')
 
@@ -15,8 +15,10 @@ async def test_a_healthy_server_is_live_and_ready(api: ApiClient) -> None:
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
-async def test_a_server_whose_database_has_another_schema_is_live_and_not_ready(api: ApiClient, house: House) -> None:
-    async with house.database.connection() as connection:
+async def test_a_server_whose_database_has_another_schema_is_live_and_not_ready(
+    api: ApiClient, services: Services
+) -> None:
+    async with services.database.connection() as connection:
         await connection.execute("DELETE FROM schema_migrations")
     answer = await api.http.get("/health/ready")
     assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])

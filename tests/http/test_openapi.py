@@ -9,7 +9,7 @@ import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from tests.api_client import ApiClient, codes
-from tonne.app import House
+from tonne.app import Services
 
 UNDOCUMENTED_TAGS = {"Documentation", "Operation"}
 OUTSIDE = re.compile(rb"(?:https?:)?//[a-zA-Z0-9]")
@@ -50,11 +50,11 @@ def _references(node: Any) -> list[str]:
     return []
 
 
-def test_every_route_is_in_the_document(document: dict[str, Any], house: House) -> None:
+def test_every_route_is_in_the_document(document: dict[str, Any], services: Services) -> None:
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     routes = {
         (route.method, re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path))
-        for route in house.routes()
+        for route in services.routes()
         if route.tag not in UNDOCUMENTED_TAGS and route.path.startswith("/v1/")
     }
     assert described == routes
@@ -122,9 +122,9 @@ async def test_only_the_files_of_the_documentation_are_served(api: ApiClient) ->
         assert (answer.status_code, codes(answer)) in ((404, ["asset_not_found"]), (404, ["route_not_found"])), name
 
 
-async def test_allow_lists_exactly_the_methods_of_an_address(api: ApiClient, house: House) -> None:
+async def test_allow_lists_exactly_the_methods_of_an_address(api: ApiClient, services: Services) -> None:
     methods: dict[str, set[str]] = {}
-    for route in house.routes():
+    for route in services.routes():
         methods.setdefault(re.sub(r"\{(\w+):\w+\}", "x", route.path), {"OPTIONS"}).add(route.method)
     for path, allowed in methods.items():
         for method, status in (("OPTIONS", 204), ("PATCH", 405)):

@@ -7,7 +7,7 @@ import pytest
 from tests.api_client import ApiClient, codes
 from tests.http.writes import count_rows
 from tests.world import World
-from tonne.app import House, build_app
+from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 
@@ -69,8 +69,8 @@ async def _until_allowed(api: ApiClient) -> None:
     pytest.fail("the bucket never filled again")
 
 
-def _from_address(house: House, address: str) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(build_app(house), client=(address, 1234))
+def _from_address(services: Services, address: str) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(build_app(services), client=(address, 1234))
     return httpx.AsyncClient(transport=transport, base_url="http://tonne.test")
 
 
@@ -85,23 +85,23 @@ class TestFailedAuthentication:
             key_refresh_s=0,
         )
 
-    async def test_an_address_has_few_wrong_keys(self, house: House) -> None:
-        async with _from_address(house, "192.0.2.1") as client:
+    async def test_an_address_has_few_wrong_keys(self, services: Services) -> None:
+        async with _from_address(services, "192.0.2.1") as client:
             for _ in range(3):
                 assert (await client.get("/v1/orders", headers=WRONG)).status_code == 401
             assert_too_many(await client.get("/v1/orders", headers=WRONG), 100)
             assert_too_many(await client.get("/v1/orders"), 100)
-        async with _from_address(house, "192.0.2.2") as client:
+        async with _from_address(services, "192.0.2.2") as client:
             assert (await client.get("/v1/orders", headers=WRONG)).status_code == 401
 
-    async def test_a_forwarded_address_counts_only_from_a_proxy_we_trust(self, house: House) -> None:
-        async with _from_address(house, "192.0.2.1") as stranger:
+    async def test_a_forwarded_address_counts_only_from_a_proxy_we_trust(self, services: Services) -> None:
+        async with _from_address(services, "192.0.2.1") as stranger:
             for i in range(3):
                 headers = WRONG | {"X-Forwarded-For": f"203.0.113.{i}"}
                 assert (await stranger.get("/v1/orders", headers=headers)).status_code == 401
             answer = await stranger.get("/v1/orders", headers=WRONG | {"X-Forwarded-For": "203.0.113.9"})
             assert_too_many(answer, 100)
-        async with _from_address(house, "10.1.2.3") as proxy:
+        async with _from_address(services, "10.1.2.3") as proxy:
             # The last address that is no proxy of ours counts: what stands before it is the client's own invention.
             for invented in ("", "198.51.100.1, ", "10.9.9.9, ", "garbage, "):
                 headers = WRONG | {"X-Forwarded-For": f"{invented}203.0.113.7, 10.1.1.1, fd00::1"}
@@ -110,20 +110,20 @@ class TestFailedAuthentication:
             fresh = WRONG | {"X-Forwarded-For": "203.0.113.8"}
             assert (await proxy.get("/v1/orders", headers=fresh)).status_code == 401
 
-    async def test_a_proxy_that_says_nothing_useful_is_itself_the_address(self, house: House) -> None:
-        async with _from_address(house, "10.1.2.3") as proxy:
+    async def test_a_proxy_that_says_nothing_useful_is_itself_the_address(self, services: Services) -> None:
+        async with _from_address(services, "10.1.2.3") as proxy:
             statuses = [(await proxy.get("/v1/orders", headers=WRONG)).status_code for _ in range(4)]
         assert statuses == [401, 401, 401, 429]
 
     async def test_a_key_at_work_is_not_stopped_by_wrong_ones_from_its_address(
-        self, house: House, world: World
+        self, services: Services, world: World
     ) -> None:
         """Customers share addresses: one who guesses keys must not lock out those whose keys are known to be good.
 
         Here nothing stays remembered, so that each use looks its key up again, as it otherwise does every few seconds.
         """
         right = {"Authorization": f"Bearer {world.ours_test.key}"}
-        async with _from_address(house, "192.0.2.1") as client:
+        async with _from_address(services, "192.0.2.1") as client:
             assert (await client.get("/v1/orders", headers=right)).status_code == 200
             for _ in range(4):
                 await client.get("/v1/orders", headers=WRONG)

@@ -9,13 +9,13 @@ import httpx
 import pytest
 
 from tests.api_client import ApiClient, codes
-from tests.pages.shopper import Shopper, make_link
+from tests.checkout.shopper import Shopper, make_link
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
+from tonne.checkout.model import temporary_id_of
 from tonne.http.route import Access, Route
-from tonne.payments.checkout_model import temporary_id_of
 from tonne.webhooks.register import register_webhook
 from tonne.webhooks.schemas import RewindIn, SkipIn
 
@@ -23,8 +23,8 @@ PARAMETER = re.compile(r"\{(\w+):\w+\}")
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 
 
-def test_every_route_declares_its_access_and_nothing_under_v1_is_public(house: House) -> None:
-    routes = house.routes()
+def test_every_route_declares_its_access_and_nothing_under_v1_is_public(services: Services) -> None:
+    routes = services.routes()
     assert {"/v1/orders", "/v1/orders/by-estimate", "/health/ready", "/docs"} <= {route.path for route in routes}
     for route in routes:
         assert isinstance(route.access, Access), route.path
@@ -49,14 +49,14 @@ def test_every_route_declares_its_access_and_nothing_under_v1_is_public(house: H
     }
 
 
-def test_no_address_is_served_twice(house: House) -> None:
-    places = [(route.method, route.path) for route in house.routes()]
+def test_no_address_is_served_twice(services: Services) -> None:
+    places = [(route.method, route.path) for route in services.routes()]
     assert len(places) == len(set(places))
 
 
-async def test_every_route_gives_the_same_401_without_a_key(house: House, api: ApiClient) -> None:
+async def test_every_route_gives_the_same_401_without_a_key(services: Services, api: ApiClient) -> None:
     bodies = set()
-    for route in house.routes():
+    for route in services.routes():
         if route.access is Access.PUBLIC:
             continue
         path = PARAMETER.sub("x", route.path)
@@ -103,17 +103,17 @@ UNKNOWN = {
 
 
 @pytest.fixture
-async def existing(api: ApiClient, house: House, world: World) -> dict[str, str]:
+async def existing(api: ApiClient, services: Services, world: World) -> dict[str, str]:
     """An id of every kind that exists, of `ours` in test mode."""
     order = await api.order(idempotency_key="shared key")
-    for job in (house.issue_invoices, house.chase_invoices, house.chase_invoices, house.allocate_orders):
+    for job in (services.issue_invoices, services.chase_invoices, services.chase_invoices, services.allocate_orders):
         await job.run_once()
     assert (await api.get(f"/v1/orders/{order['id']}")).json()["status"] == "complete"
-    async with house.database.transaction() as tx:
+    async with services.database.transaction() as tx:
         webhook, _ = await register_webhook(
-            tx, world.ours_test.scope, "https://hooks.example.com", [], box=house.box, actor="test", now=utc_now()
+            tx, world.ours_test.scope, "https://hooks.example.com", [], box=services.box, actor="test", now=utc_now()
         )
-    link = await make_link(house, world.ours_test.scope)
+    link = await make_link(services, world.ours_test.scope)
     shopper = Shopper(api.http)
     checkout = await shopper.begin(link)
     await shopper.pay(checkout)
@@ -141,10 +141,10 @@ def strangers_to(name: str, api: ApiClient, world: World) -> list[tuple[ApiClien
 
 
 async def test_every_id_in_an_address_is_as_good_as_unknown_to_everyone_else(
-    house: House, api: ApiClient, world: World, existing: dict[str, str]
+    services: Services, api: ApiClient, world: World, existing: dict[str, str]
 ) -> None:
     walked = 0
-    for route, name in routes_with_an_id(house):
+    for route, name in routes_with_an_id(services):
         known, unknown = (PARAMETER.sub(ids[name], route.path) for ids in (existing, UNKNOWN))
         owners = await api.get(known) if route.method == "GET" else None
         assert owners is None or owners.status_code == 200, f"{route.path}: the id of this test must exist"
@@ -160,9 +160,9 @@ async def test_every_id_in_an_address_is_as_good_as_unknown_to_everyone_else(
     assert walked >= 11
 
 
-def routes_with_an_id(house: House) -> list[tuple[Route, str]]:
+def routes_with_an_id(services: Services) -> list[tuple[Route, str]]:
     found = []
-    for route in house.routes():
+    for route in services.routes():
         names = PARAMETER.findall(route.path)
         if route.access is Access.API_KEY and names:
             assert len(names) == 1, f"{route.path}: teach this test about two ids"
@@ -198,9 +198,9 @@ def _selecting(ids: dict[str, str]) -> dict[str, Any]:
 
 
 async def test_lists_show_nothing_of_anyone_else(
-    house: House, api: ApiClient, world: World, existing: dict[str, str]
+    services: Services, api: ApiClient, world: World, existing: dict[str, str]
 ) -> None:
-    lists = [route.path for route in house.routes() if route.method == "GET" and route.path.count("/") == 2]
+    lists = [route.path for route in services.routes() if route.method == "GET" and route.path.count("/") == 2]
     for path in lists:
         if path.startswith("/v1/"):
             for tenant in (world.theirs_test, world.ours_live):

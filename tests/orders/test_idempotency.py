@@ -9,7 +9,7 @@ import pytest
 from tests.api_client import ApiClient, codes, fields
 from tests.http.writes import CREATES, ORDERS, count_orders, count_rows, valid_bodies
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.db.pool import Database
 from tonne.orders.load_orders import load_order
@@ -214,9 +214,9 @@ async def test_reading_an_unknown_or_impossible_key_finds_no_order(api: ApiClien
         assert (answer.status_code, codes(answer)) == (404, ["order_not_found"]), tail
 
 
-async def test_many_requests_at_once_with_one_key_make_one_order(house: House, api: ApiClient) -> None:
+async def test_many_requests_at_once_with_one_key_make_one_order(services: Services, api: ApiClient) -> None:
     body = ONE_TONNE | {"idempotency_key": "k"}
     answers = await asyncio.gather(*(api.post("/v1/orders/by-mass", body) for _ in range(40)))
     assert sorted(answer.status_code for answer in answers) == [200] * 39 + [201]
     assert len({answer.content for answer in answers}) == 1
-    assert await count_orders(house.database) == 1
+    assert await count_orders(services.database) == 1

@@ -8,7 +8,7 @@ from tests.api_client import ApiClient, codes
 from tests.http.writes import count_rows
 from tests.orders.wire import assert_wire_form
 from tests.world import START, World, open_tenant
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import to_wire
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -34,8 +34,8 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def house(furnished_db: Database, settings: Settings, clock: SettableClock) -> House:
-    return House(furnished_db, settings, clock)
+def services(furnished_db: Database, settings: Settings, clock: SettableClock) -> Services:
+    return Services(furnished_db, settings, clock)
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ async def events_of(database: Database, order_id: str) -> list[tuple[str, str]]:
     return [(row["event_type"], row["document"]) for row in rows]
 
 
-async def run_all(house: House) -> int:
+async def run_all(services: Services) -> int:
     count = 0
-    while await house.price_waiting.run_once():
+    while await services.price_waiting.run_once():
         count += 1
     return count
 
@@ -121,16 +121,16 @@ async def test_the_faults_of_a_request_do_not_wait_for_a_price(norwegian: ApiCli
 
 
 async def test_a_waiting_order_is_placed_once_there_is_a_rate(
-    norwegian: ApiClient, house: House, clock: SettableClock, world: World
+    norwegian: ApiClient, services: Services, clock: SettableClock, world: World
 ) -> None:
     bundle = world.bundles_test["forest-mix"]
     selection = [{"bundle_id": bundle, "percentage": "100.00"}]
     received = await norwegian.order(idempotency_key="k", bundle_selection=selection, metadata={"a": [1.10]})
     by_value = (await norwegian.post("/v1/orders/by-value", {"value": "100.00"})).json()
-    await import_rate(house.database)
-    assert await run_all(house) == 0, "not due yet"
+    await import_rate(services.database)
+    assert await run_all(services) == 0, "not due yet"
     clock.now += UNIT_OF_WAITING
-    assert await run_all(house) == 2
+    assert await run_all(services) == 2
     answer = await norwegian.get(f"/v1/orders/{received['id']}")
     placed = answer.json()
     assert_wire_form(placed)
@@ -139,49 +139,49 @@ async def test_a_waiting_order_is_placed_once_there_is_a_rate(
     # 12.65 EUR at 11.80 is 149.27 NOK; over 0.9 that is 165.86.
     assert [line["bundle_id"] for line in placed["bundles"]] == [bundle]
     assert (placed["offset_cost"], placed["total_cost"], placed["commission"]) == ("149.27", "165.86", "16.59")
-    events = await events_of(house.database, received["id"])
+    events = await events_of(services.database, received["id"])
     assert [name for name, _ in events] == ["order.received", "order.placed"]
     assert events[1][1] == answer.text
     assert (await norwegian.by_key("k")).content == answer.content
     later = (await norwegian.get(f"/v1/orders/{by_value['id']}")).json()
     assert_wire_form(later)
     assert float(later["total_cost"]) <= float(later["requested_value"]) == 100
-    assert await run_all(house) == 0, "nothing waits any more"
+    assert await run_all(services) == 0, "nothing waits any more"
 
 
 async def test_a_waiting_order_is_tried_again_and_again_and_then_fails(
-    norwegian: ApiClient, house: House, clock: SettableClock
+    norwegian: ApiClient, services: Services, clock: SettableClock
 ) -> None:
     received = await norwegian.order()
     for _ in range(3):
         clock.now += UNIT_OF_WAITING
-        assert await run_all(house) == 1
-    assert [name for name, _ in await events_of(house.database, received["id"])] == ["order.received"]
-    clock.now += timedelta(seconds=house.settings.pricing_give_up_s)
-    assert await run_all(house) == 1
+        assert await run_all(services) == 1
+    assert [name for name, _ in await events_of(services.database, received["id"])] == ["order.received"]
+    clock.now += timedelta(seconds=services.settings.pricing_give_up_s)
+    assert await run_all(services) == 1
     answer = await norwegian.get(f"/v1/orders/{received['id']}")
     assert_wire_form(answer.json())
     assert answer.json() == received | {"status": "failed"}
-    events = await events_of(house.database, received["id"])
+    events = await events_of(services.database, received["id"])
     assert [name for name, _ in events] == ["order.received", "order.failed"]
     assert events[1][1] == answer.text
-    await import_rate(house.database)
+    await import_rate(services.database)
     clock.now += UNIT_OF_WAITING
-    assert await run_all(house) == 0, "a failed order stays failed"
+    assert await run_all(services) == 0, "a failed order stays failed"
 
 
-async def test_a_repeat_of_a_waiting_order_returns_it_in_its_state(norwegian: ApiClient, house: House) -> None:
+async def test_a_repeat_of_a_waiting_order_returns_it_in_its_state(norwegian: ApiClient, services: Services) -> None:
     received = await norwegian.order(idempotency_key="k")
     again = await norwegian.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}, "idempotency_key": "k"})
     assert (again.status_code, again.json()) == (200, received)
-    assert len(await events_of(house.database, received["id"])) == 1
+    assert len(await events_of(services.database, received["id"])) == 1
 
 
 async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is_again(
-    api: ApiClient, house: House, clock: SettableClock, world: World
+    api: ApiClient, services: Services, clock: SettableClock, world: World
 ) -> None:
     bundle = world.bundles_test["forest-mix"]
-    async with house.database.transaction() as tx:
+    async with services.database.transaction() as tx:
         await switch_bundle(tx, bundle, enabled=False)
     received = await api.order()
     assert received["status"] == "received"
@@ -189,26 +189,26 @@ async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is
     selection = [{"bundle_id": world.bundles_test["wind-power"]}]
     assert (await api.order(bundle_selection=selection))["status"] == "placed"
     clock.now += UNIT_OF_WAITING
-    assert await run_all(house) == 1
-    async with house.database.transaction() as tx:
+    assert await run_all(services) == 1
+    async with services.database.transaction() as tx:
         await switch_bundle(tx, bundle, enabled=True)
     clock.now += UNIT_OF_WAITING
-    assert await run_all(house) == 1
+    assert await run_all(services) == 1
     placed = (await api.get(f"/v1/orders/{received['id']}")).json()
     assert placed["status"] == "placed"
     assert bundle in {line["bundle_id"] for line in placed["bundles"]}
 
 
 async def test_a_waiting_order_whose_chosen_bundle_is_gone_fails_at_once(
-    norwegian: ApiClient, house: House, clock: SettableClock, world: World
+    norwegian: ApiClient, services: Services, clock: SettableClock, world: World
 ) -> None:
     bundle = world.bundles_test["wind-power"]
     received = await norwegian.order(bundle_selection=[{"bundle_id": bundle}])
-    async with house.database.transaction() as tx:
+    async with services.database.transaction() as tx:
         await switch_bundle(tx, bundle, enabled=False)
-    await import_rate(house.database)
+    await import_rate(services.database)
     clock.now += UNIT_OF_WAITING
-    assert await run_all(house) == 1
+    assert await run_all(services) == 1
     assert (await norwegian.get(f"/v1/orders/{received['id']}")).json()["status"] == "failed"
 
 

@@ -14,7 +14,7 @@ from tests.world import World
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.store import find_account, find_terms, update_account
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.csv_files import CsvFile, FileKind
@@ -25,7 +25,7 @@ from tonne.orders import store as order_store
 from tonne.orders.load_orders import OrderKey, lock_order
 from tonne.orders.model import Order
 from tonne.orders.move_order import mark_paid
-from tonne.orders.place_order import Request, Wanted, compose_order, place_order, price
+from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
 from tonne.retirements.certificates import find_certificate
 from tonne.retirements.import_confirmations import Report, import_confirmations
 from tonne.retirements.retire_parcels import wake_short_orders
@@ -78,8 +78,8 @@ class Cut:
 class Shop:
     """One mode of a service. Its registry project ids are the names that the story gives its projects."""
 
-    def __init__(self, house: House, world: World, calendar: Calendar, mode: Mode) -> None:
-        self.house = house
+    def __init__(self, services: Services, world: World, calendar: Calendar, mode: Mode) -> None:
+        self.services = services
         self.world = world
         self.calendar = calendar
         self.mode = mode
@@ -109,7 +109,7 @@ class Shop:
                 ],
             }
         )
-        catalogue = await self.house.catalogues.current(self.mode)
+        catalogue = await self.services.catalogues.current(self.mode)
         self._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
 
     async def supply(
@@ -128,7 +128,7 @@ class Shop:
 
     async def import_files(self, files: dict[FileKind, list[str]], *, wakes: bool = True) -> None:
         contents = [CsvFile(kind, kind, "\n".join(lines).encode()) for kind, lines in files.items()]
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             if wakes:
                 await wake_short_orders(tx, self.mode)
             await import_catalogue(tx, self.mode, contents, self.calendar.now, currency=None)
@@ -136,18 +136,18 @@ class Shop:
     def bundle_id(self, bundle: str) -> str:
         return self._bundle_ids[bundle]
 
-    async def account(self, beneficiary: str, *, of: Scope | None = None, advances: bool = True) -> Scope:
+    async def account(self, beneficiary: str, *, of: Scope | None = None, auto_advance: bool = True) -> Scope:
         """A new account, of our organisation unless told otherwise."""
         organisation_id = (of or self.world.ours_live.scope).organisation_id
         scope = Scope(organisation_id, new_id("acc"), self.mode)
         facts = (AccountKind.ACCOUNT, f"Account of {beneficiary}", "EUR", beneficiary, PaymentMethod.INVOICE)
-        async with self.house.database.transaction() as tx:
-            await open_account(tx, Account(scope, *facts, self.calendar.now, advances), actor="test")
+        async with self.services.database.transaction() as tx:
+            await open_account(tx, Account(scope, *facts, self.calendar.now, auto_advance), actor="test")
         return scope
 
     async def rename(self, scope: Scope, beneficiary: str) -> None:
         """From now on it buys on behalf of somebody else."""
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             account = await find_account(tx, scope)
             assert account is not None
             await update_account(tx, replace(account, beneficiary=beneficiary))
@@ -157,30 +157,30 @@ class Shop:
         return await self.pay(await self.place(scope, grams, *bundles))
 
     async def place(self, scope: Scope, grams: int, *bundles: str) -> Order:
-        catalogue = await self.house.catalogues.current(self.mode)
+        catalogue = await self.services.catalogues.current(self.mode)
         wanted = Wanted(mass_grams=grams, choices=[BundleChoiceIn(self.bundle_id(bundle), None) for bundle in bundles])
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             terms = await find_terms(tx, scope)
-            request = Request(wanted, None, "{}", bytes(32))
+            request = OrderRequest(wanted, None, "{}", bytes(32))
             priced = price(wanted, terms, catalogue)
             order = compose_order(scope, request, terms, priced=priced, now=self.calendar.now)
             assert await place_order(tx, order, bytes(32), retry_after=timedelta(0)) is not None
         return order
 
     async def pay(self, order: Order) -> Order:
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             paid = await mark_paid(tx, order, self.calendar.now)
         self.calendar.tick()
         return paid
 
     async def work(self) -> None:
         """Let the worker do all there is to do at this hour."""
-        while await self.house.close_units.run_once() or await self.house.allocate_orders.run_once():
+        while await self.services.close_units.run_once() or await self.services.allocate_orders.run_once():
             pass
 
     async def shown(self, order: Order) -> dict[str, Any]:
         """The order as the interface shows it."""
-        async with self.house.database.connection() as connection:
+        async with self.services.database.connection() as connection:
             document = await order_store.find_by_id(connection, order.scope, order.id)
         assert document is not None
         wire: dict[str, Any] = msgspec.json.decode(document)
@@ -190,18 +190,18 @@ class Shop:
         return [(await self.shown(order))["status"] for order in orders]
 
     async def certificate(self, order: Order) -> dict[str, Any]:
-        async with self.house.database.connection() as connection:
+        async with self.services.database.connection() as connection:
             record = await find_certificate(connection, order.scope, order.id)
         assert record is not None
         facts: dict[str, Any] = msgspec.json.decode(record)
         return facts
 
     async def cuts(self) -> list[Cut]:
-        async with self.house.database.connection() as connection:
+        async with self.services.database.connection() as connection:
             return [Cut(**row) for row in await connection.fetch(PARCELS, self.mode)]
 
     async def work_list(self) -> list[Task]:
-        async with self.house.database.connection() as connection:
+        async with self.services.database.connection() as connection:
             return await list_tasks_any_account(connection, self.mode)
 
     async def confirm(self, *tasks: Task) -> Report:
@@ -215,16 +215,16 @@ class Shop:
             serials = (task.serial_block, task.first_number, task.last_number)
             csv.writer(text).writerow((task.parcel_id, *serials, day, url))
         content, now = text.getvalue().encode(), self.calendar.now
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             return await import_confirmations(tx, self.mode, "done.csv", content, now=now, actor="test")
 
     async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:
         """A worker holds a retiring order and has looked at it; then `meanwhile` wants it too, and has to wait."""
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             assert await lock_order(tx, order.scope, order.id) is not None
             task = asyncio.create_task(meanwhile)
             await self.wait_for_a_lock()
-            await self.house.allocate_orders.complete(
+            await self.services.allocate_orders.complete(
                 tx, [OrderKey(order.scope.account_id, order.id)], self.calendar.now
             )
         return await task
@@ -232,10 +232,10 @@ class Shop:
     async def wait_for_a_lock(self) -> None:
         """Until somebody on this database waits for what another transaction holds."""
         waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        async with asyncio.timeout(20), self.house.database.connection() as connection:
+        async with asyncio.timeout(20), self.services.database.connection() as connection:
             while not await connection.fetchval(waits):  # noqa: ASYNC110 - the database rings no bell for it
                 await asyncio.sleep(0.005)
 
     async def check_all_is_well(self) -> None:
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             assert await examine(tx) == {}

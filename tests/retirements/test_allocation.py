@@ -89,7 +89,7 @@ async def test_what_an_order_shows_of_projects_sums_to_its_lines_to_the_gram_and
     assert shown["status"] == "complete"
     assert [line["quantity"] for line in shown["bundles"]] == ["8.561729", "8.561728"]
     check_projects_sum_to_lines(shown)
-    async with live.house.database.connection() as connection:
+    async with live.services.database.connection() as connection:
         payloads = await connection.fetch(
             "SELECT payload FROM events WHERE subject_id = $1 AND event_type = 'order.retiring'", order.id
         )
@@ -134,7 +134,7 @@ async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
     live.calendar.turn_to(3, 5)
     file = tmp_path / "march.csv"
     file.write_text("\n".join(*live.lot_file("A", 2021, 12, retired=True).values()))
-    url = live.house.database._url
+    url = live.services.database._url
     output_of("catalog", "import-lots", "--mode", "live", str(file), database_url=url)
     await live.work()
     assert await live.statuses(*orders) == ["complete", "complete", "complete", "paid", "complete"]
@@ -158,7 +158,7 @@ async def test_supply_goes_to_whoever_paid_first_not_to_whoever_ordered_first(li
     paid = [await live.pay(placed[place]) for place in (6, 2, 9, 0, 7, 4, 1, 8, 3, 5)]
     live.calendar.turn_to(3, 2)
     await live.work()
-    async with live.house.database.connection() as connection:
+    async with live.services.database.connection() as connection:
         # Nor does it count in which order the rows happen to lie.
         for order in placed:
             await connection.execute("UPDATE orders SET metadata = metadata WHERE id = $1", order.id)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command import output_of
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.scope import Mode
 from tonne.catalog.csv_files import FileKind
 from tonne.orders.load_orders import claim_due_any_account, load_orders
@@ -34,9 +34,9 @@ async def work_at_once(shop: Shop, workers: int) -> None:
     meet = asyncio.Barrier(workers)
 
     async def work() -> None:
-        house = House(shop.house.database, shop.house.settings, clock=shop.calendar)
+        services = Services(shop.services.database, shop.services.settings, clock=shop.calendar)
         await meet.wait()
-        while await house.allocate_orders.run_once():
+        while await services.allocate_orders.run_once():
             pass
 
     await asyncio.gather(*(work() for _ in range(workers)))
@@ -44,7 +44,7 @@ async def work_at_once(shop: Shop, workers: int) -> None:
 
 async def sums(shop: Shop, *projects: str) -> tuple[int, int]:
     """What the lots of these projects hold, and what was taken of it."""
-    async with shop.house.database.connection() as connection:
+    async with shop.services.database.connection() as connection:
         row = await connection.fetchrow(LOT_SUMS, shop.mode, projects)
     assert row is not None
     return row["quantity"], row["allocated"]
@@ -159,7 +159,7 @@ async def test_workers_closers_operator_and_imports_all_at_once(live: Shop) -> N
 
     async def close() -> None:
         live.calendar.now = live.calendar.now.replace(month=4 + live.calendar.now.month % 8)
-        await live.house.close_units.run_once()
+        await live.services.close_units.run_once()
 
     await asyncio.gather(
         work_at_once(live, 3), repeat(confirm, 12), repeat(confirm, 12), repeat(deliver, 6), repeat(close, 6)
@@ -191,11 +191,11 @@ async def test_an_import_that_changes_a_lot_and_a_worker_do_not_lock_each_other_
     heads, line = lot[FileKind.LOTS]
     file.write_text(f"{heads}\n{line.replace(',2020,', ',2019,')}\n{line.replace('live-A-1', 'more')}\n")
     words = ("catalog", "import-lots", "--mode", "live", str(file))
-    async with live.house.database.transaction() as tx:
+    async with live.services.database.transaction() as tx:
         keys = await claim_due_any_account(tx, OrderStatus.PAID, Mode.LIVE, live.calendar.now, limit=1)
-        importing = asyncio.create_task(asyncio.to_thread(output_of, *words, database_url=live.house.database._url))
+        importing = asyncio.create_task(asyncio.to_thread(output_of, *words, database_url=live.services.database._url))
         await live.wait_for_a_lock()
-        await live.house.allocate_orders.allocate(tx, Mode.LIVE, await load_orders(tx, keys), live.calendar.now)
+        await live.services.allocate_orders.allocate(tx, Mode.LIVE, await load_orders(tx, keys), live.calendar.now)
     assert "version" in await importing
     await live.work()
     assert await live.statuses(order) == ["retiring"], "and the order that was held meanwhile is woken all the same"

@@ -30,10 +30,10 @@ async def pay(shop: Shop, scope: Scope, order_id: str) -> None:
 async def waiting(trial: Shop) -> Tenant:
     """Our test account, which waits for the helpers."""
     tenant = trial.world.ours_test
-    async with trial.house.database.transaction() as tx:
+    async with trial.services.database.transaction() as tx:
         account = await find_account(tx, tenant.scope)
         assert account is not None
-        await update_account(tx, replace(account, advances=False))
+        await update_account(tx, replace(account, auto_advance=False))
     return tenant
 
 
@@ -150,7 +150,7 @@ async def test_the_certificate_over_http(api: ApiClient, trial: Shop, sold: str)
     assert facts == await trial.certificate(await found(trial, scope, order["id"]))
     assert (facts["order_id"], facts["total_quantity"], facts["mode"]) == (order["id"], "1.5", "test")
     assert f'filename="certificate-{facts["number"]}.pdf"' in pdf.headers["content-disposition"]
-    async with trial.house.database.connection() as connection:
+    async with trial.services.database.connection() as connection:
         digests = await connection.fetch("SELECT sha256 FROM certificate_documents WHERE number = $1", facts["number"])
     assert [row["sha256"] for row in digests] == [hashlib.sha256(pdf.content).digest()], "it can be recognised later"
 
@@ -164,7 +164,7 @@ async def test_the_certificate_over_http(api: ApiClient, trial: Shop, sold: str)
 
 
 async def found(shop: Shop, scope: Scope, order_id: str) -> Order:
-    async with shop.house.database.connection() as connection:
+    async with shop.services.database.connection() as connection:
         order = await load_order(connection, scope, order_id)
     assert order is not None
     return order
@@ -254,7 +254,7 @@ async def test_every_account_of_the_organisation_sees_the_same_list(api: ApiClie
     ours = await trial.account("Ada")
     await trial.buy(ours, TONNE, "wind")
     await trial.work()
-    async with trial.house.database.transaction() as tx:
+    async with trial.services.database.transaction() as tx:
         _, key = await issue_key(
             tx, Scope(ours.organisation_id, ours.account_id, Mode.TEST), "k", actor="t", now=trial.calendar.now
         )

@@ -69,9 +69,9 @@ async def test_a_breach_is_seen_and_its_place_named(live: Shop, name: str, state
     await live.work()
     assert await live.statuses(*orders) == ["complete", "retiring"]
     await live.check_all_is_well()
-    async with live.house.database.transaction() as tx:
+    async with live.services.database.transaction() as tx:
         await tx.execute(statement)
-    async with live.house.database.transaction() as tx:
+    async with live.services.database.transaction() as tx:
         breaches = await examine(tx)
     assert set(breaches) == {name} | also
     named = "".join(place for places in breaches.values() for place in places)

@@ -12,7 +12,7 @@ import pytest
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.world import World
 from tonne.accounts.store import find_account, update_account
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
 from tonne.orders.load_orders import claim_due_any_account, load_orders
@@ -61,12 +61,12 @@ class Life:
             self.orders.append(await self.shop.buy(self.rng.choice(self.buyers), grams, *bundles))
 
     async def allocate(self) -> None:
-        await self.shop.house.allocate_orders.run_once()
+        await self.shop.services.allocate_orders.run_once()
 
     async def crash(self) -> None:
         """At the end of a transaction in which everything was done."""
         status = self.rng.choice((OrderStatus.PAID, OrderStatus.RETIRING))
-        jobs, now = self.shop.house.allocate_orders, self.shop.calendar.now
+        jobs, now = self.shop.services.allocate_orders, self.shop.calendar.now
         async with self._crashing() as tx:
             keys = await claim_due_any_account(tx, status, self.shop.mode, now, limit=5)
             if keys and status is OrderStatus.PAID:
@@ -77,13 +77,13 @@ class Life:
     @contextlib.asynccontextmanager
     async def _crashing(self) -> AsyncIterator[Connection]:
         with contextlib.suppress(Crash):
-            async with self.shop.house.database.transaction() as tx:
+            async with self.shop.services.database.transaction() as tx:
                 yield tx
                 raise Crash
 
     async def wait(self) -> None:
         self.shop.calendar.now += timedelta(days=self.rng.choice((0, 1, 10, 29, 31)))
-        await self.shop.house.close_units.run_once()
+        await self.shop.services.close_units.run_once()
 
     async def confirm(self) -> None:
         """Some of what is on the list, in any order; then the same again, which changes nothing."""
@@ -105,16 +105,16 @@ class Life:
     async def allocate_while_waiting(self) -> None:
         """A test account that waits for the helpers for a moment: its units are left to be retired."""
         if self.shop.mode is Mode.TEST:
-            await self._let_advance(advances=False)
+            await self._let_advance(auto_advance=False)
             await self.allocate()
-            await self._let_advance(advances=True)
+            await self._let_advance(auto_advance=True)
 
-    async def _let_advance(self, *, advances: bool) -> None:
-        async with self.shop.house.database.transaction() as tx:
+    async def _let_advance(self, *, auto_advance: bool) -> None:
+        async with self.shop.services.database.transaction() as tx:
             for scope in self.buyers:
                 account = await find_account(tx, scope)
                 assert account is not None
-                await update_account(tx, replace(account, advances=advances))
+                await update_account(tx, replace(account, auto_advance=auto_advance))
 
     async def end(self) -> None:
         """With enough supply, time and work, every order is complete."""
@@ -130,13 +130,13 @@ class Life:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-async def test_all_invariants_hold_after_every_step(house: House, world: World, live: Shop, chunk: int) -> None:
+async def test_all_invariants_hold_after_every_step(services: Services, world: World, live: Shop, chunk: int) -> None:
     seed = int(os.environ.get("LIVES_SEED") or random.SystemRandom().getrandbits(32))
     print(f"LIVES_SEED={seed}")  # noqa: T201 - shown when the test fails
     rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
     for number in range(LIVES):
         mode = rng.choice((Mode.LIVE, Mode.LIVE, Mode.TEST))
-        life = Life(Shop(house, world, live.calendar, mode), rng, f"life-{chunk}-{number}")
+        life = Life(Shop(services, world, live.calendar, mode), rng, f"life-{chunk}-{number}")
         await life.begin()
         for _ in range(rng.randint(STEPS // 2, STEPS)):
             await life.step()

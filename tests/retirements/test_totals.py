@@ -12,7 +12,7 @@ import pytest
 from tests.api_client import ApiClient
 from tests.retirements.shop import TONNE, Shop
 from tests.world import World
-from tonne.app import House, build_app
+from tonne.app import Services, build_app
 from tonne.base.scope import Scope
 from tonne.retirements.totals import month_of
 
@@ -23,7 +23,7 @@ WHERE account_id = $1 ORDER BY month, bundle_name, project_name
 
 
 async def totals(shop: Shop, scope: Scope) -> list[tuple[date, str, str, int]]:
-    async with shop.house.database.connection() as connection:
+    async with shop.services.database.connection() as connection:
         rows = await connection.fetch(TOTALS, scope.account_id)
     return [(row["month"], row["bundle_name"], row["project_name"], row["grams"]) for row in rows]
 
@@ -69,7 +69,7 @@ async def test_a_later_order_adds_to_its_month_and_brings_the_latest_names(live:
     ada = await live.account("Ada")
     await live.buy(ada, TONNE, "wind")
     await live.work()
-    async with live.house.database.transaction() as tx:
+    async with live.services.database.transaction() as tx:
         await tx.execute("UPDATE projects SET name = 'Renamed' WHERE registry_project_id = 'A'")
     await live.buy(ada, TONNE, "wind")
     await live.work()
@@ -79,9 +79,9 @@ async def test_a_later_order_adds_to_its_month_and_brings_the_latest_names(live:
 async def test_the_test_helper_that_completes_counts_once(trial: Shop, world: World) -> None:
     await trial.sell("wind", {"A": 1})
     await trial.supply("A", 2020, 10)
-    waiting = await trial.account("Ada", advances=False, of=world.ours_test.scope)
+    waiting = await trial.account("Ada", auto_advance=False, of=world.ours_test.scope)
     order = await trial.buy(waiting, TONNE, "wind")
-    transport = httpx.ASGITransport(build_app(trial.house), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(build_app(trial.services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
         api = ApiClient(http, world.ours_test.key)
         path = f"/v1/test-helpers/orders/{order.id}/complete"
@@ -109,9 +109,9 @@ async def test_workers_at_once_count_every_gram_and_never_wait_for_each_other(
     meet = asyncio.Barrier(4)
 
     async def work() -> None:
-        house = House(live.house.database, live.house.settings, clock=live.calendar)
+        services = Services(live.services.database, live.services.settings, clock=live.calendar)
         await meet.wait()
-        while await house.allocate_orders.run_once():
+        while await services.allocate_orders.run_once():
             pass
 
     await asyncio.gather(*(work() for _ in range(4)))
@@ -131,7 +131,7 @@ async def test_the_migration_counts_orders_that_were_complete_before_it(live: Sh
     migration = (resources.files("tonne.db") / "migrations" / "0004_pages.sql").read_text(encoding="utf-8")
     found = re.search(r"INSERT INTO retired_totals .*?;", migration, re.DOTALL)
     assert found is not None
-    async with live.house.database.transaction() as tx:
+    async with live.services.database.transaction() as tx:
         await tx.execute("DELETE FROM retired_totals")
         await tx.execute(found.group())
     assert await totals(live, ada) == counted

@@ -28,12 +28,12 @@ class Operator:
 
     def does(self, *words: str) -> str:
         return output_of(
-            "retirement", *words, "--mode", self.shop.mode.value, database_url=self.shop.house.database._url
+            "retirement", *words, "--mode", self.shop.mode.value, database_url=self.shop.services.database._url
         )
 
     def is_refused(self, *words: str) -> str:
         return refusal_of(
-            "retirement", *words, "--mode", self.shop.mode.value, database_url=self.shop.house.database._url
+            "retirement", *words, "--mode", self.shop.mode.value, database_url=self.shop.services.database._url
         )
 
     def export(self) -> list[Line]:
@@ -56,7 +56,7 @@ class Operator:
         """What an import complains about, without the name of the file; nothing is taken in."""
         file = self.write(*lines)
         done = tonne(
-            "retirement", "import", file, "--mode", self.shop.mode.value, database_url=self.shop.house.database._url
+            "retirement", "import", file, "--mode", self.shop.mode.value, database_url=self.shop.services.database._url
         )
         assert (done.returncode, done.stdout) == (1, "")
         *faults, summary = done.stderr.splitlines()
@@ -136,7 +136,7 @@ async def test_from_the_list_to_complete_orders(operator: Operator) -> None:
 
 
 async def everything(shop: Shop) -> list[Any]:
-    async with shop.house.database.connection() as connection:
+    async with shop.services.database.connection() as connection:
         statement = "SELECT parcels::text FROM parcels UNION ALL SELECT orders::text FROM orders ORDER BY 1"
         return [tuple(row) for row in await connection.fetch(statement)]
 
@@ -223,11 +223,11 @@ async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) 
     (fault,) = operator.faults(retired(line, retirement_url="https://registry.example/8"))
     assert "known as retired on" in fault
     assert "and on certificates so: delete the line." in fault
-    async with shop.house.database.connection() as connection:
+    async with shop.services.database.connection() as connection:
         open_id = await connection.fetchval("SELECT id FROM parcels WHERE status = 'open'")
     (fault,) = operator.faults(retired(line, parcel_id=open_id, first_number="103", last_number="103"))
     assert "the parcel still takes fractions: delete the line" in fault
-    url = shop.house.database._url
+    url = shop.services.database._url
     done = tonne("retirement", "import", operator.write(retired(line)), "--mode", "test", database_url=url)
     assert done.returncode == 1
     assert "in test mode: copy the id from `tonne retirement export --mode test`" in done.stderr
@@ -247,7 +247,7 @@ async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) 
 def test_a_file_that_is_no_such_list_is_refused(operator: Operator, content: bytes, says: str) -> None:
     file = operator.folder / "done.csv"
     file.write_bytes(content)
-    url = operator.shop.house.database._url
+    url = operator.shop.services.database._url
     done = tonne("retirement", "import", str(file), "--mode", "live", database_url=url)
     assert done.returncode == 1
     assert says in done.stderr
@@ -340,7 +340,7 @@ async def test_each_organisation_finds_the_confirmation_in_its_audit_log(operato
     lines = operator.export()
     operator.does("import", operator.write(*(retired(line) for line in lines)))
     operator.does("import", operator.write(*(retired(line) for line in lines)))
-    async with shop.house.database.connection() as connection:
+    async with shop.services.database.connection() as connection:
         rows = await connection.fetch(
             "SELECT organisation_id, actor, details FROM audit_log WHERE action = 'retirement.confirmed'"
         )

@@ -13,7 +13,7 @@ import trustme
 from tests.webhooks.receiver import Receiver, receiving
 from tests.webhooks.stage import Stage
 from tests.world import World
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.settings import Settings
 
 
@@ -71,15 +71,15 @@ async def receiver(authority: Authority) -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def house(house: House) -> AsyncIterator[House]:
-    yield house
-    await house.webhooks.close()
+async def services(services: Services) -> AsyncIterator[Services]:
+    yield services
+    await services.webhooks.close()
 
 
 @pytest.fixture
-async def stage(house: House, world: World) -> AsyncIterator[Stage]:
+async def stage(services: Services, world: World) -> AsyncIterator[Stage]:
     """Whatever a test does, in the end all invariants hold."""
-    stage = Stage(house, world.ours_test)
+    stage = Stage(services, world.ours_test)
     yield stage
     await stage.leave()
     assert await stage.breaches() == {}

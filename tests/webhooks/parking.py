@@ -24,7 +24,7 @@ def refuse(receiver: Receiver, *event_ids: str) -> None:
 async def open_third(stage: Stage) -> Scope:
     scope = replace(stage.one, account_id=new_id("acc"))
     account = Account(scope, AccountKind.CLIENT_ACCOUNT, "third", "EUR", "Someone", PaymentMethod.INVOICE, START)
-    async with stage.house.database.transaction() as tx:
+    async with stage.services.database.transaction() as tx:
         await open_account(tx, account, actor="test")
     return scope
 

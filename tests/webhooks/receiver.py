@@ -74,11 +74,11 @@ def send(raw: bytes) -> Reply:
 OK = reply(200, b"thank you")
 
 
-def after(gate: asyncio.Event, then: Reply = OK) -> Reply:
+def after(authenticator: asyncio.Event, then: Reply = OK) -> Reply:
     """Holds the request until the test opens the gate."""
 
     async def act(writer: asyncio.StreamWriter) -> None:
-        await gate.wait()
+        await authenticator.wait()
         await then(writer)
 
     return act

@@ -14,7 +14,7 @@ import msgspec
 
 from tests.webhooks.receiver import WITHIN_S, Delivery
 from tests.world import Tenant
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
@@ -38,21 +38,21 @@ class Hook:
 class Stage:
     """`one` and `two` are accounts of the same organisation and mode."""
 
-    def __init__(self, house: House, tenant: Tenant) -> None:
-        self.house = house
+    def __init__(self, services: Services, tenant: Tenant) -> None:
+        self.services = services
         self.tenant = tenant
         self.one = tenant.scope
         self.two = replace(tenant.scope, account_id=tenant.client_account_id)
         self._workers: list[Worker] = []
 
     async def register(self, url: str, *accounts: Scope, scope: Scope | None = None) -> Hook:
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             webhook, secret = await register_webhook(
                 tx,
                 scope or self.one,
                 url,
                 [account.account_id for account in accounts],
-                box=self.house.box,
+                box=self.services.box,
                 actor="test",
                 now=utc_now(),
             )
@@ -65,7 +65,7 @@ class Stage:
     async def emit_many(self, account: Scope, documents: list[str]) -> list[str]:
         """In one transaction. The order that each belongs to is received and, for now, nothing else."""
         events = [NewEvent("order.received", "order", new_id("ord"), document) for document in documents]
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             await append(tx, account, events, utc_now())
             rows = await tx.fetch(
                 "SELECT id FROM events WHERE organisation_id = $1 AND mode = $2 ORDER BY position DESC LIMIT $3",
@@ -85,11 +85,11 @@ class Stage:
             await worker.stop()
 
     def worker(self, settings: Settings | None = None, wall_clock: Callable[[], float] = time.time) -> "Worker":
-        house = House(self.house.database, settings or self.house.settings)
-        house.deliverer = Deliverer(
-            house.database, lambda: Sender(house.settings), house.box, house.settings, wall_clock
+        services = Services(self.services.database, settings or self.services.settings)
+        services.deliverer = Deliverer(
+            services.database, lambda: Sender(services.settings), services.box, services.settings, wall_clock
         )
-        worker = Worker(house)
+        worker = Worker(services)
         self._workers.append(worker)
         return worker
 
@@ -98,11 +98,11 @@ class Stage:
             await worker.kill()
 
     async def breaches(self) -> dict[str, list[str]]:
-        async with self.house.database.transaction() as tx:
+        async with self.services.database.transaction() as tx:
             return await examine(tx)
 
     async def fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
-        async with self.house.database.connection() as connection:
+        async with self.services.database.connection() as connection:
             return await connection.fetch(sql, *values)
 
     async def row(self, hook: Hook) -> asyncpg.Record:
@@ -140,15 +140,15 @@ class Stage:
             await self.idle()
 
     def change(self, **settings: Any) -> Settings:
-        return msgspec.structs.replace(self.house.settings, **settings)
+        return msgspec.structs.replace(self.services.settings, **settings)
 
 
 class Worker:
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, services: Services) -> None:
+        self.services = services
         self._stop = asyncio.Event()
-        job = Job("deliver_webhooks", house.deliverer.run_once, house.deliverer.drain)
-        self._loop = asyncio.create_task(run_jobs([job], self._stop, house.settings.worker_poll_s))
+        job = Job("deliver_webhooks", services.deliverer.run_once, services.deliverer.drain)
+        self._loop = asyncio.create_task(run_jobs([job], self._stop, services.settings.worker_poll_s))
 
     def ask_to_stop(self) -> None:
         """As SIGTERM does."""
@@ -160,7 +160,7 @@ class Worker:
 
     async def kill(self) -> None:
         """As SIGKILL does, as far as that can be had within a process: nothing that is under way comes to its end."""
-        deliverer = self.house.deliverer
+        deliverer = self.services.deliverer
         tasks = [self._loop, *deliverer._busy]
         for task in tasks:
             task.cancel()

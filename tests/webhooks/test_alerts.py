@@ -201,7 +201,7 @@ async def test_without_a_mail_server_the_mail_becomes_a_file_that_mail_programs_
         await until_alerts(stage, hook, 1)
         receiver.rule = lambda _: OK
         await stage.idle()
-    while await stage.house.mails.run_once():
+    while await stage.services.mails.run_once():
         pass
     files = sorted((tmp_path / "mail").glob("*.eml"))
     assert [file.read_bytes() for file in files] == await raw_mails(stage)

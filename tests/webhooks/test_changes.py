@@ -78,13 +78,13 @@ async def test_a_rewind_during_a_request_is_not_undone_by_its_acknowledgement(
     hook = await stage.register(receiver.url)
     first = await stage.emit(stage.one)
     await stage.deliver()
-    gate = asyncio.Event()
-    receiver.next(after(gate))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator))
     second = await stage.emit(stage.one)
     async with stage.working():
         await receiver.count(2)
         await act(api, hook, "rewind", {"event_id": first[0]})
-        gate.set()
+        authenticator.set()
         await stage.idle()
     assert [event["event_id"] for event in receiver.events] == [*first, *second, *first, *second]
 
@@ -95,8 +95,8 @@ async def test_a_late_refusal_of_a_request_from_before_a_rewind_does_not_count_a
     hook = await stage.register(receiver.url)
     first = await stage.emit(stage.one)
     await stage.deliver()
-    gate = asyncio.Event()
-    receiver.next(after(gate, reply(500)))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator, reply(500)))
     receiver.rule = lambda _: reply(500)
     await stage.emit(stage.one)
     refusals = []
@@ -109,7 +109,7 @@ async def test_a_late_refusal_of_a_request_from_before_a_rewind_does_not_count_a
     async with stage.working(stage.change(webhook_time_scale=1)):
         await receiver.count(2)
         await act(api, hook, "rewind", {"event_id": first[0]})
-        gate.set()
+        authenticator.set()
         await stage.until(failed_twice)
     assert receiver.deliveries[2].event_ids == first
     assert refusals[-1] == 1
@@ -118,8 +118,8 @@ async def test_a_late_refusal_of_a_request_from_before_a_rewind_does_not_count_a
 async def test_a_new_url_during_a_request_gets_its_events_again(
     stage: Stage, api: ApiClient, receiver: Receiver, authority: Authority
 ) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator))
     async with receiving(authority.good) as fresh:
         hook = await stage.register(receiver.url)
         ids = await stage.emit(stage.one, stage.two)
@@ -127,7 +127,7 @@ async def test_a_new_url_during_a_request_gets_its_events_again(
             await receiver.count(1)
             await put(api, hook, url=fresh.url)
             ids += await stage.emit(stage.one)
-            gate.set()
+            authenticator.set()
             await stage.idle()
         assert [delivery.event_ids for delivery in receiver.deliveries] == [ids[:2]]
         assert [event["event_id"] for event in fresh.events] == ids
@@ -157,15 +157,15 @@ async def _has_failed(stage: Stage, hook: Hook) -> bool:
 async def test_a_filter_changed_during_a_request_holds_for_what_comes_after_it(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)
     async with stage.working():
         await receiver.count(1)
         await put(api, hook, account_ids=[stage.two.account_id])
         later = await stage.emit(stage.one, stage.two)
-        gate.set()
+        authenticator.set()
         await stage.idle()
     # The cursor stood before all of them when the filter changed: of what goes out again, only the second account's.
     assert [delivery.event_ids for delivery in receiver.deliveries] == [ids, [ids[1], later[1]]]
@@ -191,15 +191,15 @@ async def test_a_filter_widened_and_narrowed_around_a_rewind_keeps_the_record_st
 async def test_a_rotation_during_a_request_leaves_it_acknowledged_and_signs_the_next_with_the_new_secret(
     stage: Stage, api: ApiClient, receiver: Receiver, overlap_seconds: int
 ) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one)
     async with stage.working():
         await receiver.count(1)
         fresh = (await act(api, hook, "rotate-secret", {"overlap_seconds": overlap_seconds})).json()["secret"]
         ids += await stage.emit(stage.one)
-        gate.set()
+        authenticator.set()
         await stage.idle()
     assert [delivery.event_ids for delivery in receiver.deliveries] == [ids[:1], ids[1:]]
     organisation_id = stage.one.organisation_id
@@ -250,15 +250,15 @@ async def test_a_second_rotation_ends_the_overlap_of_the_first(
 async def test_disabling_during_a_request_sends_nothing_more_and_loses_nothing(
     stage: Stage, api: ApiClient, receiver: Receiver, authority: Authority, status: int
 ) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate, reply(status)))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator, reply(status)))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)
     async with receiving(authority.good) as other:
         async with stage.working():
             await receiver.count(1)
             await put(api, hook, enabled=False)
-            gate.set()
+            authenticator.set()
             await stage.register(other.url)
             ids += await stage.emit(stage.one)
             await other.count(1)
@@ -274,15 +274,15 @@ async def test_disabling_during_a_request_sends_nothing_more_and_loses_nothing(
 async def test_deleting_during_a_request_ends_it_there(
     stage: Stage, api: ApiClient, receiver: Receiver, authority: Authority, status: int
 ) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate, reply(status)))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator, reply(status)))
     hook = await stage.register(receiver.url)
     await stage.emit(stage.one)
     async with receiving(authority.good) as other, stage.working():
         await receiver.count(1)
         deleted = await api.http.delete(f"/v1/webhooks/{hook.id}", headers=api._headers({}))
         assert deleted.status_code == 204
-        gate.set()
+        authenticator.set()
         await stage.register(other.url)
         await stage.emit(stage.one)
         await other.count(1)

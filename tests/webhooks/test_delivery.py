@@ -33,7 +33,7 @@ async def test_events_arrive_in_order_in_one_request_with_the_bytes_of_the_log(
 
 async def test_an_orders_two_events_carry_it_as_it_stood_at_each(stage: Stage, receiver: Receiver) -> None:
     await stage.register(receiver.url)
-    order = await place(stage.house, stage.one, utc_now())
+    order = await place(stage.services, stage.one, utc_now())
     await stage.deliver()
     received, placed = receiver.events
     assert [event["event_type"] for event in (received, placed)] == ["order.received", "order.placed"]

@@ -11,7 +11,7 @@ from tests.webhooks.receiver import Receiver
 from tests.webhooks.stage import Stage
 from tests.webhooks.test_dial_guard import Names
 from tests.world import World
-from tonne.app import House, build_app
+from tonne.app import Services, build_app
 from tonne.base.clock import utc_now
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.register import MAX_WEBHOOKS
@@ -142,10 +142,14 @@ async def test_a_url_that_is_too_long_is_refused_like_any_other_that_cannot_be_u
     await register(api, URL + "x" * (2048 - len(URL)))
 
 
-async def test_a_name_that_cannot_be_found_is_refused_with_a_sentence_for_people(house: House, world: World) -> None:
-    sender = Sender(house.settings, Names(private_example_com=[["93.184.216.34", "10.0.0.1"]]))
-    house.webhooks = WebhookEndpoints(house.database, house.box, clock=utc_now, settings=house.settings, sender=sender)
-    transport = httpx.ASGITransport(build_app(house), raise_app_exceptions=False)
+async def test_a_name_that_cannot_be_found_is_refused_with_a_sentence_for_people(
+    services: Services, world: World
+) -> None:
+    sender = Sender(services.settings, Names(private_example_com=[["93.184.216.34", "10.0.0.1"]]))
+    services.webhooks = WebhookEndpoints(
+        services.database, services.box, clock=utc_now, settings=services.settings, sender=sender
+    )
+    transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         api = ApiClient(client, world.ours_test.key)
         for host in ("unknown.example.com", "private.example.com"):

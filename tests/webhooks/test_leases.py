@@ -60,8 +60,8 @@ async def test_workers_share_the_webhooks_and_each_event_is_sent_once(
 async def test_a_frozen_worker_loses_its_lease_and_settles_nothing_when_it_wakes(
     stage: Stage, receiver: Receiver
 ) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)
     frozen = stage.worker(stage.change(webhook_lease_s=0.3, webhook_timeout_s=30.0))
@@ -73,7 +73,7 @@ async def test_a_frozen_worker_loses_its_lease_and_settles_nothing_when_it_wakes
         await stage.idle()
         before = await stage.row(hook)
         settled = await stage.attempts(hook)
-        gate.set()
+        authenticator.set()
         await frozen.stop()
     after_waking = await stage.row(hook)
     assert [attempt["id"] for attempt in await stage.attempts(hook)] == [attempt["id"] for attempt in settled]
@@ -86,8 +86,8 @@ async def test_a_frozen_worker_loses_its_lease_and_settles_nothing_when_it_wakes
 
 
 async def test_a_frozen_workers_late_refusal_does_not_count_either(stage: Stage, receiver: Receiver) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate, reply(500)))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator, reply(500)))
     hook = await stage.register(receiver.url)
     await stage.emit()
     frozen = stage.worker(stage.change(webhook_lease_s=0.3, webhook_timeout_s=30.0))
@@ -95,7 +95,7 @@ async def test_a_frozen_workers_late_refusal_does_not_count_either(stage: Stage,
     async with stage.working():
         await receiver.count(2)
         await stage.idle()
-        gate.set()
+        authenticator.set()
         await frozen.stop()
     row = await stage.row(hook)
     assert (row["failures"], row["failing_since"], row["refused_count"]) == (0, None, 0)
@@ -117,8 +117,8 @@ async def test_a_worker_killed_after_it_claimed_leaves_its_events_to_the_next(st
 
 
 async def test_while_a_lease_lasts_nobody_else_sends(stage: Stage, receiver: Receiver, authority: Authority) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator))
     await stage.register(receiver.url)
     async with receiving(authority.good) as other, stage.working(), stage.working():
         await stage.emit(stage.one)
@@ -127,7 +127,7 @@ async def test_while_a_lease_lasts_nobody_else_sends(stage: Stage, receiver: Rec
         await stage.emit(stage.one)
         # Both workers are alive: the other receiver is served while the first one's request is held.
         await other.count(1)
-        gate.set()
+        authenticator.set()
         await stage.idle()
     assert receiver.most_at_once == 1
     assert len(receiver.deliveries) == 2
@@ -136,14 +136,14 @@ async def test_while_a_lease_lasts_nobody_else_sends(stage: Stage, receiver: Rec
 async def test_a_worker_that_is_told_to_stop_finishes_what_is_under_way_and_takes_nothing_new(
     stage: Stage, receiver: Receiver
 ) -> None:
-    gate = asyncio.Event()
-    receiver.next(after(gate))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator))
     hook = await stage.register(receiver.url)
     ids = await stage.emit()
     worker = stage.worker()
     await receiver.count(1)
     worker.ask_to_stop()
-    gate.set()
+    authenticator.set()
     await worker.stop()
     row = await stage.row(hook)
     assert (row["cursor_position"], row["lease_until"], row["acknowledged_count"]) == (1, None, 1)

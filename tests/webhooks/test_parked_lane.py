@@ -60,13 +60,13 @@ async def test_skipping_while_the_parked_event_is_under_way_is_not_undone(
     async with stage.working():
         await until_parked(stage, hook, stage.one)
         await until_only_parked_wait(stage, hook)
-    gate = asyncio.Event()
-    receiver.next(after(gate, reply(422)))
+    authenticator = asyncio.Event()
+    receiver.next(after(authenticator, reply(422)))
     seen = len(receiver.deliveries)
     async with stage.working():
         await receiver.count(seen + 1)
         await api.post(f"/v1/webhooks/{hook.id}/skip", {"event_id": ids[0]})
-        gate.set()
+        authenticator.set()
         await stage.idle()
     assert [delivery.event_ids for delivery in receiver.deliveries[seen:]] == [[ids[0]], [ids[2]]]
 
@@ -126,12 +126,12 @@ async def test_a_parked_event_behind_the_rewound_cursor_does_not_make_the_worker
     await api.post(f"/v1/webhooks/{hook.id}/rewind", {"sequence": "2000-01-01T00:00:00.000Z"})
     await stage.fetch("UPDATE webhook_parked SET next_attempt_at = now()")
     seen = len(receiver.deliveries)
-    house = stage.worker(stage.change(webhook_time_scale=1, worker_poll_s=30.0)).house
+    services = stage.worker(stage.change(webhook_time_scale=1, worker_poll_s=30.0)).services
     found = []
     for _ in range(10):
-        found.append(await house.deliverer.run_once())
-        if house.deliverer._busy:
-            await asyncio.wait(house.deliverer._busy)
+        found.append(await services.deliverer.run_once())
+        if services.deliverer._busy:
+            await asyncio.wait(services.deliverer._busy)
     # A second's pause after the first failure, in real time: at most the one in between fits into these ten looks.
     assert len(receiver.deliveries) - seen <= 3
     # A look that finds something each time would never let the worker sleep.

@@ -72,7 +72,7 @@ async def test_before_its_time_a_failing_webhook_is_not_claimed(stage: Stage, re
     receiver.rule = lambda _: reply(500)
     await stage.register(receiver.url)
     await stage.emit()
-    deliverer = stage.worker(stage.change(webhook_time_scale=1)).house.deliverer
+    deliverer = stage.worker(stage.change(webhook_time_scale=1)).services.deliverer
     await receiver.count(1)
     for _ in range(20):
         await deliverer.run_once()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.db.ordering import receive
 from tests.world import START, World, open_tenant
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cli.doctor import examine
@@ -34,9 +34,9 @@ def clock() -> _Clock:
 
 
 @pytest.fixture
-def house(furnished_db: Database, settings: Settings, clock: _Clock) -> House:
+def services(furnished_db: Database, settings: Settings, clock: _Clock) -> Services:
     """With a clock that the tests move."""
-    return House(furnished_db, settings, clock)
+    return Services(furnished_db, settings, clock)
 
 
 @pytest.fixture
@@ -63,29 +63,31 @@ async def _check_nothing_is_broken(db: Database) -> None:
         assert await examine(tx) == {}
 
 
-async def test_an_order_is_not_tried_before_its_time(house: House, brazil: Scope, clock: _Clock) -> None:
-    await receive(house, brazil, START)
+async def test_an_order_is_not_tried_before_its_time(services: Services, brazil: Scope, clock: _Clock) -> None:
+    await receive(services, brazil, START)
     clock.now = START + RETRY - timedelta(milliseconds=1)
-    assert not await house.price_waiting.run_once()
+    assert not await services.price_waiting.run_once()
 
 
-async def test_an_order_without_a_price_is_put_off_and_tried_again(house: House, brazil: Scope, clock: _Clock) -> None:
-    order = await receive(house, brazil, START)
+async def test_an_order_without_a_price_is_put_off_and_tried_again(
+    services: Services, brazil: Scope, clock: _Clock
+) -> None:
+    order = await receive(services, brazil, START)
     for attempt in range(1, 4):
         clock.now = START + attempt * RETRY
-        assert await house.price_waiting.run_once()
-        assert not await house.price_waiting.run_once()
-        assert await _status(house.database, order) == "received"
-    await _check_nothing_is_broken(house.database)
+        assert await services.price_waiting.run_once()
+        assert not await services.price_waiting.run_once()
+        assert await _status(services.database, order) == "received"
+    await _check_nothing_is_broken(services.database)
 
 
-async def test_an_order_is_placed_as_soon_as_there_is_a_rate(house: House, brazil: Scope, clock: _Clock) -> None:
-    order = await receive(house, brazil, START, metadata='{"b" : 1, "a":2.50}')
-    await _add_rate(house.database)
+async def test_an_order_is_placed_as_soon_as_there_is_a_rate(services: Services, brazil: Scope, clock: _Clock) -> None:
+    order = await receive(services, brazil, START, metadata='{"b" : 1, "a":2.50}')
+    await _add_rate(services.database)
     clock.now = START + RETRY
-    assert await house.price_waiting.run_once()
-    assert await _status(house.database, order) == "placed"
-    async with house.database.connection() as connection:
+    assert await services.price_waiting.run_once()
+    assert await _status(services.database, order) == "placed"
+    async with services.database.connection() as connection:
         row = await connection.fetchrow(
             "SELECT exchange_rate, exchange_rate_source, wire_document, next_attempt_at FROM orders WHERE id = $1",
             order.id,
@@ -94,64 +96,64 @@ async def test_an_order_is_placed_as_soon_as_there_is_a_rate(house: House, brazi
     assert (str(row["exchange_rate"]).rstrip("0"), row["exchange_rate_source"]) == ("6.25", "test")
     assert row["next_attempt_at"] == clock.now, "its payment is due at once"
     assert b'"metadata":{"b" : 1, "a":2.50}' in row["wire_document"]
-    assert not await house.price_waiting.run_once()
-    await _check_nothing_is_broken(house.database)
+    assert not await services.price_waiting.run_once()
+    await _check_nothing_is_broken(services.database)
 
 
-async def test_an_order_that_gets_no_price_in_time_fails(house: House, brazil: Scope, clock: _Clock) -> None:
-    order = await receive(house, brazil, START)
-    clock.now = START + timedelta(seconds=house.settings.pricing_give_up_s) - timedelta(milliseconds=1)
-    await house.price_waiting.run_once()
-    assert await _status(house.database, order) == "received"
+async def test_an_order_that_gets_no_price_in_time_fails(services: Services, brazil: Scope, clock: _Clock) -> None:
+    order = await receive(services, brazil, START)
+    clock.now = START + timedelta(seconds=services.settings.pricing_give_up_s) - timedelta(milliseconds=1)
+    await services.price_waiting.run_once()
+    assert await _status(services.database, order) == "received"
     clock.now += RETRY
-    await house.price_waiting.run_once()
-    assert await _status(house.database, order) == "failed"
-    await _check_nothing_is_broken(house.database)
+    await services.price_waiting.run_once()
+    assert await _status(services.database, order) == "failed"
+    await _check_nothing_is_broken(services.database)
 
 
-async def test_an_order_whose_bundle_is_gone_fails_at_once(house: House, world: World, clock: _Clock) -> None:
-    order = await receive(house, world.ours_test.scope, START)
-    async with house.database.transaction() as tx:
+async def test_an_order_whose_bundle_is_gone_fails_at_once(services: Services, world: World, clock: _Clock) -> None:
+    order = await receive(services, world.ours_test.scope, START)
+    async with services.database.transaction() as tx:
         selection = f'[{{"bundle_id": "{world.disabled_bundle_test}"}}]'
         await tx.execute("UPDATE orders SET bundle_selection = $1::jsonb", selection)
     clock.now = START + RETRY
-    assert await house.price_waiting.run_once()
-    assert await _status(house.database, order) == "failed"
-    await _check_nothing_is_broken(house.database)
+    assert await services.price_waiting.run_once()
+    assert await _status(services.database, order) == "failed"
+    await _check_nothing_is_broken(services.database)
 
 
-async def test_several_workers_at_once_price_every_order_once(house: House, brazil: Scope, clock: _Clock) -> None:
-    orders = [await receive(house, brazil, START) for _ in range(12)]
-    await _add_rate(house.database)
+async def test_several_workers_at_once_price_every_order_once(services: Services, brazil: Scope, clock: _Clock) -> None:
+    orders = [await receive(services, brazil, START) for _ in range(12)]
+    await _add_rate(services.database)
     clock.now = START + RETRY
     barrier = asyncio.Barrier(4)
 
     async def worker() -> int:
         await barrier.wait()
         count = 0
-        while await house.price_waiting.run_once():
+        while await services.price_waiting.run_once():
             count += 1
         return count
 
     done = await asyncio.gather(*(worker() for _ in range(4)))
     assert sum(done) == len(orders)
-    assert {await _status(house.database, order) for order in orders} == {"placed"}
-    await _check_nothing_is_broken(house.database)
+    assert {await _status(services.database, order) for order in orders} == {"placed"}
+    await _check_nothing_is_broken(services.database)
 
 
 async def test_an_order_that_cannot_even_be_read_does_not_hold_up_the_others(
-    house: House, brazil: Scope, clock: _Clock
+    services: Services, brazil: Scope, clock: _Clock
 ) -> None:
     """The oldest is claimed first: if it always failed in the same way, nobody's order would ever be priced again."""
-    poisoned = await receive(house, brazil, START - timedelta(seconds=1))
-    other = await receive(house, brazil, START)
-    await _add_rate(house.database)
-    async with house.database.transaction() as tx:
+    poisoned = await receive(services, brazil, START - timedelta(seconds=1))
+    other = await receive(services, brazil, START)
+    await _add_rate(services.database)
+    async with services.database.transaction() as tx:
         await tx.execute("UPDATE orders SET bundle_selection = '[{}]' WHERE id = $1", poisoned.id)
     clock.now = START + RETRY
     for _ in range(3):
         try:
-            await house.price_waiting.run_once()
+            await services.price_waiting.run_once()
         except Exception as error:  # noqa: BLE001 - the loop logs it and goes on, and so do we
             print(repr(error))  # noqa: T201 - shown when the test fails
-    assert await _status(house.database, other) == "placed"
+    assert await _status(services.database, other) == "placed"

@@ -9,7 +9,7 @@ from tonne.accounts.open_organisation import check_name
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
-from tonne.http.gate import hash_key
+from tonne.http.authenticator import hash_key
 
 
 async def issue_key(tx: Connection, scope: Scope, name: str, *, actor: str, now: datetime) -> tuple[ApiKey, str]:

@@ -9,7 +9,7 @@ from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Database
-from tonne.http.gate import KeyHolder
+from tonne.http.authenticator import KeyHolder
 
 _MAX_REMEMBERED = 10_000
 

@@ -9,7 +9,7 @@ from tonne.accounts.model import Account
 from tonne.base.clock import to_wire
 from tonne.db.pool import Database
 from tonne.http.errors import AccountNotFound
-from tonne.http.route import Access, Answer, Call, Route, json_answer
+from tonne.http.route import Access, Request, Response, Route, json_response
 
 
 class AccountOut(msgspec.Struct):
@@ -21,7 +21,7 @@ class AccountOut(msgspec.Struct):
     currency: str
     beneficiary: str
     payment_method: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["invoice", "card"]})]
-    advances: Annotated[
+    auto_advance: Annotated[
         bool,
         msgspec.Meta(
             description="Whether orders go on by themselves; in test mode they may wait for the test helpers."
@@ -34,12 +34,12 @@ class AccountEndpoints:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def read_account(self, call: Call) -> Answer:
+    async def read_account(self, request: Request) -> Response:
         async with self._database.connection() as connection:
-            account = await store.find_account(connection, call.scope)
+            account = await store.find_account(connection, request.scope)
         if account is None:
             raise AccountNotFound
-        return json_answer(_account_out(account))
+        return json_response(_account_out(account))
 
     def routes(self) -> list[Route]:
         return [
@@ -64,7 +64,7 @@ def _account_out(account: Account) -> AccountOut:
         name=account.name,
         currency=account.currency,
         beneficiary=account.beneficiary,
-        advances=account.advances,
+        auto_advance=account.auto_advance,
         payment_method=account.payment_method,
         created_at=to_wire(account.created_at),
     )

@@ -38,7 +38,7 @@ class Account:
     payment_method: PaymentMethod
     created_at: datetime
     # Whether its orders go on by themselves: in test mode they may wait for the test helpers instead.
-    advances: bool = True
+    auto_advance: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Terms:
     payment_method: PaymentMethod
     fee_rate: Fraction
     default_selection: list[dict[str, Any]] | None
-    advances: bool = True
+    auto_advance: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
 
 INSERT_ACCOUNT = """
 INSERT INTO accounts (organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at,
-                      advances)
+                      auto_advance)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
 
@@ -102,12 +102,12 @@ async def insert_account(tx: Connection, account: Account) -> None:
         account.beneficiary,
         account.payment_method,
         account.created_at,
-        account.advances,
+        account.auto_advance,
     )
 
 
 LIST_ACCOUNTS = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, advances
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance
 FROM accounts WHERE organisation_id = $1 ORDER BY mode, created_at, id
 """
 
@@ -117,7 +117,7 @@ async def list_accounts(connection: Connection, organisation_id: str) -> list[Ac
 
 
 FIND_ACCOUNT = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, advances
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance
 FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3
 """
 
@@ -128,7 +128,7 @@ async def find_account(connection: Connection, scope: Scope) -> Account | None:
 
 
 FIND_ACCOUNT_BY_ID = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, advances
+SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance
 FROM accounts WHERE id = $1
 """
 
@@ -140,7 +140,7 @@ async def find_account_any_account(connection: Connection, account_id: str) -> A
 
 
 UPDATE_ACCOUNT = """
-UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, advances = $6
+UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, auto_advance = $6
 WHERE organisation_id = $1 AND id = $2
 """
 
@@ -153,7 +153,7 @@ async def update_account(tx: Connection, account: Account) -> None:
         account.name,
         account.beneficiary,
         account.payment_method,
-        account.advances,
+        account.auto_advance,
     )
 
 
@@ -175,7 +175,7 @@ async def has_account(connection: Connection, organisation_id: str, mode: Mode, 
 
 
 FIND_TERMS = """
-SELECT account.currency, account.payment_method, account.advances, organisation.fee_rate,
+SELECT account.currency, account.payment_method, account.auto_advance, organisation.fee_rate,
        coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection
 FROM accounts account
 JOIN organisations organisation ON organisation.id = account.organisation_id
@@ -194,7 +194,7 @@ async def find_terms(connection: Connection, scope: Scope) -> Terms:
         payment_method=PaymentMethod(row["payment_method"]),
         fee_rate=Fraction(row["fee_rate"]),
         default_selection=None if selection is None else json.loads(selection),
-        advances=row["advances"],
+        auto_advance=row["auto_advance"],
     )
 
 
@@ -293,7 +293,7 @@ def _account(row: asyncpg.Record) -> Account:
         beneficiary=row["beneficiary"],
         payment_method=PaymentMethod(row["payment_method"]),
         created_at=row["created_at"],
-        advances=row["advances"],
+        auto_advance=row["auto_advance"],
     )
 
 

@@ -8,7 +8,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 32 * 1024 * 1024
 
 
-def keep_what_is_there() -> None:
+def freeze_startup_objects() -> None:
     """Take all objects of the start out of the garbage collector's sight: they stay, and are many.
 
     Otherwise it looks through them again and again: measured, 7 % of what a busy worker does. The rest it looks through

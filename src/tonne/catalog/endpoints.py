@@ -11,7 +11,7 @@ from tonne.catalog.model import Bundle, Project
 from tonne.catalog.schemas import BundleOut, ProjectOut, bundle_out, project_out
 from tonne.catalog.snapshot import Catalogues
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Access, Answer, Call, Route, json_answer
+from tonne.http.route import Access, Request, Response, Route, json_response
 
 Item = TypeVar("Item", Bundle, Project)
 
@@ -21,41 +21,41 @@ class CatalogueEndpoints:
         self._catalogues = catalogues
         self._directory = directory
 
-    async def list_bundles(self, call: Call) -> Answer:
-        catalogue = await self._catalogues.current(call.scope.mode)
-        terms = await self._directory.terms_of(call.scope)
+    async def list_bundles(self, request: Request) -> Response:
+        catalogue = await self._catalogues.current(request.scope.mode)
+        terms = await self._directory.terms_of(request.scope)
         enabled = (bundle for bundle in catalogue.bundles.values() if bundle.enabled)
-        page, cursor = _page(call, enabled, f"bundles {call.scope.mode}")
+        page, cursor = _page(request, enabled, f"bundles {request.scope.mode}")
         shown = [bundle_out(bundle, catalogue, terms.currency, terms.fee_rate) for bundle in page]
-        return json_answer(ListOut(cursor is not None, cursor, shown))
+        return json_response(ListOut(cursor is not None, cursor, shown))
 
-    async def read_bundle(self, call: Call) -> Answer:
-        catalogue = await self._catalogues.current(call.scope.mode)
-        terms = await self._directory.terms_of(call.scope)
-        bundle = catalogue.bundles.get(call.path("bundle_id"))
+    async def read_bundle(self, request: Request) -> Response:
+        catalogue = await self._catalogues.current(request.scope.mode)
+        terms = await self._directory.terms_of(request.scope)
+        bundle = catalogue.bundles.get(request.path("bundle_id"))
         if bundle is None:
             raise BundleNotFound
-        return json_answer(bundle_out(bundle, catalogue, terms.currency, terms.fee_rate))
+        return json_response(bundle_out(bundle, catalogue, terms.currency, terms.fee_rate))
 
-    async def list_projects(self, call: Call) -> Answer:
-        catalogue = await self._catalogues.current(call.scope.mode)
-        page, cursor = _page(call, catalogue.projects.values(), f"projects {call.scope.mode}")
-        return json_answer(ListOut(cursor is not None, cursor, [project_out(project) for project in page]))
+    async def list_projects(self, request: Request) -> Response:
+        catalogue = await self._catalogues.current(request.scope.mode)
+        page, cursor = _page(request, catalogue.projects.values(), f"projects {request.scope.mode}")
+        return json_response(ListOut(cursor is not None, cursor, [project_out(project) for project in page]))
 
-    async def read_project(self, call: Call) -> Answer:
-        catalogue = await self._catalogues.current(call.scope.mode)
-        project = catalogue.projects.get(call.path("project_id"))
+    async def read_project(self, request: Request) -> Response:
+        catalogue = await self._catalogues.current(request.scope.mode)
+        project = catalogue.projects.get(request.path("project_id"))
         if project is None:
             raise ProjectNotFound
-        return json_answer(project_out(project))
+        return json_response(project_out(project))
 
-    async def read_image(self, call: Call) -> Answer:
+    async def read_image(self, request: Request) -> Response:
         """The demo catalogue's pictures; an operator's own catalogue names images anywhere."""
-        body = demo_image(call.path("name"))
+        body = demo_image(request.path("name"))
         if body is None:
             raise ImageNotFound
         headers = {"Cache-Control": "public, max-age=86400", "Content-Security-Policy": "default-src 'none'"}
-        return Answer(body, media_type=b"image/svg+xml", headers=headers)
+        return Response(body, media_type=b"image/svg+xml", headers=headers)
 
     def page_routes(self) -> list[Route]:
         """What pages and mails show, and the OpenAPI document does not."""
@@ -121,9 +121,9 @@ class CatalogueEndpoints:
         ]
 
 
-def _page(call: Call, items: Iterable[Item], list_name: str) -> tuple[Sequence[Item], str | None]:
+def _page(request: Request, items: Iterable[Item], list_name: str) -> tuple[Sequence[Item], str | None]:
     """A page out of the copy in memory, newest first like every list."""
-    limit_text, after = call.query("limit", "after")
+    limit_text, after = request.query("limit", "after")
     limit = parse_limit(limit_text)
     start = parse_cursor(after, list_name)
     newest_first = sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)

@@ -104,7 +104,7 @@ def update(
             name=check_name(name or old.name),
             beneficiary=check_name(beneficiary or old.beneficiary),
             payment_method=PaymentMethod(payment_method or old.payment_method),
-            advances=old.advances if advance is None else advance,
+            auto_advance=old.auto_advance if advance is None else advance,
         )
         await store.update_account(tx, new)
         await _record(tx, new, "account.updated")

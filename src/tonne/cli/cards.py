@@ -11,6 +11,7 @@ import structlog
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import utc_now
 from tonne.base.settings import Settings
+from tonne.cards.stored_cards import card_gateways, describe_card, remove_card, require_card, store_card
 from tonne.cli.accounts import find_account
 from tonne.cli.database import (
     open_database,
@@ -23,7 +24,6 @@ from tonne.cli.show import ACTOR, print_table
 from tonne.db.migrate import require_migrated
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import StoredCard
-from tonne.payments.cards import card_gateways, describe_card, remove_card, require_card, store_card
 
 
 @click.group()

@@ -18,20 +18,20 @@ from tonne.base.ids import new_id
 from tonne.base.mass import MassUnit, to_grams
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
+from tonne.cards.stored_cards import store_card
 from tonne.catalog.demo import demo_files
 from tonne.catalog.import_catalogue import import_catalogue
 from tonne.catalog.store import load_catalogue
+from tonne.checkout.link_schemas import OffsetLinkIn
+from tonne.checkout.links import Shop, create_link
 from tonne.cli.show import ACTOR
 from tonne.db.pool import Connection
 from tonne.estimates.model import Estimate
 from tonne.estimates.store import insert_estimate
 from tonne.gateways.card import StoredCard
 from tonne.gateways.card_simulated import SIMULATED_CARDS
-from tonne.http.gate import hash_key
-from tonne.pages.sustainability_change import Change, change_page
-from tonne.payments.cards import store_card
-from tonne.payments.offset_link_schemas import OffsetLinkIn
-from tonne.payments.offset_links import Shop, create_link
+from tonne.http.authenticator import hash_key
+from tonne.sustainability.change import Change, change_page
 
 NAME = "Demo organisation"
 CURRENCY = "EUR"

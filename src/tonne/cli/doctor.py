@@ -2,15 +2,15 @@
 
 import click
 
+from tonne.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.catalog.invariants import INVARIANTS as CATALOGUE
+from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.database import run_in_transaction
 from tonne.db.invariant import Invariant
 from tonne.db.pool import Connection
 from tonne.events.invariants import INVARIANTS as EVENTS
+from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.orders.invariants import INVARIANTS as ORDERS
-from tonne.payments.checkout_invariants import INVARIANTS as CHECKOUTS
-from tonne.payments.invoice_invariants import INVARIANTS as INVOICES
-from tonne.payments.payment_invariants import INVARIANTS as PAYMENTS
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 

@@ -15,15 +15,16 @@ from tonne.cli.database import plain_failures, run_in_transaction, settings_from
 from tonne.cli.show import ACTOR, print_table
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
-from tonne.payments import invoice_store, transfer_store
-from tonne.payments.import_statement import Booked, import_statement
-from tonne.payments.invoice_errors import InvoiceNotFound, InvoiceNotOpen
-from tonne.payments.invoice_mail import compose_invoice_mail, usable
-from tonne.payments.invoice_model import Customer, Invoice, InvoiceStatus, Plan
-from tonne.payments.invoice_pdf import invoice_pdf
-from tonne.payments.invoice_reference import reference_of, references_in
-from tonne.payments.settle_invoice import settle_invoice
-from tonne.payments.transfer_store import Outcome, Transfer
+from tonne.invoices import store as invoice_store
+from tonne.invoices import transfer_store
+from tonne.invoices.errors import InvoiceNotFound, InvoiceNotOpen
+from tonne.invoices.import_statement import Booked, import_statement
+from tonne.invoices.mail import compose_invoice_mail, usable
+from tonne.invoices.model import Customer, Invoice, InvoiceStatus, Plan
+from tonne.invoices.pdf import invoice_pdf
+from tonne.invoices.reference import reference_of, references_in
+from tonne.invoices.settle_invoice import settle_invoice
+from tonne.invoices.transfer_store import Outcome, Transfer
 
 _MODES = click.Choice([mode.value for mode in Mode])
 _mode_of_number = click.option("--mode", type=_MODES, help="Whose number it is; a whole reference says so itself.")

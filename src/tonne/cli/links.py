@@ -12,16 +12,16 @@ from tonne.base.errors import Invalid
 from tonne.base.paging import START
 from tonne.catalog.selection import storable
 from tonne.catalog.store import load_catalogue
+from tonne.checkout import link_store as store
+from tonne.checkout.link_errors import OffsetLinkNotFound
+from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
+from tonne.checkout.links import Shop, create_link, replace_link, require
 from tonne.cli.accounts import find_account
 from tonne.cli.database import run_in_transaction, settings_from_environment
 from tonne.cli.show import ACTOR, print_table, read_selection
 from tonne.db.pool import Connection
 from tonne.http.json_body import decode_json, read
-from tonne.payments import offset_link_store as store
-from tonne.payments.offset_link_errors import OffsetLinkNotFound
-from tonne.payments.offset_link_model import OffsetLink
-from tonne.payments.offset_link_schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
-from tonne.payments.offset_links import Shop, create_link, replace_link, require
 
 F = TypeVar("F", bound=Callable[..., Any])
 

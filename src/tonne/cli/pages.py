@@ -9,9 +9,9 @@ from tonne.cli.accounts import find_account
 from tonne.cli.database import plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.show import ACTOR
 from tonne.db.pool import Connection
-from tonne.pages.sustainability_change import Change, change_page, read_page
-from tonne.pages.sustainability_logo import MAX_LOGO_BYTES, logo_of
-from tonne.pages.sustainability_model import Logo, Page, Section
+from tonne.sustainability.change import Change, change_page, read_page
+from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
+from tonne.sustainability.model import Logo, Page, Section
 
 
 @click.group("page")

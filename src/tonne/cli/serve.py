@@ -12,9 +12,9 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.log import LogLevels
 from granian.server import Server
 
-from tonne.app import House
+from tonne.app import Services
 from tonne.base.logs import configure_logs
-from tonne.base.memory import keep_what_is_there
+from tonne.base.memory import freeze_startup_objects
 from tonne.base.parent import stop_with_parent
 from tonne.base.settings import Settings
 from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
@@ -22,7 +22,7 @@ from tonne.cli.demo import Demo, ensure_demo, print_demo
 from tonne.cli.processes import Processes, check_port_free, wait_until_ready
 from tonne.db import migrate as migrations
 from tonne.db.pool import Database
-from tonne.events.hint import listen
+from tonne.events.notify import listen
 from tonne.worker.loop import run_jobs
 
 # Granian's few lines of its own, in the form that all others have.
@@ -132,18 +132,18 @@ async def _work(url: str, settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    house = House(await Database(url, settings).open(), settings)
-    jobs = house.jobs()
+    services = Services(await Database(url, settings).open(), settings)
+    jobs = services.jobs()
 
     def wake_all() -> None:
         for job in jobs:
             job.wake.set()
 
     listening = asyncio.create_task(listen(url, wake_all, stop))
-    keep_what_is_there()
+    freeze_startup_objects()
     await run_jobs(jobs, stop, settings.worker_poll_s)
     await listening
-    await house.close()
+    await services.close()
 
 
 @click.command()

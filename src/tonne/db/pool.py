@@ -71,7 +71,7 @@ class Database:
         await asyncio.gather(*(_close(connection) for connection in idle))
         self._count -= len(idle)
 
-    async def take(self) -> Connection:
+    async def acquire(self) -> Connection:
         """An idle connection, a new one, or the next that is given back. Whoever waits longest comes first."""
         while True:
             if not self._open:
@@ -85,7 +85,7 @@ class Database:
                 self._lent.add(connection)
                 return connection
 
-    def give_back(self, connection: Connection, *, sound: bool) -> None:
+    def release(self, connection: Connection, *, sound: bool) -> None:
         """`sound` is false after an interruption: then nobody knows what the connection is in the middle of."""
         self._lent.discard(connection)
         if not sound or connection.is_closed() or connection.is_in_transaction():
@@ -135,7 +135,7 @@ class Database:
         except asyncio.CancelledError:
             # It may have come in the very moment in which nobody wanted it any more.
             if turn.done() and not turn.cancelled() and (connection := turn.result()) is not None:
-                self.give_back(connection, sound=True)
+                self.release(connection, sound=True)
             raise
 
     def _pass_on(self, connection: Connection | None) -> bool:
@@ -156,13 +156,13 @@ class _Loan:
         self._database = database
 
     async def __aenter__(self) -> Connection:
-        self._connection = await self._database.take()
+        self._connection = await self._database.acquire()
         return self._connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self._database.give_back(self._connection, sound=kind is None or issubclass(kind, Exception))
+        self._database.release(self._connection, sound=kind is None or issubclass(kind, Exception))
 
 
 async def _close(connection: Connection) -> None:

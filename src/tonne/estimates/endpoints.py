@@ -19,7 +19,7 @@ from tonne.estimates.model import Estimate
 from tonne.estimates.schemas import EstimateIn, EstimateOut, estimate_out
 from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
 from tonne.http.json_body import Document, read
-from tonne.http.route import Access, Answer, Call, Route, json_answer
+from tonne.http.route import Access, Request, Response, Route, json_response
 
 
 class EstimateEndpoints:
@@ -31,25 +31,25 @@ class EstimateEndpoints:
         self._directory = directory
         self._clock = clock
 
-    async def create_estimate(self, call: Call) -> Answer:
-        document = call.json()
+    async def create_estimate(self, request: Request) -> Response:
+        document = request.json()
         digest = request_digest("estimate", document)
         key = peek_idempotency_key(document)
-        if key is not None and (answer := await self._replay(call.scope, key, digest)):
-            return answer
-        estimate = self._read(call.scope, document)
+        if key is not None and (response := await self._replay(request.scope, key, digest)):
+            return response
+        estimate = self._read(request.scope, document)
         async with self._database.connection() as connection:
             inserted = await store.insert_estimate(connection, estimate, digest)
-        if not inserted and (answer := await self._replay(call.scope, estimate.idempotency_key, digest)):
-            return answer
-        return json_answer(await self._show(estimate), 201)
+        if not inserted and (response := await self._replay(request.scope, estimate.idempotency_key, digest)):
+            return response
+        return json_response(await self._show(estimate), 201)
 
-    async def read_estimate(self, call: Call) -> Answer:
+    async def read_estimate(self, request: Request) -> Response:
         async with self._database.connection() as connection:
-            estimate = await store.find_estimate(connection, call.scope, call.path("estimate_id"))
+            estimate = await store.find_estimate(connection, request.scope, request.path("estimate_id"))
         if estimate is None:
             raise EstimateNotFound
-        return json_answer(await self._show(estimate))
+        return json_response(await self._show(estimate))
 
     def _read(self, scope: Scope, document: Document) -> Estimate:
         body = read(document, EstimateIn)
@@ -69,7 +69,7 @@ class EstimateEndpoints:
             created_at=self._clock(),
         )
 
-    async def _replay(self, scope: Scope, key: str, digest: bytes) -> Answer | None:
+    async def _replay(self, scope: Scope, key: str, digest: bytes) -> Response | None:
         async with self._database.connection() as connection:
             found = await store.find_by_key(connection, scope, key)
         if found is None:

@@ -12,7 +12,7 @@ from tonne.db.pool import Database
 from tonne.events import store
 from tonne.events.errors import EventNotFound, SequenceInvalid
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Access, Answer, Call, Parameter, Route
+from tonne.http.route import Access, Parameter, Request, Response, Route
 
 _SEQUENCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z", re.ASCII)
 _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -33,18 +33,18 @@ class EventEndpoints:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list_events(self, call: Call) -> Answer:
-        limit_text, after, account_id, event_type, since, order = call.query(
+    async def list_events(self, request: Request) -> Response:
+        limit_text, after, account_id, event_type, since, order = request.query(
             "limit", "after", "account_id", "event_type", "after_sequence", "order"
         )
         if order not in {None, "asc", "desc"}:
             raise Invalid([Fault("validation_error", "order must be asc or desc.", "order")])
         limit = parse_limit(limit_text)
-        scope = call.scope
+        scope = request.scope
         list_name = f"events {scope.organisation_id} {scope.mode} {account_id} {event_type} {since} {order}"
         start = _parse_position(after, list_name)
         async with self._database.connection() as connection:
-            floor = 0 if since is None else await self._position_of(connection, call, since)
+            floor = 0 if since is None else await self._position_of(connection, request, since)
             rows = await store.list_events(
                 connection,
                 scope,
@@ -61,21 +61,21 @@ class EventEndpoints:
             cursor = f'"{make_cursor(Position(last["sequence"], str(last["position"])), list_name)}"'
         events = ",".join([row["payload"] for row in rows[:limit]])
         more = "true" if len(rows) > limit else "false"
-        return Answer(f'{{"has_more":{more},"next_cursor":{cursor},"data":[{events}]}}'.encode())
+        return Response(f'{{"has_more":{more},"next_cursor":{cursor},"data":[{events}]}}'.encode())
 
-    async def read_event(self, call: Call) -> Answer:
+    async def read_event(self, request: Request) -> Response:
         async with self._database.connection() as connection:
-            row = await store.find_event(connection, call.scope, call.path("event_id"))
+            row = await store.find_event(connection, request.scope, request.path("event_id"))
         if row is None:
             raise EventNotFound
-        return Answer(row["payload"].encode())
+        return Response(row["payload"].encode())
 
     @staticmethod
-    async def _position_of(connection: Any, call: Call, since: str) -> int:
+    async def _position_of(connection: Any, request: Request, since: str) -> int:
         """The last position whose sequence is not above `since`."""
         moment = parse_sequence(since, "after_sequence")
         return await store.last_position_before(
-            connection, call.scope, moment.replace(microsecond=moment.microsecond + 1)
+            connection, request.scope, moment.replace(microsecond=moment.microsecond + 1)
         )
 
     def routes(self) -> list[Route]:

@@ -8,7 +8,7 @@ import msgspec
 
 from tonne.base.errors import Fault, Invalid
 from tonne.http.json_body import Document, JsonNumber
-from tonne.http.route import JSON, Answer
+from tonne.http.route import JSON, Response
 
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_KEYS = 50
@@ -74,9 +74,9 @@ def request_digest(kind: str, document: Document) -> bytes:
     return hashlib.sha256(kind.encode() + b" " + canonical).digest()
 
 
-def replay(body: bytes, original_digest: bytes, digest: bytes) -> Answer:
+def replay(body: bytes, original_digest: bytes, digest: bytes) -> Response:
     """The original as it stands now, saying so, and saying when the repeat asked for something else."""
-    answer = Answer(body, 200, JSON, {"Idempotent-Replayed": "true"})
+    response = Response(body, 200, JSON, {"Idempotent-Replayed": "true"})
     if original_digest != digest:
-        answer.headers["Idempotency-Mismatch"] = "true"
-    return answer
+        response.headers["Idempotency-Mismatch"] = "true"
+    return response

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tonne.base.errors import Kind, TonneError
-from tonne.http.route import Access, Answer, Call, Route
+from tonne.http.route import Access, Request, Response, Route
 
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -34,19 +34,19 @@ class DocsEndpoints:
         """The document is made when somebody first asks for it: most processes never are."""
         self._document = cache(lambda: msgspec.json.encode(document()))
 
-    async def page(self, _: Call) -> Answer:
+    async def page(self, _: Request) -> Response:
         headers = {"Content-Security-Policy": _PAGE_POLICY}
-        return Answer(_own_file("docs.html"), media_type=b"text/html; charset=utf-8", headers=headers)
+        return Response(_own_file("docs.html"), media_type=b"text/html; charset=utf-8", headers=headers)
 
-    async def asset(self, call: Call) -> Answer:
-        name = call.path("name")
+    async def asset(self, request: Request) -> Response:
+        name = request.path("name")
         if name not in _ASSETS:
             raise AssetNotFound
         body = _own_file(name) if name == "docs.js" else _swagger_file(name)
-        return Answer(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
+        return Response(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
 
-    async def document(self, _: Call) -> Answer:
-        return Answer(self._document())
+    async def document(self, _: Request) -> Response:
+        return Response(self._document())
 
     def routes(self) -> list[Route]:
         return [

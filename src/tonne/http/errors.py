@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tonne.base.errors import Fault, Kind, TonneError
+from tonne.base.scope import Mode, Scope
 
 STATUS: dict[Kind, int] = {
     Kind.INVALID: 400,
@@ -50,6 +51,12 @@ class RouteNotFound(TonneError):
     kind = Kind.NOT_FOUND
     code = "route_not_found"
     message = "There is nothing at this address: /docs lists every endpoint."
+
+
+def require_test_mode(scope: Scope) -> None:
+    """Test helpers do not exist in live mode."""
+    if scope.mode is not Mode.TEST:
+        raise RouteNotFound
 
 
 class MethodNotAllowed(TonneError):

@@ -6,7 +6,7 @@ from tonne.db.migrate import MigrationError, require_migrated
 from tonne.db.pool import Database
 from tonne.http.errors import ServiceUnavailable
 from tonne.http.metrics import Metrics
-from tonne.http.route import Access, Answer, Call, Route, json_answer
+from tonne.http.route import Access, Request, Response, Route, json_response
 
 
 class HealthOut(msgspec.Struct):
@@ -18,18 +18,18 @@ class HealthEndpoints:
         self._database = database
         self._metrics = metrics
 
-    async def live(self, _: Call) -> Answer:
+    async def live(self, _: Request) -> Response:
         """The process answers: restart it only when this fails."""
-        return json_answer(HealthOut("ok"))
+        return json_response(HealthOut("ok"))
 
-    async def ready(self, _: Call) -> Answer:
+    async def ready(self, _: Request) -> Response:
         """The database answers, and its schema is this release's: send traffic only while this succeeds."""
         async with self._database.connection() as connection:
             try:
                 await require_migrated(connection)
             except MigrationError as error:
                 raise ServiceUnavailable from error
-        return json_answer(HealthOut("ok"))
+        return json_response(HealthOut("ok"))
 
     def routes(self) -> list[Route]:
         return [

@@ -117,8 +117,8 @@ _SHAPES: dict[type, list[tuple[msgspec.structs.FieldInfo, Any]]] = {}
 
 def _fields(shape: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, Any]]:
     if shape not in _SHAPES:
-        hints = get_type_hints(shape, include_extras=True)
-        _SHAPES[shape] = [(field, _without_none(hints[field.name])) for field in msgspec.structs.fields(shape)]
+        notifier = get_type_hints(shape, include_extras=True)
+        _SHAPES[shape] = [(field, _without_none(notifier[field.name])) for field in msgspec.structs.fields(shape)]
     return _SHAPES[shape]
 
 

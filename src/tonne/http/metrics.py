@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Plat
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from tonne.http.route import Answer, Call
+from tonne.http.route import Request, Response
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -41,11 +41,11 @@ class Metrics:
         children[0].inc()
         children[1].observe(seconds)
 
-    async def endpoint(self, _: Call) -> Answer:
+    async def endpoint(self, _: Request) -> Response:
         body = generate_latest(self.registry)
         for source in self.sources:
             body += generate_latest(_Snapshot(await source()))
-        return Answer(body, media_type=CONTENT_TYPE_LATEST.encode())
+        return Response(body, media_type=CONTENT_TYPE_LATEST.encode())
 
 
 class _Snapshot:

@@ -25,14 +25,14 @@ class Access(Enum):
 
 
 @dataclass(slots=True)
-class Answer:
+class Response:
     body: bytes
     status: int = 200
     media_type: bytes = JSON
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Call:
+class Request:
     """One request, admitted."""
 
     __slots__ = ("_key_id", "_path_params", "_raw_path", "_scope", "body", "client", "headers", "query_string")
@@ -150,7 +150,7 @@ def _decode(part: bytes) -> str:
     return "" if "\x00" in text else text
 
 
-Endpoint = Callable[[Call], Awaitable[Answer]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,8 @@ class Route:
     example: Any = None
     answer_example: Any = None
     # How a page shows a refusal, with the id of the request; without it, a refusal is JSON.
-    show_error: Callable[[TonneError, str], Answer] | None = None
+    show_error: Callable[[TonneError, str], Response] | None = None
 
 
-def json_answer(value: Any, status: int = 200) -> Answer:
-    return Answer(msgspec.json.encode(value), status)
+def json_response(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status)

@@ -12,6 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
 from tonne.base.errors import TonneError
+from tonne.http.authenticator import Authenticator
 from tonne.http.errors import (
     STATUS,
     BodyTooLarge,
@@ -21,8 +22,9 @@ from tonne.http.errors import (
     ServiceUnavailable,
     error_body,
 )
-from tonne.http.gate import Gate
-from tonne.http.route import JSON, Access, Answer, Call, Route
+from tonne.http.route import JSON, Access, Route
+from tonne.http.route import Request as Call
+from tonne.http.route import Response as Answer
 
 MAX_BODY_BYTES = 256 * 1024
 
@@ -32,10 +34,14 @@ _log = structlog.get_logger()
 
 
 def build_litestar(
-    routes: Sequence[Route], gate: Gate, *, on_startup: Sequence[Lifecycle], on_shutdown: Sequence[Lifecycle]
+    routes: Sequence[Route],
+    authenticator: Authenticator,
+    *,
+    on_startup: Sequence[Lifecycle],
+    on_shutdown: Sequence[Lifecycle],
 ) -> Litestar:
     return Litestar(
-        [_handler(path, by_method, gate) for path, by_method in _by_path(routes).items()],
+        [_handler(path, by_method, authenticator) for path, by_method in _by_path(routes).items()],
         on_startup=on_startup,
         on_shutdown=on_shutdown,
         exception_handlers={Exception: _answer_exception},
@@ -52,7 +58,7 @@ def _by_path(routes: Sequence[Route]) -> dict[str, dict[str, Route]]:
     return found
 
 
-def _handler(path: str, by_method: dict[str, Route], gate: Gate) -> HTTPRouteHandler:
+def _handler(path: str, by_method: dict[str, Route], authenticator: Authenticator) -> HTTPRouteHandler:
     methods = sorted([*by_method, "OPTIONS"])
     allow = {"allow": ", ".join(methods)}
 
@@ -66,9 +72,9 @@ def _handler(path: str, by_method: dict[str, Route], gate: Gate) -> HTTPRouteHan
         headers = dict(asgi["headers"])
         scope = None
         try:
-            peer = gate.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
+            peer = authenticator.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
             if route.access is Access.API_KEY:
-                holder, scope, seen["headers"] = await gate.admit(headers, peer)
+                holder, scope, seen["headers"] = await authenticator.admit(headers, peer)
                 seen["key_id"], seen["account_id"] = holder.key_id, scope.account_id
             call = Call(
                 scope=scope,
@@ -80,10 +86,10 @@ def _handler(path: str, by_method: dict[str, Route], gate: Gate) -> HTTPRouteHan
                 query_string=asgi["query_string"],
                 body=await _read_body(request.receive, headers) if route.body else b"",
             )
-            answer = await route.endpoint(call)
+            response = await route.endpoint(call)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer here, the unknown ones logged
-            answer = _answer_for(error, seen["request_id"], route)
-        return _respond(answer)
+            response = _answer_for(error, seen["request_id"], route)
+        return _respond(response)
 
     return HTTPRouteHandler(path, http_method=methods, status_code=200)(handle)  # type: ignore[arg-type]
 
@@ -103,11 +109,11 @@ async def _read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
     return body
 
 
-def _respond(answer: Answer) -> ASGIResponse:
+def _respond(response: Answer) -> ASGIResponse:
     return ASGIResponse(
-        body=answer.body,
-        status_code=answer.status,
-        headers={"content-type": answer.media_type.decode(), **answer.headers},
+        body=response.body,
+        status_code=response.status,
+        headers={"content-type": response.media_type.decode(), **response.headers},
     )
 
 
@@ -137,5 +143,5 @@ def _refusal_for(error: Exception) -> TonneError:
 
 def _answer_exception(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """For what Litestar refuses before a handler runs: no such address, no such method."""
-    answer = _answer_for(error, request.scope["tonne"]["request_id"])  # type: ignore[typeddict-item]
-    return Response(answer.body, status_code=answer.status, headers=answer.headers, media_type="application/json")
+    response = _answer_for(error, request.scope["tonne"]["request_id"])  # type: ignore[typeddict-item]
+    return Response(response.body, status_code=response.status, headers=response.headers, media_type="application/json")

@@ -21,13 +21,13 @@ from tonne.catalog.schemas import quote_out
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Connection, Database
 from tonne.estimates.store import find_mass_grams
-from tonne.events.hint import Hints
+from tonne.events.notify import Notifier
 from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
 from tonne.http.json_body import Document, read
-from tonne.http.route import Answer, Call, json_answer
+from tonne.http.route import Request, Response, json_response
 from tonne.orders import store
 from tonne.orders.errors import EstimateUnknown, OrderNotFound
-from tonne.orders.place_order import Request, Wanted, compose_order, place_order, price, price_if_possible
+from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price, price_if_possible
 from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, place_of
 
 BY_KEY = "/v1/orders/by-idempotency-key/"
@@ -47,71 +47,71 @@ class OrderEndpoints:
         *,
         clock: Clock,
         settings: Settings,
-        hints: Hints,
+        notifier: Notifier,
     ) -> None:
         self._database = database
         self._catalogues = catalogues
         self._directory = directory
         self._clock = clock
-        self._hints = hints
+        self._notifier = notifier
         self._pricing_retry = timedelta(seconds=settings.pricing_retry_s)
 
-    async def place_by_estimate(self, call: Call) -> Answer:
-        return await self._place(call, OrderByEstimateIn)
+    async def place_by_estimate(self, request: Request) -> Response:
+        return await self._place(request, OrderByEstimateIn)
 
-    async def place_by_mass(self, call: Call) -> Answer:
-        return await self._place(call, OrderByMassIn)
+    async def place_by_mass(self, request: Request) -> Response:
+        return await self._place(request, OrderByMassIn)
 
-    async def place_by_value(self, call: Call) -> Answer:
-        return await self._place(call, OrderByValueIn)
+    async def place_by_value(self, request: Request) -> Response:
+        return await self._place(request, OrderByValueIn)
 
-    async def quote_by_estimate(self, call: Call) -> Answer:
-        return await self._quote(call, OrderByEstimateIn)
+    async def quote_by_estimate(self, request: Request) -> Response:
+        return await self._quote(request, OrderByEstimateIn)
 
-    async def quote_by_mass(self, call: Call) -> Answer:
-        return await self._quote(call, OrderByMassIn)
+    async def quote_by_mass(self, request: Request) -> Response:
+        return await self._quote(request, OrderByMassIn)
 
-    async def quote_by_value(self, call: Call) -> Answer:
-        return await self._quote(call, OrderByValueIn)
+    async def quote_by_value(self, request: Request) -> Response:
+        return await self._quote(request, OrderByValueIn)
 
-    async def read_order(self, call: Call) -> Answer:
+    async def read_order(self, request: Request) -> Response:
         async with self._database.connection() as connection:
-            document = await store.find_by_id(connection, call.scope, call.path("order_id"))
+            document = await store.find_by_id(connection, request.scope, request.path("order_id"))
         if document is None:
             raise OrderNotFound
-        return Answer(document)
+        return Response(document)
 
-    async def read_by_key(self, call: Call) -> Answer:
+    async def read_by_key(self, request: Request) -> Response:
         async with self._database.connection() as connection:
-            found = await store.find_by_key(connection, call.scope, call.path_tail(BY_KEY))
+            found = await store.find_by_key(connection, request.scope, request.path_tail(BY_KEY))
         if found is None:
             raise OrderNotFound
-        return Answer(found.document)
+        return Response(found.document)
 
-    async def list_orders(self, call: Call) -> Answer:
-        limit_text, after, link = call.query("limit", "after", "offset_link_id")
+    async def list_orders(self, request: Request) -> Response:
+        limit_text, after, link = request.query("limit", "after", "offset_link_id")
         limit = parse_limit(limit_text)
-        list_name = f"orders {call.scope.account_id} {link}"
+        list_name = f"orders {request.scope.account_id} {link}"
         start = parse_cursor(after, list_name)
         async with self._database.connection() as connection:
             # One more than the page, to know whether another follows.
             if link is None:
-                found = await store.list_orders(connection, call.scope, start, limit + 1)
+                found = await store.list_orders(connection, request.scope, start, limit + 1)
             else:
-                found = await store.list_orders_of_link(connection, call.scope, start, limit + 1, link)
+                found = await store.list_orders_of_link(connection, request.scope, start, limit + 1, link)
         page, more, cursor = found.joined, b"false", b"null"
         if found.number > limit:
             last, surplus = found.last_sizes
             page = page[: -surplus - len(b",")]
             more, cursor = b"true", b'"%b"' % make_cursor(place_of(page[-last:]), list_name).encode()
-        return Answer(b"".join((b'{"has_more":%b,"next_cursor":%b,"data":[' % (more, cursor), page, b"]}")))
+        return Response(b"".join((b'{"has_more":%b,"next_cursor":%b,"data":[' % (more, cursor), page, b"]}")))
 
-    async def _place(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
-        document = call.json()
+    async def _place(self, request: Request, shape: type[msgspec.Struct]) -> Response:
+        document = request.json()
         digest = request_digest(shape.__name__, document)
         key = peek_idempotency_key(document)
         # Before the connection is taken: one request never holds one connection and waits for another.
-        buyer, catalogue = await self._buyer(call), await self._catalogues.current(call.scope.mode)
+        buyer, catalogue = await self._buyer(request), await self._catalogues.current(request.scope.mode)
         async with self._database.connection() as connection:
             try:
                 wanted, metadata = await _read(connection, document, shape, buyer)
@@ -119,21 +119,21 @@ class OrderEndpoints:
             except TonneError:
                 # A key that was used before comes first: its order is the answer, whatever else the body says. It is
                 # looked up only now, and below, because nearly every request is a first one.
-                if key is not None and (answer := await _replay(connection, call.scope, key, digest)):
-                    return answer
+                if key is not None and (response := await _replay(connection, request.scope, key, digest)):
+                    return response
                 raise
-            request = Request(wanted, key, metadata, digest)
-            order = compose_order(call.scope, request, buyer.terms, priced=priced, now=self._clock())
+            order_request = OrderRequest(wanted, key, metadata, digest)
+            order = compose_order(request.scope, order_request, buyer.terms, priced=priced, now=self._clock())
             async with connection.transaction():
                 placed = await place_order(connection, order, digest, retry_after=self._pricing_retry)
             if placed is None:
-                return await _replay(connection, call.scope, order.idempotency_key, digest) or _vanished(order.id)
-        self._hints.give()
-        return Answer(placed, 201)
+                return await _replay(connection, request.scope, order.idempotency_key, digest) or _vanished(order.id)
+        self._notifier.notify()
+        return Response(placed, 201)
 
-    async def _quote(self, call: Call, shape: type[msgspec.Struct]) -> Answer:
-        document = call.json()
-        buyer, catalogue = await self._buyer(call), await self._catalogues.current(call.scope.mode)
+    async def _quote(self, request: Request, shape: type[msgspec.Struct]) -> Response:
+        document = request.json()
+        buyer, catalogue = await self._buyer(request), await self._catalogues.current(request.scope.mode)
         async with self._database.connection() as connection:
             wanted, _ = await _read(connection, document, shape, buyer)
         quote = quote_out(
@@ -142,13 +142,13 @@ class OrderEndpoints:
             requested_grams=wanted.mass_grams,
             requested_value_minor=wanted.value_minor,
         )
-        return json_answer(quote)
+        return json_response(quote)
 
-    async def _buyer(self, call: Call) -> _Buyer:
-        return _Buyer(call.scope, await self._directory.terms_of(call.scope))
+    async def _buyer(self, request: Request) -> _Buyer:
+        return _Buyer(request.scope, await self._directory.terms_of(request.scope))
 
 
-async def _replay(connection: Connection, scope: Scope, key: str, digest: bytes) -> Answer | None:
+async def _replay(connection: Connection, scope: Scope, key: str, digest: bytes) -> Response | None:
     found = await store.find_by_key(connection, scope, key)
     return None if found is None else replay(found.document, found.request_digest, digest)
 
@@ -185,5 +185,5 @@ def _minor(value: str, buyer: _Buyer) -> int:
     return value_minor
 
 
-def _vanished(order_id: str) -> Answer:
+def _vanished(order_id: str) -> Response:
     raise LookupError(f"the key of {order_id} was taken, yet no order has it")

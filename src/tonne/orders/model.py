@@ -85,7 +85,7 @@ class Order:
     metadata: str
     created_at: datetime
     # False for an account in test mode that waits for the test helpers.
-    advances: bool = True
+    auto_advance: bool = True
     # Set once supply is guaranteed.
     projects: tuple[OrderProject, ...] = ()
     # Set once it is complete.
@@ -101,4 +101,4 @@ class Order:
         """When a worker shall take the next step with it; None when the test helpers, or a person at checkout, will."""
         if self.is_paid_at_checkout and self.status is OrderStatus.PLACED:
             return None
-        return now if self.advances else None
+        return now if self.auto_advance else None

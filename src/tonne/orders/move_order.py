@@ -37,7 +37,7 @@ async def mark_paid(tx: Connection, order: Order, now: datetime) -> Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class Transitions:
     """`order` as it was read and locked, and the orders that it becomes, one after the other."""
 
     order: Order
@@ -45,7 +45,7 @@ class Walk:
     next_attempt_at: datetime | None = None
 
 
-async def move_orders(tx: Connection, walks: Sequence[Walk], now: datetime) -> None:
+async def move_orders(tx: Connection, walks: Sequence[Transitions], now: datetime) -> None:
     """Move many orders on, each by one step or more, and append all events. Call it last in the transaction.
 
     For callers that hold the orders' rows: one that is no longer as it was read is a fault, and nothing moves.

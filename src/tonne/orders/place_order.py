@@ -29,7 +29,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OrderRequest:
     wanted: Wanted
     idempotency_key: str | None
     metadata: str
@@ -58,7 +58,7 @@ class Customer:
 
 def compose_order(
     scope: Scope,
-    request: Request,
+    request: OrderRequest,
     terms: Terms,
     *,
     priced: Priced | None,
@@ -84,7 +84,7 @@ def compose_order(
         email=None if customer is None else customer.email,
         metadata=request.metadata,
         created_at=now,
-        advances=terms.advances,
+        auto_advance=terms.auto_advance,
     )
 
 

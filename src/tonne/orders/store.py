@@ -188,6 +188,13 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
     return {row["id"] for row in rows}
 
 
+NOTE_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
+
+
+async def note_cancellation(tx: Connection, order: Order, *, actor: str, reason: str | None) -> None:
+    await tx.execute(NOTE_CANCELLATION, order.scope.account_id, order.id, actor, reason)
+
+
 # For an order that waited for its price: once, since lines never change afterwards.
 PRICE_ORDER = """
 WITH priced AS (

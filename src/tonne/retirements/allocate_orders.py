@@ -14,7 +14,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.orders.load_orders import OrderKey, claim_due_any_account, load_orders, postpone
 from tonne.orders.model import Order, OrderProject, OrderStatus
-from tonne.orders.move_order import Walk, move_orders
+from tonne.orders.move_order import Transitions, move_orders
 from tonne.retirements import supply_store
 from tonne.retirements.certificates import issue_certificates
 from tonne.retirements.model import ParcelStatus, Share
@@ -89,12 +89,14 @@ class AllocateOrders:
         orders = await load_orders(tx, [key for key in keys if key not in waiting])
         if orders:
             completed = await self._certified(tx, orders, now)
-            await move_orders(tx, [Walk(order, [done]) for order, done in zip(orders, completed, strict=True)], now)
+            await move_orders(
+                tx, [Transitions(order, [done]) for order, done in zip(orders, completed, strict=True)], now
+            )
 
     async def _lock(
         self, tx: Connection, mode: Mode, orders: Sequence[Order], now: datetime
     ) -> tuple[Sources, Supply, dict[str, Buyer]]:
-        accounts = {order.scope.account_id: order.advances for order in orders}
+        accounts = {order.scope.account_id: order.auto_advance for order in orders}
         beneficiaries = await supply_store.find_beneficiaries_any_account(tx, accounts)
         bundles = [line.bundle_id for order in orders if order.priced for line in order.priced.lines]
         sources = await supply_store.find_sources_any_account(tx, mode, bundles)
@@ -103,8 +105,8 @@ class AllocateOrders:
         wait = timedelta(days=self._settings.pool_wait_days)
         supply = Supply(lots, units, now=now, wait=wait, service_name=self._settings.seller_name)
         buyers = {
-            account_id: Buyer(account_id, beneficiaries[account_id], mode is Mode.TEST and advances)
-            for account_id, advances in accounts.items()
+            account_id: Buyer(account_id, beneficiaries[account_id], mode is Mode.TEST and auto_advance)
+            for account_id, auto_advance in accounts.items()
         }
         return sources, supply, buyers
 
@@ -138,7 +140,7 @@ class AllocateOrders:
         finished = [order for order, shares in allocated if _all_retired(shares)]
         completed = {done.id: done for done in await self._certified(tx, finished, now)} if finished else {}
         walks = [
-            Walk(
+            Transitions(
                 replace(order, status=OrderStatus.PAID, projects=()),
                 [order, completed[order.id]] if order.id in completed else [order],
             )

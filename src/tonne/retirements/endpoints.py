@@ -10,10 +10,10 @@ from tonne.base.paging import make_cursor, parse_cursor, parse_limit
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
-from tonne.events.hint import Hints
+from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound
 from tonne.http.lists import ListOut
-from tonne.http.route import Answer, Call, json_answer
+from tonne.http.route import Request, Response, json_response
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.load_orders import OrderKey, load_orders, lock_order
@@ -29,68 +29,68 @@ PDF = b"application/pdf"
 Step = Callable[[Connection, Order, datetime], Awaitable[None]]
 
 
-def pdf_answer(record: CertificateRecord, pdf: bytes) -> Answer:
+def pdf_answer(record: CertificateRecord, pdf: bytes) -> Response:
     name = f'inline; filename="certificate-{record.number}.pdf"'
-    return Answer(pdf, media_type=PDF, headers={"content-disposition": name})
+    return Response(pdf, media_type=PDF, headers={"content-disposition": name})
 
 
 class RetirementEndpoints:
     def __init__(
-        self, database: Database, allocate: AllocateOrders, *, clock: Clock, settings: Settings, hints: Hints
+        self, database: Database, allocate: AllocateOrders, *, clock: Clock, settings: Settings, notifier: Notifier
     ) -> None:
         self._database = database
         self._allocate = allocate
         self._clock = clock
         self._settings = settings
-        self._hints = hints
+        self._notifier = notifier
 
-    async def certificate(self, call: Call) -> Answer:
-        record = msgspec.json.decode(await self._record(call), type=CertificateRecord)
+    async def certificate(self, request: Request) -> Response:
+        record = msgspec.json.decode(await self._record(request), type=CertificateRecord)
         return pdf_answer(record, await draw_certificate(self._database, record, self._clock))
 
-    async def certificate_json(self, call: Call) -> Answer:
-        return Answer(await self._record(call))
+    async def certificate_json(self, request: Request) -> Response:
+        return Response(await self._record(request))
 
-    async def _record(self, call: Call) -> bytes:
+    async def _record(self, request: Request) -> bytes:
         async with self._database.connection() as connection:
-            record = await certificates.find_certificate(connection, call.scope, call.path("order_id"))
+            record = await certificates.find_certificate(connection, request.scope, request.path("order_id"))
             if record is None:
-                if await order_store.find_by_id(connection, call.scope, call.path("order_id")) is None:
+                if await order_store.find_by_id(connection, request.scope, request.path("order_id")) is None:
                     raise OrderNotFound
                 raise CertificateNotAvailable
         return record
 
-    async def list_retirements(self, call: Call) -> Answer:
-        limit_text, after = call.query("limit", "after")
+    async def list_retirements(self, request: Request) -> Response:
+        limit_text, after = request.query("limit", "after")
         limit = parse_limit(limit_text)
-        list_name = f"retirements {call.scope.organisation_id} {call.scope.mode}"
+        list_name = f"retirements {request.scope.organisation_id} {request.scope.mode}"
         start = parse_cursor(after, list_name)
         async with self._database.snapshot() as connection:
             # One more than the page, to know whether another follows.
-            found = await retirement_store.list_retirements(connection, call.scope, start, limit + 1)
+            found = await retirement_store.list_retirements(connection, request.scope, start, limit + 1)
         page = found[:limit]
         cursor = make_cursor(page[-1].place, list_name) if len(found) > limit else None
-        return json_answer(ListOut(cursor is not None, cursor, [each.wire for each in page]))
+        return json_response(ListOut(cursor is not None, cursor, [each.wire for each in page]))
 
-    async def retire(self, call: Call) -> Answer:
+    async def retire(self, request: Request) -> Response:
         """Allocate a paid order of a test account, if need be, and retire all of its grams."""
-        return await self._help(call, self._retire)
+        return await self._help(request, self._retire)
 
-    async def complete(self, call: Call) -> Answer:
+    async def complete(self, request: Request) -> Response:
         """The same, and the order is complete with it."""
-        return await self._help(call, self._complete)
+        return await self._help(request, self._complete)
 
-    async def _help(self, call: Call, step: Step) -> Answer:
-        if call.scope.mode is not Mode.TEST:
+    async def _help(self, request: Request, step: Step) -> Response:
+        if request.scope.mode is not Mode.TEST:
             raise RouteNotFound
         async with self._database.transaction() as tx:
-            order = await lock_order(tx, call.scope, call.path("order_id"))
+            order = await lock_order(tx, request.scope, request.path("order_id"))
             if order is None:
                 raise OrderNotFound
             await step(tx, order, self._clock())
-            document = await order_store.find_by_id(tx, call.scope, order.id)
-        self._hints.give()
-        return Answer(document or b"{}")
+            document = await order_store.find_by_id(tx, request.scope, order.id)
+        self._notifier.notify()
+        return Response(document or b"{}")
 
     async def _retire(self, tx: Connection, order: Order, now: datetime) -> None:
         if order.status not in {OrderStatus.PAID, OrderStatus.RETIRING}:

@@ -12,11 +12,12 @@ import structlog
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.webhooks import alerts, lane_store, parked_store, store
+from tonne.webhooks import alerts, parked_store, store
+from tonne.webhooks import delivery_store as lane_store
 from tonne.webhooks.model import Batch, Lease, Outcome, Parked
-from tonne.webhooks.runs import Runs
 from tonne.webhooks.schedule import MAX_BATCH, REFUSALS_BEFORE_PARKING, pause_after
 from tonne.webhooks.sender import Sender
+from tonne.webhooks.shared_event_reads import SharedEventReads
 from tonne.webhooks.signing import signature_header
 
 # So many deliveries in a row before a webhook gives way to others that wait.
@@ -37,7 +38,7 @@ class _LeaseTooOld(Exception):
 
 
 class Deliverer:
-    """Runs in a worker. Any number may run at once: leases keep them out of each other's way."""
+    """SharedEventReads in a worker. Any number may run at once: leases keep them out of each other's way."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class Deliverer:
         self._open_box = lru_cache(_OPENED_BOXES)(box.open)
         self._settings = settings
         self._wall_clock = wall_clock
-        self._runs = Runs(database)
+        self._runs = SharedEventReads(database)
         self._busy: set[asyncio.Task[None]] = set()
         self._stopping = False
         # Called when a webhook's turn is over although more waits, so that the next look comes at once.

@@ -15,7 +15,7 @@ from tonne.events.endpoints import parse_sequence
 from tonne.events.store import find_event, last_position_before
 from tonne.http.json_body import read
 from tonne.http.lists import ListOut
-from tonne.http.route import Answer, Call, json_answer
+from tonne.http.route import Request, Response, json_response
 from tonne.webhooks import register, store
 from tonne.webhooks.errors import RewindInvalid, WebhookNotFound
 from tonne.webhooks.model import Webhook
@@ -54,71 +54,77 @@ class WebhookEndpoints:
         if self._made_sender is not None:
             await self._made_sender.close()
 
-    async def register_webhook(self, call: Call) -> Answer:
-        body = read(call.json(), WebhookIn)
+    async def register_webhook(self, request: Request) -> Response:
+        body = read(request.json(), WebhookIn)
         await register.check_url(self._sender, body.url)
         async with self._database.transaction() as tx:
             webhook, secret = await register.register_webhook(
-                tx, call.scope, body.url, body.account_ids or [], box=self._box, actor=call.actor, now=self._clock()
+                tx,
+                request.scope,
+                body.url,
+                body.account_ids or [],
+                box=self._box,
+                actor=request.actor,
+                now=self._clock(),
             )
             return await self._show(tx, webhook, secret, status=201)
 
-    async def list_webhooks(self, call: Call) -> Answer:
-        limit_text, after = call.query("limit", "after")
+    async def list_webhooks(self, request: Request) -> Response:
+        limit_text, after = request.query("limit", "after")
         limit = parse_limit(limit_text)
-        list_name = f"webhooks {call.scope.organisation_id} {call.scope.mode}"
+        list_name = f"webhooks {request.scope.organisation_id} {request.scope.mode}"
         start = parse_cursor(after, list_name)
         async with self._database.connection() as connection:
-            found = await store.list_webhooks(connection, call.scope, start, limit + 1)
+            found = await store.list_webhooks(connection, request.scope, start, limit + 1)
             page = [webhook_out(w, await store.read_progress(connection, w)) for w in found[:limit]]
         last = found[limit - 1] if len(found) > limit else None
         cursor = None if last is None else make_cursor(Position(last.created_at, last.id), list_name)
-        return json_answer(ListOut(cursor is not None, cursor, page))
+        return json_response(ListOut(cursor is not None, cursor, page))
 
-    async def read_webhook(self, call: Call) -> Answer:
+    async def read_webhook(self, request: Request) -> Response:
         async with self._database.connection() as connection:
-            return await self._show(connection, await self._find(connection, call))
+            return await self._show(connection, await self._find(connection, request))
 
-    async def change_webhook(self, call: Call) -> Answer:
-        body = read(call.json(), WebhookChangeIn)
+    async def change_webhook(self, request: Request) -> Response:
+        body = read(request.json(), WebhookChangeIn)
         if body.url is not None:
             await register.check_url(self._sender, body.url)
         async with self._database.transaction() as tx:
-            old = await register.require(tx, call.scope, call.path("webhook_id"))
+            old = await register.require(tx, request.scope, request.path("webhook_id"))
             changed = replace(
                 old,
                 url=old.url if body.url is None else body.url,
                 enabled=old.enabled if body.enabled is None else body.enabled,
                 account_ids=old.account_ids if body.account_ids is None else tuple(body.account_ids),
             )
-            await register.change_webhook(tx, call.scope, changed, actor=call.actor, now=self._clock())
+            await register.change_webhook(tx, request.scope, changed, actor=request.actor, now=self._clock())
             return await self._show(tx, changed)
 
-    async def delete_webhook(self, call: Call) -> Answer:
+    async def delete_webhook(self, request: Request) -> Response:
         async with self._database.transaction() as tx:
-            webhook_id = call.path("webhook_id")
-            await register.remove_webhook(tx, call.scope, webhook_id, actor=call.actor, now=self._clock())
-        return Answer(b"", 204)
+            webhook_id = request.path("webhook_id")
+            await register.remove_webhook(tx, request.scope, webhook_id, actor=request.actor, now=self._clock())
+        return Response(b"", 204)
 
-    async def rotate_secret(self, call: Call) -> Answer:
-        body = read(call.json_or_empty(), RotateIn)
+    async def rotate_secret(self, request: Request) -> Response:
+        body = read(request.json_or_empty(), RotateIn)
         async with self._database.transaction() as tx:
-            webhook = await register.require(tx, call.scope, call.path("webhook_id"))
+            webhook = await register.require(tx, request.scope, request.path("webhook_id"))
             rotated, secret = await register.rotate_secret(
-                tx, webhook, body.overlap_seconds, box=self._box, actor=call.actor, now=self._clock()
+                tx, webhook, body.overlap_seconds, box=self._box, actor=request.actor, now=self._clock()
             )
             return await self._show(tx, rotated, secret)
 
-    async def test_webhook(self, call: Call) -> Answer:
+    async def test_webhook(self, request: Request) -> Response:
         """Sends one marked event now, outside of the log, and returns what the receiver answered."""
         async with self._database.connection() as connection:
-            webhook = await self._find(connection, call)
+            webhook = await self._find(connection, request)
             boxes = await store.find_secret_boxes(connection, webhook)
         now, event_id = self._clock(), new_id("evt")
         event = {
             "api_version": "v1",
             "event_id": event_id,
-            "account_id": call.scope.account_id,
+            "account_id": request.scope.account_id,
             "event_type": "webhook.test",
             "sequence": to_wire(now),
             "data": {"message": "This is a test of your webhook. It stands for no order."},
@@ -127,15 +133,15 @@ class WebhookEndpoints:
         signing_secrets = [self._box.open(box, webhook.id) for box in boxes]
         header = signature_header(signing_secrets, webhook.organisation_id, int(now.timestamp()), body)
         headers = {"Content-Type": "application/json", f"{self._settings.brand}-HMAC": header}
-        return json_answer(test_out(event_id, await self._sender.post(webhook.url, body, headers)))
+        return json_response(test_out(event_id, await self._sender.post(webhook.url, body, headers)))
 
-    async def list_attempts(self, call: Call) -> Answer:
-        limit_text, after = call.query("limit", "after")
+    async def list_attempts(self, request: Request) -> Response:
+        limit_text, after = request.query("limit", "after")
         limit = parse_limit(limit_text)
-        list_name = f"attempts {call.path('webhook_id')}"
+        list_name = f"attempts {request.path('webhook_id')}"
         start = parse_cursor(after, list_name)
         async with self._database.connection() as connection:
-            webhook = await self._find(connection, call)
+            webhook = await self._find(connection, request)
             rows = await store.list_attempts(connection, webhook, start, limit + 1)
         cursor = None
         if len(rows) > limit:
@@ -153,39 +159,39 @@ class WebhookEndpoints:
             )
             for row in rows[:limit]
         ]
-        return json_answer(ListOut(cursor is not None, cursor, page))
+        return json_response(ListOut(cursor is not None, cursor, page))
 
-    async def rewind_webhook(self, call: Call) -> Answer:
-        body = read(call.json(), RewindIn)
+    async def rewind_webhook(self, request: Request) -> Response:
+        body = read(request.json(), RewindIn)
         async with self._database.transaction() as tx:
-            webhook = await register.require(tx, call.scope, call.path("webhook_id"))
-            before = await _position_before(tx, call.scope, body)
-            await register.rewind(tx, webhook, before, actor=call.actor, now=self._clock())
+            webhook = await register.require(tx, request.scope, request.path("webhook_id"))
+            before = await _position_before(tx, request.scope, body)
+            await register.rewind(tx, webhook, before, actor=request.actor, now=self._clock())
             return await self._show(tx, webhook)
 
-    async def retry_webhook_now(self, call: Call) -> Answer:
+    async def retry_webhook_now(self, request: Request) -> Response:
         async with self._database.transaction() as tx:
-            webhook = await register.require(tx, call.scope, call.path("webhook_id"))
+            webhook = await register.require(tx, request.scope, request.path("webhook_id"))
             await store.retry_now(tx, webhook)
             return await self._show(tx, webhook)
 
-    async def skip_event(self, call: Call) -> Answer:
-        body = read(call.json(), SkipIn)
+    async def skip_event(self, request: Request) -> Response:
+        body = read(request.json(), SkipIn)
         async with self._database.transaction() as tx:
-            webhook = await register.require(tx, call.scope, call.path("webhook_id"))
-            await register.skip_event(tx, webhook, body.event_id, actor=call.actor, now=self._clock())
+            webhook = await register.require(tx, request.scope, request.path("webhook_id"))
+            await register.skip_event(tx, webhook, body.event_id, actor=request.actor, now=self._clock())
             return await self._show(tx, webhook)
 
     @staticmethod
-    async def _find(connection: Connection, call: Call) -> Webhook:
-        webhook = await store.find_webhook(connection, call.scope, call.path("webhook_id"))
+    async def _find(connection: Connection, request: Request) -> Webhook:
+        webhook = await store.find_webhook(connection, request.scope, request.path("webhook_id"))
         if webhook is None:
             raise WebhookNotFound
         return webhook
 
     @staticmethod
-    async def _show(connection: Connection, webhook: Webhook, secret: str | None = None, status: int = 200) -> Answer:
-        return json_answer(webhook_out(webhook, await store.read_progress(connection, webhook), secret), status)
+    async def _show(connection: Connection, webhook: Webhook, secret: str | None = None, status: int = 200) -> Response:
+        return json_response(webhook_out(webhook, await store.read_progress(connection, webhook), secret), status)
 
 
 async def _position_before(tx: Connection, scope: Scope, body: RewindIn) -> int:

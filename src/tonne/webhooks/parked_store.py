@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tonne.base.ids import new_id
 from tonne.db.pool import Connection
-from tonne.webhooks.lane_store import cut_to_size
+from tonne.webhooks.delivery_store import cut_to_size
 from tonne.webhooks.model import Batch, Lease, Outcome, Parked
 
 DUE_PARKED = """

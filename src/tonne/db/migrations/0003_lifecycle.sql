@@ -3,7 +3,7 @@
 -- Where invoices go, as the lines of an address.
 ALTER TABLE organisations ADD COLUMN address text NOT NULL DEFAULT '' CHECK (length(address) <= 1000);
 -- Whether a test account's orders go on by themselves, or wait for the test helpers. Live ones have no choice.
-ALTER TABLE accounts ADD COLUMN advances boolean NOT NULL DEFAULT true CHECK (advances OR mode = 'test');
+ALTER TABLE accounts ADD COLUMN auto_advance boolean NOT NULL DEFAULT true CHECK (auto_advance OR mode = 'test');
 
 -- Who cancelled, and why, when an order was.
 ALTER TABLE orders ADD COLUMN cancelled_by text;

@@ -1,0 +1,83 @@
+"""A person has chosen: the checkout begins."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.base.ids import new_id
+from tonne.catalog.pricing import Priced
+from tonne.catalog.selection import storable
+from tonne.checkout import store
+from tonne.checkout.errors import EmailInvalid, ExternalIdInvalid
+from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.model import (
+    LIFE,
+    Checkout,
+    CheckoutStatus,
+    hash_temporary_id,
+    hash_token,
+    new_token,
+    temporary_id_of,
+)
+from tonne.db.pool import Connection
+from tonne.gateways.mail import is_mail_address
+from tonne.http.client_fields import read_idempotency_key
+from tonne.orders.place_order import Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Who pays, and where the page leads afterwards. `external_id` is the client's own name for this flow."""
+
+    email: str
+    external_id: str | None
+    redirect_url: str | None
+    redirect_label: str | None
+
+
+def read_email(text: str) -> str:
+    email = text.strip()
+    if not is_mail_address(email):
+        raise EmailInvalid(field="email")
+    return email
+
+
+def read_external_id(text: str | None) -> str | None:
+    if not text:
+        return None
+    try:
+        return read_idempotency_key(text)
+    except ValueError as error:
+        raise ExternalIdInvalid(field="external_id") from error
+
+
+async def begin_checkout(
+    tx: Connection, link: OffsetLink, wanted: Wanted, priced: Priced, *, visitor: Visitor, now: datetime
+) -> str:
+    """Returns the token for its address. Nothing is ordered yet."""
+    token = new_token()
+    checkout = Checkout(
+        scope=link.scope,
+        id=new_id("chk"),
+        offset_link_id=link.id,
+        status=CheckoutStatus.OPEN,
+        requested_quantity_grams=wanted.mass_grams,
+        requested_value_minor=wanted.value_minor,
+        bundle_selection=storable(wanted.choices or []),
+        total_cost_minor=priced.total_cost_minor,
+        currency=priced.currency,
+        email=visitor.email,
+        external_id=visitor.external_id,
+        redirect_url=visitor.redirect_url,
+        redirect_label=visitor.redirect_label,
+        order_id=None,
+        created_at=now,
+        expires_at=now + LIFE,
+    )
+    await store.insert_checkout(
+        tx,
+        link.scope,
+        checkout,
+        token_hash=hash_token(token),
+        temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
+    )
+    return token

@@ -1,0 +1,77 @@
+"""The offset links of an account over HTTP."""
+
+from tonne.accounts.directory import AccountDirectory
+from tonne.base.clock import Clock
+from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
+from tonne.base.settings import Settings
+from tonne.catalog.snapshot import Catalogues
+from tonne.checkout import link_store as store
+from tonne.checkout.link_errors import OffsetLinkNotFound
+from tonne.checkout.link_schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
+from tonne.checkout.links import Shop, create_link, replace_link, require
+from tonne.db.pool import Database
+from tonne.http.json_body import read
+from tonne.http.lists import ListOut
+from tonne.http.route import Request, Response, json_response
+
+
+class OffsetLinkEndpoints:
+    def __init__(
+        self,
+        database: Database,
+        catalogues: Catalogues,
+        directory: AccountDirectory,
+        *,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._catalogues = catalogues
+        self._directory = directory
+        self._clock = clock
+        self._base_url = settings.base_url
+
+    async def create_offset_link(self, request: Request) -> Response:
+        body = read(request.json(), OffsetLinkIn)
+        shop = await self._shop(request)
+        async with self._database.transaction() as tx:
+            link = await create_link(tx, shop, body, actor=request.actor, now=self._clock())
+        return json_response(offset_link_out(link, shop.currency, self._base_url), 201)
+
+    async def list_offset_links(self, request: Request) -> Response:
+        limit_text, after = request.query("limit", "after")
+        limit = parse_limit(limit_text)
+        list_name = f"offset links {request.scope.account_id}"
+        start = parse_cursor(after, list_name)
+        currency = await self._currency(request)
+        async with self._database.connection() as connection:
+            # One more than the page, to know whether another follows.
+            found = await store.list_links(connection, request.scope, start, limit + 1)
+        last = found[limit - 1] if len(found) > limit else None
+        cursor = None if last is None else make_cursor(Position(last.created_at, last.id), list_name)
+        page = [offset_link_out(link, currency, self._base_url) for link in found[:limit]]
+        return json_response(ListOut[OffsetLinkOut](cursor is not None, cursor, page))
+
+    async def read_offset_link(self, request: Request) -> Response:
+        currency = await self._currency(request)
+        async with self._database.connection() as connection:
+            link = await store.find_link(connection, request.scope, request.path("offset_link_id"))
+        if link is None:
+            raise OffsetLinkNotFound
+        return json_response(offset_link_out(link, currency, self._base_url))
+
+    async def replace_offset_link(self, request: Request) -> Response:
+        document, shop = request.json(), await self._shop(request)
+        async with self._database.transaction() as tx:
+            # Before the body is judged: of a link that is not theirs, nobody learns more than that.
+            old = await require(tx, shop.scope, request.path("offset_link_id"))
+            body = read(document, OffsetLinkIn)
+            link = await replace_link(tx, shop, old, body, actor=request.actor, now=self._clock())
+        return json_response(offset_link_out(link, shop.currency, self._base_url))
+
+    async def _shop(self, request: Request) -> Shop:
+        """Before the connection is taken: one request never holds one connection and waits for another."""
+        return Shop(request.scope, await self._currency(request), await self._catalogues.current(request.scope.mode))
+
+    async def _currency(self, request: Request) -> str:
+        return (await self._directory.terms_of(request.scope)).currency

@@ -1,0 +1,139 @@
+"""SQL of offset links."""
+
+import json
+
+import asyncpg
+
+from tonne.base.paging import Position
+from tonne.base.scope import Mode, Scope
+from tonne.checkout.link_model import Bounds, OffsetLink
+from tonne.db.pool import Connection
+
+INSERT_LINK = """
+INSERT INTO offset_links (organisation_id, mode, account_id, id, title, message, bundle_selection,
+                          preset_quantity_grams, preset_value_minor, amount_editable, min_quantity_grams,
+                          max_quantity_grams, min_value_minor, max_value_minor, redirect_url, redirect_label, enabled,
+                          expires_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+"""
+
+
+async def insert_link(tx: Connection, link: OffsetLink) -> None:
+    scope = link.scope
+    await tx.execute(
+        INSERT_LINK, scope.organisation_id, scope.mode, scope.account_id, link.id, *_settings(link), link.created_at
+    )
+
+
+UPDATE_LINK = """
+UPDATE offset_links
+SET title = $5, message = $6, bundle_selection = $7::jsonb, preset_quantity_grams = $8, preset_value_minor = $9,
+    amount_editable = $10, min_quantity_grams = $11, max_quantity_grams = $12, min_value_minor = $13,
+    max_value_minor = $14, redirect_url = $15, redirect_label = $16, enabled = $17, expires_at = $18
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
+"""
+
+
+async def update_link(tx: Connection, link: OffsetLink) -> None:
+    scope = link.scope
+    await tx.execute(UPDATE_LINK, scope.organisation_id, scope.mode, scope.account_id, link.id, *_settings(link))
+
+
+FIND_LINK = """
+SELECT organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
+       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
+       redirect_url, redirect_label, enabled, expires_at, created_at
+FROM offset_links WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
+"""
+
+
+async def find_link(connection: Connection, scope: Scope, link_id: str) -> OffsetLink | None:
+    row = await connection.fetchrow(FIND_LINK, scope.organisation_id, scope.mode, scope.account_id, link_id)
+    return None if row is None else _link(row)
+
+
+LOCK_LINK = """
+SELECT organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
+       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
+       redirect_url, redirect_label, enabled, expires_at, created_at
+FROM offset_links WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4 FOR UPDATE
+"""
+
+
+async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink | None:
+    row = await tx.fetchrow(LOCK_LINK, scope.organisation_id, scope.mode, scope.account_id, link_id)
+    return None if row is None else _link(row)
+
+
+FIND_LINK_BY_ID = """
+SELECT organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
+       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
+       redirect_url, redirect_label, enabled, expires_at, created_at
+FROM offset_links WHERE id = $1
+"""
+
+
+async def find_link_any_account(connection: Connection, link_id: str) -> OffsetLink | None:
+    """For the public page, where the id is all that a visitor brings, and for the command line."""
+    row = await connection.fetchrow(FIND_LINK_BY_ID, link_id)
+    return None if row is None else _link(row)
+
+
+LIST_LINKS = """
+SELECT organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
+       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
+       redirect_url, redirect_label, enabled, expires_at, created_at
+FROM offset_links
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND (created_at, id) < ($4, $5)
+ORDER BY created_at DESC, id DESC LIMIT $6
+"""
+
+
+async def list_links(connection: Connection, scope: Scope, start: Position, limit: int) -> list[OffsetLink]:
+    rows = await connection.fetch(
+        LIST_LINKS, scope.organisation_id, scope.mode, scope.account_id, start.created_at, start.id, limit
+    )
+    return [_link(row) for row in rows]
+
+
+def _settings(link: OffsetLink) -> tuple[object, ...]:
+    """What a change may replace, in the order of the two statements."""
+    selection = link.bundle_selection
+    return (
+        link.title,
+        link.message,
+        None if selection is None else json.dumps(selection),
+        link.preset_quantity_grams,
+        link.preset_value_minor,
+        link.amount_editable,
+        link.bounds.min_quantity_grams,
+        link.bounds.max_quantity_grams,
+        link.bounds.min_value_minor,
+        link.bounds.max_value_minor,
+        link.redirect_url,
+        link.redirect_label,
+        link.enabled,
+        link.expires_at,
+    )
+
+
+def _link(row: asyncpg.Record) -> OffsetLink:
+    selection = row["bundle_selection"]
+    return OffsetLink(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        id=row["id"],
+        title=row["title"],
+        message=row["message"],
+        bundle_selection=None if selection is None else json.loads(selection),
+        preset_quantity_grams=row["preset_quantity_grams"],
+        preset_value_minor=row["preset_value_minor"],
+        amount_editable=row["amount_editable"],
+        bounds=Bounds(
+            row["min_quantity_grams"], row["max_quantity_grams"], row["min_value_minor"], row["max_value_minor"]
+        ),
+        redirect_url=row["redirect_url"],
+        redirect_label=row["redirect_label"],
+        enabled=row["enabled"],
+        expires_at=row["expires_at"],
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,117 @@
+"""What a link offers, and what a person's choice of it costs: the very price that is charged."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import msgspec
+
+from tonne.accounts.model import Terms
+from tonne.base.currency import DECIMALS
+from tonne.base.decimals import parse_decimal, scaled
+from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
+from tonne.base.money import format_money
+from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
+from tonne.catalog.model import Bundle, Catalogue
+from tonne.catalog.pricing import Priced
+from tonne.catalog.selection import BundleChoiceIn
+from tonne.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
+from tonne.checkout.link_model import Bounds, OffsetLink
+from tonne.orders.place_order import Wanted, price
+
+_AMOUNT = re.compile(r"[0-9]{1,15}([.,][0-9]{1,12})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A bundle of the offer; `choice` is how the offer names it, with its share when it has one."""
+
+    bundle: Bundle
+    choice: BundleChoiceIn
+
+    @property
+    def is_available(self) -> bool:
+        return self.bundle.enabled and self.bundle.free_grams > 0
+
+
+def offered_bundles(link: OffsetLink, terms: Terms, catalogue: Catalogue) -> list[Offered]:
+    """The link's bundles, else those of the account's selection, else the catalogue's. Unknown ones are left out."""
+    stored = link.bundle_selection or terms.default_selection or catalogue.default_selection or []
+    choices = [msgspec.convert(choice, BundleChoiceIn) for choice in stored]
+    found = [(catalogue.bundles.get(choice.bundle_id), choice) for choice in choices]
+    return [Offered(bundle, choice) for bundle, choice in found if bundle is not None]
+
+
+def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[BundleChoiceIn]:
+    """All of the offer in its own shares, or some of it in equal ones. Nothing named means all that can be had."""
+    if not offered:
+        raise PriceUnavailable("Nothing is on offer here right now. Try again later.")
+    known = {each.bundle.id: each.choice for each in offered}
+    available = [each.bundle.id for each in offered if each.is_available]
+    wanted = dict.fromkeys(bundle_ids or available or known)
+    if not wanted.keys() <= known.keys():
+        raise BundleNotOffered(field="bundle_id")
+    if wanted.keys() == known.keys():
+        return [each.choice for each in offered]
+    return [BundleChoiceIn(bundle_id) for bundle_id in known if bundle_id in wanted]
+
+
+def parse_quantity(text: str) -> int:
+    """Tonnes as a person types them, in grams."""
+    grams = to_grams(_parse(text), MassUnit.T)
+    if not 1 <= grams <= MAX_GRAMS:
+        raise QuantityInvalid("Choose at least 1 gram (0.000001 t).", field="amount")
+    return grams
+
+
+def parse_value(text: str, currency: str) -> int:
+    """Money as a person types it, in minor units."""
+    value_minor = scaled(_parse(text), DECIMALS[currency])
+    if value_minor is None or value_minor < 1:
+        raise ValueInvalid(f"{currency} has {DECIMALS[currency]} decimals, and zero buys nothing.", field="amount")
+    return value_minor
+
+
+def _parse(text: str) -> Decimal:
+    """The one sign in it, point or comma, is the decimal one: whoever writes thousands with signs is told not to."""
+    stripped = text.strip()
+    number = parse_decimal(stripped.replace(",", ".")) if _AMOUNT.fullmatch(stripped) else None
+    if number is None:
+        raise AmountInvalid(field="amount")
+    return number
+
+
+def price_offer(link: OffsetLink, wanted: Wanted, terms: Terms, catalogue: Catalogue) -> Priced:
+    """What it costs now, within the link's bounds and from supply that is there."""
+    priced = price(wanted, terms, catalogue)
+    if priced.total_cost_minor < 1:
+        raise AmountOutOfBounds("That is so little that it costs nothing: choose more.", field="amount")
+    _check_bounds(link.bounds, wanted, priced)
+    for line in priced.lines:
+        if line.insufficient_available_quantity:
+            left = catalogue.bundles[line.bundle_id].free_grams
+            words = f"only {format_tonnes(left)} t of it are left" if left else "it is sold out"
+            raise BundleSoldOut(f"There is not enough of {line.bundle_name}: {words}.", field="bundle_id")
+    return priced
+
+
+def _check_bounds(bounds: Bounds, wanted: Wanted, priced: Priced) -> None:
+    """A value that was asked for counts as such, though what it buys may cost a cent less."""
+
+    def tonnes(grams: int) -> str:
+        return f"{format_tonnes(grams)} t"
+
+    def money(minor: int) -> str:
+        return f"{format_money(minor, priced.currency)} {priced.currency}"
+
+    for found, least, most, spell in (
+        (priced.quantity_grams, bounds.min_quantity_grams, bounds.max_quantity_grams, tonnes),
+        (wanted.value_minor or priced.total_cost_minor, bounds.min_value_minor, bounds.max_value_minor, money),
+    ):
+        if least is not None and found < least:
+            raise AmountOutOfBounds(
+                f"Choose more: at least {spell(least)}, and this is {spell(found)}.", field="amount"
+            )
+        if most is not None and found > most:
+            raise AmountOutOfBounds(f"Choose less: at most {spell(most)}, and this is {spell(found)}.", field="amount")

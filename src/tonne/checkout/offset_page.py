@@ -1,0 +1,257 @@
+"""The page of an offset link: how much, of what, and what it costs, to the cent, before anybody pays."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.model import Terms
+from tonne.accounts.redirect_hosts import list_hosts
+from tonne.base.clock import Clock
+from tonne.base.errors import TonneError
+from tonne.base.ids import is_id
+from tonne.base.mass import format_tonnes
+from tonne.base.money import format_money
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.catalog.model import Catalogue
+from tonne.catalog.pricing import Priced
+from tonne.catalog.snapshot import Catalogues
+from tonne.checkout import store as checkout_store
+from tonne.checkout.begin_checkout import Visitor, begin_checkout, read_email, read_external_id
+from tonne.checkout.errors import AlreadyPaid, OffsetLinkClosed
+from tonne.checkout.link_errors import RedirectRefused
+from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_store import find_link_any_account
+from tonne.checkout.offer import Offered, choose, offered_bundles, parse_quantity, parse_value, price_offer
+from tonne.checkout.redirects import check_redirect
+from tonne.db.pool import Database
+from tonne.http.rate_limit import TokenBuckets, too_many
+from tonne.http.route import Request, Response
+from tonne.orders.place_order import Wanted
+from tonne.web.forms import FormGuard
+from tonne.web.render import Renderer, see_other
+from tonne.web.visitor import decimal_sign, locale_of
+
+BY_QUANTITY, BY_VALUE = "quantity", "value"
+_MAX_LABEL = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The form as it stands: what was typed, as it was typed."""
+
+    by: str
+    amount: str
+    bundle_ids: tuple[str, ...]
+    email: str
+    external_id: str
+    redirect_url: str
+    redirect_label: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Shop:
+    link: OffsetLink
+    terms: Terms
+    catalogue: Catalogue
+    offered: list[Offered]
+
+
+class OffsetPage:
+    def __init__(
+        self,
+        database: Database,
+        catalogues: Catalogues,
+        directory: AccountDirectory,
+        *,
+        renderer: Renderer,
+        guard: FormGuard,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._catalogues = catalogues
+        self._directory = directory
+        self._renderer = renderer
+        self._guard = guard
+        self._clock = clock
+        self._begun = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
+
+    async def show(self, request: Request) -> Response:
+        """The form, filled from the query, with the price if there is enough to tell one."""
+        shop = await self._shop(request)
+        filled = _from_query(request, shop)
+        redirect_url, _ = await self._redirect(shop.link, filled)
+        external_id = read_external_id(filled.external_id)
+        if external_id is not None:
+            async with self._database.connection() as connection:
+                if await checkout_store.is_paid(connection, shop.link.scope, shop.link.id, external_id):
+                    raise AlreadyPaid("The payment with this reference has been made already. Nothing more is due.")
+        priced, fault = _try_to_price(shop, filled)
+        return self._form(request, shop, filled, priced=priced, fault=fault, back=redirect_url)
+
+    async def price(self, request: Request) -> Response:
+        """The price alone, for a page that shows it as the person types."""
+        shop = await self._shop(request)
+        priced, fault = _try_to_price(shop, _from_query(request, shop))
+        return self._renderer.page(request, "_price.html", priced=priced, missing=fault)
+
+    async def begin(self, request: Request) -> Response:
+        fields = self._guard.check(request)
+        require_turn(self._begun, request)
+        shop = await self._shop(request)
+        filled = _from_form(fields, _preset(request, shop) if not shop.link.amount_editable else None)
+        priced: Priced | None = None
+        try:
+            redirect_url, label = await self._redirect(shop.link, filled)
+            wanted, priced = _price(shop, filled)
+            visitor = Visitor(
+                email=read_email(filled.email),
+                external_id=read_external_id(filled.external_id),
+                redirect_url=redirect_url,
+                redirect_label=label,
+            )
+            async with self._database.transaction() as tx:
+                token = await begin_checkout(tx, shop.link, wanted, priced, visitor=visitor, now=self._clock())
+        except TonneError as fault:
+            return self._form(request, shop, filled, priced=priced, fault=fault, status=422)
+        return see_other(f"/checkout/{token}")
+
+    async def _shop(self, request: Request) -> _Shop:
+        link_id = request.path("link_id")
+        async with self._database.connection() as connection:
+            link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
+        if link is None or not link.is_open(self._clock()):
+            raise OffsetLinkClosed
+        terms = await self._directory.terms_of(link.scope)
+        catalogue = await self._catalogues.current(link.scope.mode)
+        return _Shop(link, terms, catalogue, offered_bundles(link, terms, catalogue))
+
+    async def _redirect(self, link: OffsetLink, filled: Filled) -> tuple[str | None, str | None]:
+        """Where the page leads afterwards: judged each time, since hosts can be taken off the list.
+
+        What the query asks for is refused then; a link whose own address is not allowed any more just has no button.
+        """
+        async with self._database.connection() as connection:
+            hosts = await list_hosts(connection, link.scope.organisation_id)
+        if filled.redirect_url:
+            label = filled.redirect_label.strip()[:_MAX_LABEL]
+            return check_redirect(filled.redirect_url, hosts, link.scope.mode), label or None
+        try:
+            return check_redirect(link.redirect_url or "", hosts, link.scope.mode), link.redirect_label
+        except RedirectRefused:
+            return None, None
+
+    def _form(
+        self,
+        request: Request,
+        shop: _Shop,
+        filled: Filled,
+        *,
+        priced: Priced | None,
+        fault: TonneError | None,
+        back: str | None = None,
+        status: int = 200,
+    ) -> Response:
+        token, headers = self._guard.issue(request)
+        first = None if fault is None else fault.faults[0]
+        return self._renderer.page(
+            request,
+            "offset.html",
+            status=status,
+            headers=headers,
+            test_mode=shop.link.scope.mode is Mode.TEST,
+            link=shop.link,
+            filled=filled,
+            currency=shop.terms.currency,
+            bundles=[_bundle(each, filled) for each in shop.offered],
+            form_token=token,
+            fault=first,
+            back=back,
+            priced=priced,
+            missing=fault,
+        )
+
+
+def require_turn(buckets: TokenBuckets, request: Request) -> None:
+    verdict = buckets.take(request.client)
+    if not verdict.allowed:
+        raise too_many(verdict, "Too many attempts from your network: wait a minute, then try again.")
+
+
+def _bundle(each: Offered, filled: Filled) -> dict[str, Any]:
+    return {
+        "id": each.bundle.id,
+        "name": each.bundle.name,
+        "description": each.bundle.description,
+        "is_available": each.is_available,
+        "is_chosen": each.is_available and (not filled.bundle_ids or each.bundle.id in filled.bundle_ids),
+    }
+
+
+def _price(shop: _Shop, filled: Filled) -> tuple[Wanted, Priced]:
+    choices = choose(shop.offered, filled.bundle_ids)
+    link = shop.link
+    if not link.amount_editable:
+        wanted = Wanted(link.preset_quantity_grams, link.preset_value_minor, None, choices)
+    elif filled.by == BY_VALUE:
+        wanted = Wanted(None, parse_value(filled.amount, shop.terms.currency), None, choices)
+    else:
+        wanted = Wanted(parse_quantity(filled.amount), None, None, choices)
+    return wanted, price_offer(link, wanted, shop.terms, shop.catalogue)
+
+
+def _try_to_price(shop: _Shop, filled: Filled) -> tuple[Priced | None, TonneError | None]:
+    if not filled.amount:
+        return None, None
+    try:
+        return _price(shop, filled)[1], None
+    except TonneError as fault:
+        return None, fault
+
+
+def _from_query(request: Request, shop: _Shop) -> Filled:
+    quantity, value, by, amount, email, external_id, redirect_url, redirect_label = request.query(
+        "quantity", "value", "by", "amount", "email", "external_id", "redirect_url", "redirect_label"
+    )
+    if not shop.link.amount_editable or (by is None and not quantity and not value):
+        by, amount = _preset(request, shop)
+    elif by is None:
+        by, amount = (BY_QUANTITY, quantity) if quantity else (BY_VALUE, value)
+    return Filled(
+        by=BY_VALUE if by == BY_VALUE else BY_QUANTITY,
+        amount=(amount or "")[:40],
+        bundle_ids=tuple(dict.fromkeys(request.query_values("bundle_id"))),
+        email=(email or "")[:254],
+        external_id=external_id or "",
+        redirect_url=redirect_url or "",
+        redirect_label=redirect_label or "",
+    )
+
+
+def _from_form(fields: dict[str, list[str]], fixed: tuple[str, str] | None) -> Filled:
+    def one(name: str) -> str:
+        return (fields.get(name) or [""])[0]
+
+    by, amount = fixed or (one("by"), one("amount"))
+    return Filled(
+        by=BY_VALUE if by == BY_VALUE else BY_QUANTITY,
+        amount=amount[:40],
+        # No box ticked is a choice that somebody has to make.
+        bundle_ids=tuple(dict.fromkeys(fields.get("bundle_id", []))) or ("",),
+        email=one("email"),
+        external_id=one("external_id"),
+        redirect_url=one("redirect_url"),
+        redirect_label=one("redirect_label"),
+    )
+
+
+def _preset(request: Request, shop: _Shop) -> tuple[str, str]:
+    """What the link starts with, written as the visitor writes numbers."""
+    sign = decimal_sign(locale_of(request.headers.get(b"accept-language", b"").decode("latin-1")))
+    link = shop.link
+    if link.preset_value_minor is not None:
+        return BY_VALUE, format_money(link.preset_value_minor, shop.terms.currency).replace(".", sign)
+    if link.preset_quantity_grams is not None:
+        return BY_QUANTITY, format_tonnes(link.preset_quantity_grams).replace(".", sign)
+    return BY_QUANTITY, ""

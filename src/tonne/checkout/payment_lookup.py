@@ -1,0 +1,63 @@
+"""GET /v1/payments/by-temporary-id: what the redirect after a payment carries, turned into its order."""
+
+import uuid
+
+import msgspec
+
+from tonne.base.clock import Clock
+from tonne.base.errors import Fault, Invalid
+from tonne.base.settings import Settings
+from tonne.checkout.errors import PaymentNotFound
+from tonne.checkout.model import TEMPORARY_ID_LIFE, hash_temporary_id
+from tonne.checkout.store import find_payment
+from tonne.db.pool import Database
+from tonne.http.rate_limit import TokenBuckets, too_many
+from tonne.http.route import Access, Request, Response, Route
+from tonne.orders.schemas import OrderOut
+
+
+class PaymentOut(msgspec.Struct):
+    order: OrderOut
+    type: str
+
+
+class PaymentLookup:
+    def __init__(self, database: Database, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        # Only misses count: whoever looks up real payments is never held up.
+        self._misses = TokenBuckets(settings.failed_lookup_per_minute / 60, settings.failed_lookup_burst)
+
+    async def by_temporary_id(self, request: Request) -> Response:
+        text = request.path("temporary_id")
+        try:
+            well_formed = str(uuid.UUID(text)) == text.lower()
+        except ValueError:
+            well_formed = False
+        if not well_formed:
+            raise Invalid([Fault("validation_error", "temporary_id must be a UUID.", "temporary_id")])
+        verdict = self._misses.take(request.actor, 0)
+        if not verdict.allowed:
+            raise too_many(verdict)
+        async with self._database.connection() as connection:
+            paid_after = self._clock() - TEMPORARY_ID_LIFE
+            document = await find_payment(connection, request.scope, hash_temporary_id(text), paid_after)
+        if document is None:
+            self._misses.take(request.actor)
+            raise PaymentNotFound
+        return Response(b'{"order":%b,"type":"order"}' % document)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                path="/v1/payments/by-temporary-id/{temporary_id:str}",
+                endpoint=self.by_temporary_id,
+                access=Access.API_KEY,
+                summary="Find a payment by the temporary id of its redirect",
+                description="Valid for 15 minutes from the payment; for any key of the organisation in that mode.",
+                tag="Payments",
+                answers={200: PaymentOut},
+                errors=(Invalid, PaymentNotFound),
+            )
+        ]

@@ -1,0 +1,251 @@
+"""SQL of checkouts. A checkout is found by the hash of the secret in its address."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+import asyncpg
+import msgspec
+
+from tonne.base.scope import Mode, Scope
+from tonne.checkout.model import Checkout, CheckoutStatus
+from tonne.db.pool import Connection
+from tonne.gateways.card import ChargeRequest
+from tonne.orders.model import Order
+
+INSERT_CHECKOUT = """
+INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
+                       requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor, currency,
+                       email, external_id, redirect_url, redirect_label, created_at, expires_at, next_attempt_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18)
+"""
+
+
+async def insert_checkout(
+    tx: Connection, scope: Scope, checkout: Checkout, *, token_hash: bytes, temporary_id_hash: bytes
+) -> None:
+    await tx.execute(
+        INSERT_CHECKOUT,
+        scope.account_id,
+        checkout.id,
+        scope.organisation_id,
+        scope.mode,
+        checkout.offset_link_id,
+        token_hash,
+        temporary_id_hash,
+        checkout.requested_quantity_grams,
+        checkout.requested_value_minor,
+        msgspec.json.encode(checkout.bundle_selection).decode(),
+        checkout.total_cost_minor,
+        checkout.currency,
+        checkout.email,
+        checkout.external_id,
+        checkout.redirect_url,
+        checkout.redirect_label,
+        checkout.created_at,
+        checkout.expires_at,
+    )
+
+
+FIND_CHECKOUT = """
+SELECT account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams, requested_value_minor,
+       bundle_selection, total_cost_minor, currency, email, external_id, redirect_url, redirect_label, order_id,
+       created_at, expires_at
+FROM checkouts WHERE token_hash = $1
+"""
+
+
+async def find_checkout(connection: Connection, secret_hash: bytes) -> Checkout | None:
+    row = await connection.fetchrow(FIND_CHECKOUT, secret_hash)
+    return None if row is None else _checkout(row)
+
+
+LOCK_CHECKOUT = """
+SELECT account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams, requested_value_minor,
+       bundle_selection, total_cost_minor, currency, email, external_id, redirect_url, redirect_label, order_id,
+       created_at, expires_at
+FROM checkouts WHERE token_hash = $1 FOR UPDATE
+"""
+
+
+async def lock_checkout(tx: Connection, secret_hash: bytes) -> Checkout | None:
+    """Two clicks, or two tabs, take turns from here on."""
+    row = await tx.fetchrow(LOCK_CHECKOUT, secret_hash)
+    return None if row is None else _checkout(row)
+
+
+# Whoever wants to complete a flow with this reference takes turns, and always before any row is locked.
+LOCK_REFERENCE = "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 4))"
+
+
+async def lock_reference(tx: Connection, scope: Scope, reference: str) -> None:
+    await tx.execute(LOCK_REFERENCE, scope.account_id, reference)
+
+
+LOCK_ORDERED = """
+SELECT account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams, requested_value_minor,
+       bundle_selection, total_cost_minor, currency, email, external_id, redirect_url, redirect_label, order_id,
+       created_at, expires_at
+FROM checkouts WHERE account_id = $1 AND offset_link_id = $2 AND external_id = $3 AND status = 'ordered' FOR UPDATE
+"""
+
+
+async def lock_ordered(tx: Connection, scope: Scope, offset_link_id: str, external_id: str) -> Checkout | None:
+    """The checkout with this reference that has an order: there is at most one."""
+    row = await tx.fetchrow(LOCK_ORDERED, scope.account_id, offset_link_id, external_id)
+    return None if row is None else _checkout(row)
+
+
+IS_PAID = """
+SELECT EXISTS (
+    SELECT FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+    WHERE checkouts.account_id = $1 AND checkouts.offset_link_id = $2 AND checkouts.external_id = $3
+      AND checkouts.status = 'ordered' AND orders.status IN ('paid', 'retiring', 'complete'))
+"""
+
+
+async def is_paid(connection: Connection, scope: Scope, offset_link_id: str, external_id: str) -> bool:
+    """Whether the flow with this reference has been completed."""
+    return await connection.fetchval(IS_PAID, scope.account_id, offset_link_id, external_id) is True
+
+
+SET_ORDERED = """
+UPDATE checkouts SET status = 'ordered', order_id = $3, total_cost_minor = $4, next_attempt_at = $5
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def set_ordered(tx: Connection, scope: Scope, checkout_id: str, order: Order, look_at: datetime) -> None:
+    total_cost_minor = 0 if order.priced is None else order.priced.total_cost_minor
+    await tx.execute(SET_ORDERED, scope.account_id, checkout_id, order.id, total_cost_minor, look_at)
+
+
+EXTEND = "UPDATE checkouts SET expires_at = greatest(expires_at, $3) WHERE account_id = $1 AND id = $2"
+
+
+async def extend(tx: Connection, scope: Scope, checkout_id: str, until: datetime) -> None:
+    await tx.execute(EXTEND, scope.account_id, checkout_id, until)
+
+
+CLOSE = "UPDATE checkouts SET status = 'closed', next_attempt_at = NULL WHERE account_id = $1 AND id = $2"
+
+
+async def close(tx: Connection, scope: Scope, checkout_id: str) -> None:
+    await tx.execute(CLOSE, scope.account_id, checkout_id)
+
+
+NAME_PAGE = """
+UPDATE charges SET method = $3 WHERE account_id = $1 AND id = $2 AND status = 'pending' RETURNING true
+"""
+
+
+async def name_page(tx: Connection, charge: ChargeRequest, reference: str) -> bool:
+    """The gateway's name for the page on which this charge is paid; false when the charge is open no more."""
+    return await tx.fetchval(NAME_PAGE, charge.account_id, charge.id, reference) is True
+
+
+FIND_OPEN_CHARGE = """
+SELECT id, method, created_at FROM charges
+WHERE account_id = $1 AND order_id = $2 AND status = 'pending'
+"""
+
+
+class OpenCharge(NamedTuple):
+    id: str
+    method: str
+    created_at: datetime
+
+
+async def find_open_charge(connection: Connection, order: Order) -> OpenCharge | None:
+    row = await connection.fetchrow(FIND_OPEN_CHARGE, order.scope.account_id, order.id)
+    return None if row is None else OpenCharge(*row)
+
+
+FIND_LAST_FAILURE = """
+SELECT code, message FROM charges
+WHERE account_id = $1 AND order_id = $2 AND status = 'failed' ORDER BY attempt DESC LIMIT 1
+"""
+
+
+class Failure(NamedTuple):
+    code: str | None
+    message: str | None
+
+
+async def find_last_failure(connection: Connection, order: Order) -> Failure | None:
+    """Why the card that was tried last did not work."""
+    row = await connection.fetchrow(FIND_LAST_FAILURE, order.scope.account_id, order.id)
+    return None if row is None else Failure(*row)
+
+
+FIND_PAYMENT = """
+SELECT orders.wire_document
+FROM checkouts
+JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+JOIN charges ON charges.account_id = orders.account_id AND charges.order_id = orders.id AND charges.status = 'captured'
+WHERE checkouts.temporary_id_hash = $1 AND checkouts.organisation_id = $2 AND checkouts.mode = $3
+  AND charges.settled_at > $4
+"""
+
+
+async def find_payment(connection: Connection, scope: Scope, id_hash: bytes, paid_after: datetime) -> bytes | None:
+    """The order, as the interface shows it, whose payment has this temporary id."""
+    document: bytes | None = await connection.fetchval(
+        FIND_PAYMENT, id_hash, scope.organisation_id, scope.mode, paid_after
+    )
+    return document
+
+
+# Closing what nobody finished.
+
+FORGET_OPEN = "DELETE FROM checkouts WHERE status = 'open' AND next_attempt_at <= $1"
+
+
+async def forget_open_any_account(tx: Connection, now: datetime) -> bool:
+    """Nothing was ordered: the e-mail address is none of our business any more."""
+    return await tx.execute(FORGET_OPEN, now) != "DELETE 0"
+
+
+CLAIM_UNPAID = """
+SELECT checkouts.account_id, checkouts.id, checkouts.organisation_id, checkouts.mode, checkouts.order_id,
+       checkouts.expires_at, orders.status AS order_status
+FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+WHERE checkouts.status = 'ordered' AND checkouts.next_attempt_at <= $1
+  AND orders.status IN ('placed', 'cancelled', 'failed')
+ORDER BY checkouts.next_attempt_at LIMIT $2 FOR UPDATE OF checkouts SKIP LOCKED
+"""
+
+
+class Unpaid(NamedTuple):
+    scope: Scope
+    id: str
+    order_id: str
+    expires_at: datetime
+    order_status: str
+
+
+async def claim_unpaid_any_account(tx: Connection, now: datetime, limit: int) -> list[Unpaid]:
+    rows = await tx.fetch(CLAIM_UNPAID, now, limit)
+    return [
+        Unpaid(
+            Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+            row["id"],
+            row["order_id"],
+            row["expires_at"],
+            row["order_status"],
+        )
+        for row in rows
+    ]
+
+
+LOOK_AGAIN = "UPDATE checkouts SET next_attempt_at = $3 WHERE account_id = $1 AND id = $2"
+
+
+async def look_again(tx: Connection, scope: Scope, checkout_id: str, at: datetime) -> None:
+    await tx.execute(LOOK_AGAIN, scope.account_id, checkout_id, at)
+
+
+def _checkout(row: asyncpg.Record) -> Checkout:
+    values = dict(row)
+    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
+    selection = msgspec.json.decode(values.pop("bundle_selection") or "[]")
+    return Checkout(scope=scope, status=CheckoutStatus(values.pop("status")), bundle_selection=selection, **values)

@@ -1,0 +1,66 @@
+"""A quick word to the workers that there is something new. Polling is the truth; this only makes it prompt."""
+
+import asyncio
+from collections.abc import Callable
+
+import asyncpg
+import structlog
+
+from tonne.db.pool import Connection, Database
+
+CHANNEL = "tonne_events"
+# At most one word per process in this time: notifying takes a lock that all commits with notifications share.
+QUIET_S = 0.02
+RECONNECT_S = 1.0
+
+_log = structlog.get_logger()
+_TROUBLE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class Notifier:
+    """Call `notify` after the commit, never in the transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sending: asyncio.Task[None] | None = None
+        # Something was committed since the last word went out.
+        self._wanted = False
+
+    def notify(self) -> None:
+        self._wanted = True
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    async def _send(self) -> None:
+        """One word for all that was committed before it, and another, after the quiet, for what came since."""
+        while self._wanted:
+            self._wanted = False
+            try:
+                async with self._database.connection() as connection:
+                    await connection.execute(f"NOTIFY {CHANNEL}")
+            except _TROUBLE:
+                _log.warning("notification_failed")
+            await asyncio.sleep(QUIET_S)
+
+
+async def listen(url: str, wake: Callable[[], None], stop: asyncio.Event) -> None:
+    """Call `wake` on every word, until `stop`. A lost connection is made anew; polling bridges the gap."""
+    while not stop.is_set():
+        try:
+            connection: Connection = await asyncpg.connect(url)
+        except _TROUBLE:
+            await asyncio.sleep(RECONNECT_S)
+            continue
+        closed = asyncio.Event()
+        connection.add_termination_listener(lambda *_, closed=closed: closed.set())
+        try:
+            await connection.add_listener(CHANNEL, lambda *_: wake())
+            waits = [asyncio.create_task(closed.wait()), asyncio.create_task(stop.wait())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for task in waits:
+                task.cancel()
+        except _TROUBLE:
+            await asyncio.sleep(RECONNECT_S)
+        finally:
+            if not connection.is_closed():
+                await connection.close()

@@ -1,0 +1,117 @@
+"""The outermost layer: request ids, access log, metrics, and an answer even when everything else fails."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import structlog
+
+from tonne.base.ids import new_id
+from tonne.http.errors import InternalError, error_body
+from tonne.http.metrics import Metrics
+
+Message = MutableMapping[str, Any]
+AsgiScope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
+
+_log = structlog.get_logger()
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+# Of a body that nobody wants, this much is read and thrown away before the connection is closed.
+_DISCARD_BYTES = 32 * 1024 * 1024
+_DISCARD_S = 3.0
+_QUIET = {"/health/live", "/health/ready", "/metrics"}
+_SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
+
+
+class RequestMiddleware:
+    def __init__(self, app: AsgiApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        request_id = new_id("req")
+        # What the layers inside learn about this request: read again here for log and metrics.
+        seen: dict[str, Any] = {"request_id": request_id}
+        scope["tonne"] = seen
+        # Routed as it was sent: an encoded slash belongs to a segment and does not end it.
+        scope["raw_path"] = scope["raw_path"].partition(b"?")[0]
+        scope["path"] = scope["raw_path"].decode("latin-1")
+        exchange = _Exchange(scope, receive, send, seen)
+        self._metrics.in_flight.inc()
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except Exception:  # noqa: BLE001 - the last stop: whatever it is, the client gets an answer
+            _log.exception("request_crashed", request_id=request_id)
+            if exchange.status == 0:
+                await _send_internal_error(exchange.send, request_id)
+        finally:
+            self._metrics.in_flight.dec()
+            elapsed = time.perf_counter() - started
+            route = seen.pop("route", "unmatched")
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.observe(method, route, exchange.status, elapsed)
+            # Probes and scrapes come every few seconds and say nothing: they are logged only when asked for.
+            log = _log.debug if route in _QUIET and exchange.status < 400 else _log.info
+            log("request", method=method, route=route, status=exchange.status, ms=round(elapsed * 1000, 2), **seen)
+
+
+class _Exchange:
+    """One request and its answer, as they pass by."""
+
+    def __init__(self, scope: AsgiScope, receive: Receive, send: Send, seen: dict[str, Any]) -> None:
+        self.status = 0
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._seen = seen
+        self._body_read = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._body_read = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [
+                *message.get("headers", ()),
+                *self._seen.pop("headers", ()),
+                (b"x-request-id", self._seen["request_id"].encode()),
+                *_SAFE_HEADERS,
+            ]
+        elif self.status >= 400 and not message.get("more_body", False) and self._has_unread_body():
+            # Closing on a client that is still sending would tear the answer from its hands: give it, then read on.
+            await self._send(message)
+            await self._discard_rest()
+            return
+        await self._send(message)
+
+    def _has_unread_body(self) -> bool:
+        if self._body_read:
+            return False
+        headers = dict(self._scope["headers"])
+        return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+    async def _discard_rest(self) -> None:
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_S):
+                while not self._body_read and size < _DISCARD_BYTES:
+                    message = await self.receive()
+                    size += len(message.get("body", b""))
+
+
+async def _send_internal_error(send: Send, request_id: str) -> None:
+    body = error_body(InternalError().faults, request_id)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 500, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,100 @@
+"""A placed order that is paid by invoice gets one, under the next number of its mode's series."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from tonne.accounts.model import PaymentMethod
+from tonne.base.clock import Clock
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection, Database
+from tonne.invoices import store as invoice_store
+from tonne.invoices.model import compose_invoice
+from tonne.orders.load_orders import OrderKey, claim_due_any_account, load_orders, postpone
+from tonne.orders.model import Order, OrderStatus
+from tonne.orders.move_order import Transitions, move_orders
+
+# Few enough that the series' row, which all wait for, is held for some milliseconds only.
+BATCH = 20
+RETRY = timedelta(minutes=1)
+
+_log = structlog.get_logger()
+
+
+class IssueInvoices:
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._settings = settings
+
+    async def run_once(self) -> bool:
+        """Issue the invoices of some due orders, in one transaction that holds their rows; false when none is due."""
+        async with self._database.transaction() as tx:
+            now = self._clock()
+            for mode in Mode:
+                claimed = await claim_due_any_account(
+                    tx, OrderStatus.PLACED, mode, now, limit=BATCH, payment_method=PaymentMethod.INVOICE
+                )
+                if claimed:
+                    if mode is Mode.LIVE and not self._settings.bank_iban:
+                        _log.warning("invoices_without_bank_account", remedy="set TONNE_BANK_IBAN")
+                    await self._issue(tx, claimed, now)
+                    return True
+        return False
+
+    async def _issue(self, tx: Connection, keys: list[OrderKey], now: datetime) -> None:
+        try:
+            # A savepoint: what fails gives its numbers back.
+            async with tx.transaction():
+                await issue_invoices(tx, await _load(tx, keys), self._settings, now)
+        except Exception:  # noqa: BLE001 - whatever it is, the other orders must have their turn
+            if len(keys) == 1:
+                _log.exception("invoice_not_issued", order_id=keys[0].id)
+                await postpone(tx, keys, OrderStatus.PLACED, now + RETRY)
+                return
+            # One bad order must not stand in the others' way: each for itself, then.
+            for key in keys:
+                await self._issue(tx, [key], now)
+
+
+async def _load(tx: Connection, keys: Sequence[OrderKey]) -> list[Order]:
+    orders = await load_orders(tx, keys)
+    if len(orders) != len(keys):
+        # It would stay due for ever, and never be put off.
+        raise LookupError("the account of an order is missing")
+    return orders
+
+
+async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:
+    """Invoices for placed orders of one mode, whose rows the caller holds. An order that has one keeps it.
+
+    Who has nothing to pay gets no invoice, and is paid. Call it last in the transaction: the series' row is held from
+    here to the commit, and taken together with the invoices it makes the numbers gapless.
+    """
+    keys = [OrderKey(order.scope.account_id, order.id) for order in orders]
+    invoiced = await invoice_store.have_invoices(tx, keys)
+    free = [order for order in orders if order.priced is not None and order.priced.total_cost_minor == 0]
+    billed = [order for order in orders if order not in free and order.id not in invoiced]
+    organisations = sorted({order.scope.organisation_id for order in billed})
+    customers = {name: await invoice_store.find_customer(tx, name) for name in organisations}
+    await postpone(tx, keys, OrderStatus.PLACED, None)
+    if billed:
+        first = await take_numbers(tx, billed[0].scope.mode, len(billed))
+        for number, order in enumerate(billed, start=first):
+            invoice = compose_invoice(order, number, customers[order.scope.organisation_id], settings, now)
+            await invoice_store.insert_invoice(tx, order.scope, invoice, now)
+    if free:
+        walks = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in free]
+        await move_orders(tx, walks, now)
+
+
+TAKE_NUMBERS = "UPDATE invoice_series SET last_number = last_number + $2 WHERE mode = $1 RETURNING last_number"
+
+
+async def take_numbers(tx: Connection, mode: Mode, count: int) -> int:
+    """The first of the next `count` numbers. They are given back when the transaction, or its savepoint, rolls back."""
+    last_number: int = await tx.fetchval(TAKE_NUMBERS, mode, count)
+    return last_number - count + 1

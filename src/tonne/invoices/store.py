@@ -1,0 +1,199 @@
+"""SQL of invoices."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import asyncpg
+
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.invoices.model import Customer, Invoice, InvoiceStatus
+from tonne.orders.load_orders import OrderKey
+from tonne.orders.model import Order
+
+FIND_CUSTOMER = """
+SELECT organisation.name, organisation.address,
+       array(SELECT admin.email FROM organisation_admins admin
+             WHERE admin.organisation_id = organisation.id ORDER BY admin.email) AS admins
+FROM organisations organisation WHERE organisation.id = $1
+"""
+
+
+async def find_customer(connection: Connection, organisation_id: str) -> Customer:
+    row = await connection.fetchrow(FIND_CUSTOMER, organisation_id)
+    if row is None:
+        raise LookupError(f"no organisation {organisation_id}")
+    return Customer(row["name"], row["address"], list(row["admins"]))
+
+
+# Whoever changes an invoice together with its order holds the order's row first: then two of them never wait for each
+# other, and an order cannot get an invoice while it is being cancelled.
+LOCK_ORDERS = """
+SELECT orders.id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+ORDER BY orders.account_id, orders.id FOR UPDATE OF orders
+"""
+
+
+async def lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> None:
+    await tx.execute(LOCK_ORDERS, [key.account_id for key in keys], [key.id for key in keys])
+
+
+HAVE_INVOICES = """
+SELECT invoices.order_id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN invoices ON invoices.account_id = wanted.account_id AND invoices.order_id = wanted.id
+"""
+
+
+async def have_invoices(tx: Connection, keys: Sequence[OrderKey]) -> set[str]:
+    """The ids of those orders that have an invoice already."""
+    rows = await tx.fetch(HAVE_INVOICES, [key.account_id for key in keys], [key.id for key in keys])
+    return {row["order_id"] for row in rows}
+
+
+INSERT_INVOICE = """
+INSERT INTO invoices (account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status,
+                      issued_on, due_on, record, created_at, next_attempt_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)
+"""
+
+
+async def insert_invoice(tx: Connection, scope: Scope, invoice: Invoice, now: datetime) -> None:
+    """Its mail is due at once."""
+    await tx.execute(
+        INSERT_INVOICE,
+        scope.account_id,
+        invoice.order_id,
+        scope.organisation_id,
+        scope.mode,
+        invoice.number,
+        invoice.reference,
+        invoice.currency,
+        invoice.total_minor,
+        invoice.status,
+        invoice.issued_on,
+        invoice.due_on,
+        invoice.record,
+        now,
+    )
+
+
+FIND_INVOICE = """
+SELECT account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,
+       record, mailed_at, reminded_at, settled_at, settled_by
+FROM invoices WHERE account_id = $1 AND order_id = $2
+"""
+
+
+async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> Invoice | None:
+    row = await connection.fetchrow(FIND_INVOICE, scope.account_id, order_id)
+    return None if row is None else _invoice(row)
+
+
+FIND_BY_REFERENCES = """
+SELECT account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,
+       record, mailed_at, reminded_at, settled_at, settled_by
+FROM invoices WHERE reference = ANY ($1::text[])
+"""
+
+
+async def find_by_references_any_account(connection: Connection, references: Sequence[str]) -> list[Invoice]:
+    return [_invoice(row) for row in await connection.fetch(FIND_BY_REFERENCES, references)]
+
+
+LIST_INVOICES = """
+SELECT account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,
+       record, mailed_at, reminded_at, settled_at, settled_by
+FROM invoices WHERE mode = $1 AND ($2::text IS NULL OR status = $2) ORDER BY number DESC LIMIT $3
+"""
+
+
+async def list_invoices_any_account(
+    connection: Connection, mode: Mode, status: InvoiceStatus | None, limit: int
+) -> list[Invoice]:
+    """The newest first."""
+    return [_invoice(row) for row in await connection.fetch(LIST_INVOICES, mode, status, limit)]
+
+
+# A lease: whoever claims an invoice works on it alone until then, and if it dies somebody else does.
+CLAIM_DUE = """
+UPDATE invoices SET next_attempt_at = $2
+FROM (SELECT account_id, order_id FROM invoices WHERE next_attempt_at <= $1
+      ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
+WHERE invoices.account_id = due.account_id AND invoices.order_id = due.order_id
+RETURNING invoices.account_id, invoices.order_id, organisation_id, mode, number, reference, currency, total_minor,
+          status, issued_on, due_on, record, mailed_at, reminded_at, settled_at, settled_by
+"""
+
+
+async def claim_due_any_account(connection: Connection, now: datetime, until: datetime, limit: int) -> list[Invoice]:
+    rows = await connection.fetch(CLAIM_DUE, now, until, limit)
+    return sorted(map(_invoice, rows), key=lambda invoice: (invoice.scope.mode, invoice.number))
+
+
+POSTPONE = "UPDATE invoices SET next_attempt_at = $3 WHERE account_id = $1 AND order_id = $2 AND status = 'open'"
+
+
+async def postpone(connection: Connection, scope: Scope, order_id: str, until: datetime) -> None:
+    await connection.execute(POSTPONE, scope.account_id, order_id, until)
+
+
+# Compare and set: of two that have composed the same mail, one may enqueue it.
+MARK_MAILED = """
+UPDATE invoices SET mailed_at = $3, next_attempt_at = $4
+WHERE account_id = $1 AND order_id = $2 AND status = 'open' AND mailed_at IS NULL RETURNING true
+"""
+
+
+async def mark_mailed(tx: Connection, scope: Scope, order_id: str, now: datetime, next_attempt_at: datetime) -> bool:
+    return await tx.fetchval(MARK_MAILED, scope.account_id, order_id, now, next_attempt_at) is True
+
+
+MARK_REMINDED = """
+UPDATE invoices SET reminded_at = $3, next_attempt_at = $4
+WHERE account_id = $1 AND order_id = $2 AND status = 'open' AND reminded_at IS NULL RETURNING true
+"""
+
+
+async def mark_reminded(tx: Connection, scope: Scope, order_id: str, now: datetime, next_attempt_at: datetime) -> bool:
+    return await tx.fetchval(MARK_REMINDED, scope.account_id, order_id, now, next_attempt_at) is True
+
+
+# Compare and set: paid once, or cancelled.
+MARK_PAID = """
+UPDATE invoices SET status = 'paid', settled_at = $3, settled_by = $4, next_attempt_at = NULL
+WHERE account_id = $1 AND order_id = $2 AND status = 'open' RETURNING true
+"""
+
+
+async def mark_paid(tx: Connection, scope: Scope, order_id: str, *, actor: str, now: datetime) -> bool:
+    return await tx.fetchval(MARK_PAID, scope.account_id, order_id, now, actor) is True
+
+
+def _invoice(row: asyncpg.Record) -> Invoice:
+    return Invoice(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        order_id=row["order_id"],
+        number=row["number"],
+        reference=row["reference"],
+        currency=row["currency"],
+        total_minor=row["total_minor"],
+        status=InvoiceStatus(row["status"]),
+        issued_on=row["issued_on"],
+        due_on=row["due_on"],
+        record=row["record"],
+        mailed_at=row["mailed_at"],
+        reminded_at=row["reminded_at"],
+        settled_at=row["settled_at"],
+        settled_by=row["settled_by"],
+    )
+
+
+CANCEL_INVOICE = """
+UPDATE invoices SET status = 'cancelled', settled_at = $3, settled_by = $4, next_attempt_at = NULL
+WHERE account_id = $1 AND order_id = $2 AND status = 'open'
+"""
+
+
+async def cancel_invoice(tx: Connection, order: Order, *, actor: str, now: datetime) -> None:
+    await tx.execute(CANCEL_INVOICE, order.scope.account_id, order.id, now, actor)

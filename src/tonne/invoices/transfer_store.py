@@ -1,0 +1,111 @@
+"""SQL of bank transfers."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from tonne.base.ids import new_id
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.invoices.bank_statement import StatementLine
+from tonne.orders.load_orders import OrderKey
+
+# Any number will do, as long as nobody else takes the same.
+_LOCK = 7_405_610_217
+
+
+class Outcome(StrEnum):
+    """What became of a transfer. All but the last are stored."""
+
+    MATCHED = "matched"
+    OVER = "over"
+    UNDER = "under"
+    UNKNOWN = "unknown"
+    NOT_OPEN = "not_open"
+    KNOWN = "known"
+
+
+class Transfer(NamedTuple):
+    """`invoice` names the order whose invoice it was for, where it is known."""
+
+    line: StatementLine
+    outcome: Outcome
+    invoice: OrderKey | None
+
+
+TAKE_TURN = "SELECT pg_advisory_xact_lock($1)"
+
+
+async def take_turn_any_account(tx: Connection) -> None:
+    """Wait until no other statement is being imported: both might hold the same lines."""
+    await tx.execute(TAKE_TURN, _LOCK)
+
+
+FIND_KNOWN = "SELECT digest FROM bank_transfers WHERE digest = ANY ($1::bytea[])"
+
+
+async def find_known_any_account(tx: Connection, digests: Sequence[bytes]) -> set[bytes]:
+    """Those of the digests that were imported before."""
+    return {row["digest"] for row in await tx.fetch(FIND_KNOWN, digests)}
+
+
+SUM_RECEIVED = """
+SELECT transfer.order_id, sum(transfer.amount_minor)::bigint AS received_minor
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN bank_transfers transfer ON transfer.account_id = wanted.account_id AND transfer.order_id = wanted.id
+WHERE transfer.outcome = 'under' GROUP BY transfer.account_id, transfer.order_id
+"""
+
+
+async def sum_received(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, int]:
+    """What came in so far, by order, for invoices of which a part is paid."""
+    rows = await tx.fetch(SUM_RECEIVED, [key.account_id for key in keys], [key.id for key in keys])
+    return {row["order_id"]: row["received_minor"] for row in rows}
+
+
+INSERT_TRANSFERS = """
+INSERT INTO bank_transfers (id, digest, mode, booked_on, amount_minor, currency, payer, reference, outcome, account_id,
+                            order_id, imported_at, imported_by)
+SELECT transfer.id, transfer.digest, $1, transfer.booked_on, transfer.amount_minor, transfer.currency, transfer.payer,
+       transfer.reference, transfer.outcome, transfer.account_id, transfer.order_id, $2, $3
+FROM unnest($4::text[], $5::bytea[], $6::date[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[],
+            $12::text[], $13::text[])
+     AS transfer (id, digest, booked_on, amount_minor, currency, payer, reference, outcome, account_id, order_id)
+"""
+
+
+async def insert_transfers_any_account(
+    tx: Connection, mode: Mode, transfers: Sequence[Transfer], *, actor: str, now: datetime
+) -> None:
+    lines = [transfer.line for transfer in transfers]
+    await tx.execute(
+        INSERT_TRANSFERS,
+        mode,
+        now,
+        actor,
+        [new_id("trf") for _ in transfers],
+        [line.digest(mode) for line in lines],
+        [line.booked_on for line in lines],
+        [line.amount_minor for line in lines],
+        [line.currency for line in lines],
+        [line.payer for line in lines],
+        [line.reference for line in lines],
+        [transfer.outcome for transfer in transfers],
+        [transfer.invoice and transfer.invoice.account_id for transfer in transfers],
+        [transfer.invoice and transfer.invoice.id for transfer in transfers],
+    )
+
+
+LIST_TRANSFERS = """
+SELECT booked_on, amount_minor, currency, payer, reference, outcome FROM bank_transfers
+WHERE account_id = $1 AND order_id = $2 ORDER BY booked_on, id
+"""
+
+
+async def list_transfers(connection: Connection, scope: Scope, order_id: str) -> list[Transfer]:
+    """What came in for an order's invoice. Where the lines stood in their statements is not kept."""
+    return [
+        Transfer(StatementLine(0, *line), Outcome(outcome), OrderKey(scope.account_id, order_id))
+        for *line, outcome in await connection.fetch(LIST_TRANSFERS, scope.account_id, order_id)
+    ]

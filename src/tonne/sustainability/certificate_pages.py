@@ -1,0 +1,151 @@
+"""Certificates for everybody: the page of one that its account shows, and the check of any whose number one holds."""
+
+import re
+from datetime import date, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from tonne.base.clock import Clock
+from tonne.base.scope import Scope
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection, Database
+from tonne.http.rate_limit import TokenBuckets, too_many
+from tonne.http.route import Request, Response
+from tonne.retirements.certificate_pdf import qr_code
+from tonne.retirements.certificate_record import CertificateLine, CertificateRecord
+from tonne.retirements.certificates import Document, find_by_number_any_account, list_documents, normal_number
+from tonne.retirements.draw_certificate import draw_certificate
+from tonne.retirements.endpoints import pdf_answer
+from tonne.sustainability.certificate_errors import CertificateNotFound
+from tonne.sustainability.store import find_page, shows_certificates
+from tonne.web.render import Renderer, see_other
+
+MAX_TYPED = 60
+_NOT_TYPED = re.compile(r"[^A-Za-z0-9-]")
+_BETWEEN_DIGITS = re.compile(r"[\s:]")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+Match = Literal["genuine", "unknown", "unreadable"]
+
+
+class CertificatePages:
+    def __init__(self, database: Database, renderer: Renderer, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._renderer = renderer
+        self._clock = clock
+        self._tries = TokenBuckets(settings.verify_per_minute / 60, settings.verify_burst)
+
+    async def page(self, request: Request) -> Response:
+        scope, record = await self._public(request)
+        async with self._database.connection() as connection:
+            sustainability = await find_page(connection, scope)
+        return self._renderer.page(
+            request,
+            "certificate.html",
+            test_mode=record.mode == "test",
+            sustainability=sustainability,
+            qr=qr_code(record.verification_url),
+            **_shown(record),
+        )
+
+    async def document(self, request: Request) -> Response:
+        """Each one costs some milliseconds of drawing, so it counts as a try."""
+        self._count(request)
+        _, record = await self._public(request)
+        response = pdf_answer(record, await draw_certificate(self._database, record, self._clock))
+        # The account may take its page back at any time.
+        response.headers |= {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
+        return response
+
+    async def ask(self, request: Request) -> Response:
+        """The form for a number; a number that was typed leads to its own address."""
+        (number,) = request.query("number")
+        if number is None:
+            return self._form(request)
+        # Whatever else was typed can be part of no number, and of no address either.
+        typed = normal_number(number) or _NOT_TYPED.sub("", number)[:MAX_TYPED]
+        if not typed.strip("-"):
+            return self._form(request, fault="Type the number that stands on the certificate.", status=400)
+        return see_other(f"/verify/{typed}")
+
+    async def verify(self, request: Request) -> Response:
+        """An unknown number and one that can be none are looked up and answered alike."""
+        self._count(request)
+        (sha256,) = request.query("sha256")
+        number = normal_number(request.path("number"))
+        async with self._database.connection() as connection:
+            found = await find_by_number_any_account(connection, number)
+            if found is None:
+                fault = (
+                    "We have issued no certificate with this number. Compare it with your document, letter by letter."
+                )
+                return self._form(request, typed=request.path("number")[:MAX_TYPED], fault=fault, status=404)
+            scope, record = found
+            documents = await list_documents(connection, number)
+            is_public = await shows_certificates(connection, scope)
+        return self._renderer.page(
+            request,
+            "verify_certificate.html",
+            test_mode=record.mode == "test",
+            documents=documents,
+            is_public=is_public,
+            sha256=(sha256 or "")[:200],
+            match=None if sha256 is None else _match(sha256, documents),
+            **_shown(record),
+        )
+
+    def _form(self, request: Request, *, typed: str = "", fault: str | None = None, status: int = 200) -> Response:
+        return self._renderer.page(request, "verify.html", status=status, typed=typed, fault=fault)
+
+    async def _public(self, request: Request) -> tuple[Scope, CertificateRecord]:
+        """A page that is there costs no try: many people may look at it from one address."""
+        self._count(request, 0)
+        async with self._database.connection() as connection:
+            found = await _find_public(connection, normal_number(request.path("number")))
+        if found is None:
+            self._count(request)
+            raise CertificateNotFound
+        return found
+
+    def _count(self, request: Request, tries: int = 1) -> None:
+        verdict = self._tries.take(request.client, tries)
+        if not verdict.allowed:
+            raise too_many(
+                verdict, "You have looked up many certificates in a short time. Wait a minute, then reload the page."
+            )
+
+
+async def _find_public(connection: Connection, number: str) -> tuple[Scope, CertificateRecord] | None:
+    found = await find_by_number_any_account(connection, number)
+    if found is None or not await shows_certificates(connection, found[0]):
+        return None
+    return found
+
+
+def _match(sha256: str, documents: list[Document]) -> Match:
+    digits = _BETWEEN_DIGITS.sub("", sha256).lower()
+    if not _SHA256.fullmatch(digits):
+        return "unreadable"
+    return "genuine" if any(document.sha256 == digits for document in documents) else "unknown"
+
+
+def _shown(record: CertificateRecord) -> dict[str, Any]:
+    """The frozen facts, with dates that can be spelt as the visitor spells them."""
+    return {
+        "record": record,
+        "issued_on": datetime.fromisoformat(record.issued_at),
+        "lines": [_shown_line(line) for line in record.lines],
+        "has_shared": any(line.shared for line in record.lines),
+    }
+
+
+def _shown_line(line: CertificateLine) -> dict[str, Any]:
+    kind = [part for part in (line.project_type, line.country, line.methodology) if part]
+    url = line.retirement_url
+    link = url if url is not None and url.startswith(("https://", "http://")) else None
+    return msgspec.structs.asdict(line) | {
+        "kind": kind,
+        "retired_on": date.fromisoformat(line.retired_on),
+        "link": link,
+    }

@@ -1,0 +1,73 @@
+"""The Sustainability page of the key's account over HTTP."""
+
+from typing import Any
+
+from tonne.base.clock import Clock
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.http.json_body import read
+from tonne.http.route import Access, Request, Response, Route, json_response
+from tonne.sustainability.change import Change, change_page, read_page
+from tonne.sustainability.errors import LogoInvalid, SlugLimitReached, SlugReserved, SlugTaken
+from tonne.sustainability.logo import read_logo
+from tonne.sustainability.schemas import SustainabilityPageIn, SustainabilityPageOut, page_out
+
+_ALL: dict[str, Any] = {
+    "path": "/v1/sustainability-page",
+    "access": Access.API_KEY,
+    "tag": "Sustainability page",
+    "answers": {200: SustainabilityPageOut},
+}
+
+
+class SustainabilityEndpoints:
+    def __init__(self, database: Database, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._base_url = settings.base_url
+
+    async def read_sustainability_page(self, request: Request) -> Response:
+        async with self._database.snapshot() as connection:
+            return json_response(page_out(await read_page(connection, request.scope), self._base_url))
+
+    async def change_sustainability_page(self, request: Request) -> Response:
+        document = request.json()
+        body = read(document, SustainabilityPageIn)
+        change = Change(
+            enabled=body.enabled,
+            slug=body.slug,
+            title=body.title,
+            description=body.description,
+            sections=body.sections,
+            logo=None if body.logo is None else read_logo(body.logo.media_type, body.logo.data),
+            removes_logo="logo" in document.members and body.logo is None,
+        )
+        async with self._database.transaction() as tx:
+            page = await change_page(tx, request.scope, change, actor=request.actor, now=self._clock())
+        return json_response(page_out(page, self._base_url))
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                endpoint=self.read_sustainability_page,
+                summary="Read the account's Sustainability page",
+                description="Before it is set up it is not enabled, and its slug is one that is free.",
+                **_ALL,
+            ),
+            Route(
+                method="PUT",
+                endpoint=self.change_sustainability_page,
+                summary="Set up, change or rename the account's Sustainability page",
+                description="What is left out stays. An address that the page had before leads to the one it has now.",
+                body=SustainabilityPageIn,
+                example={
+                    "enabled": True,
+                    "slug": "acme",
+                    "title": "Acme and the climate",
+                    "sections": ["timeline", "projects", "certificates"],
+                },
+                errors=(SlugReserved, SlugTaken, SlugLimitReached, LogoInvalid),
+                **_ALL,
+            ),
+        ]

@@ -1,0 +1,127 @@
+"""A Sustainability page: what an account shows the public of what was retired on its behalf."""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from tonne.base.errors import Fault, Invalid
+from tonne.base.scope import Mode, Scope
+from tonne.sustainability.errors import SlugReserved
+
+SLUG_PATTERN = "^[a-z0-9]+(-[a-z0-9]+)*$"
+MIN_SLUG, MAX_SLUG = 3, 60
+MAX_TITLE, MAX_DESCRIPTION = 200, 2000
+_RESERVED = """
+about abuse account accounts admin administrator api app asset assets billing blog certificate certificates checkout
+contact dashboard demo doc docs download edit example faq favicon feed health help home imprint index info invoice
+invoices legal live login logo logout mail metrics new null oauth offset offsets official order orders page pages
+payment payments preview privacy public register robots root search security service settings shop signin signup
+sitemap staff static status support sustainability system team terms test tonne undefined user users v1 verify
+webhook webhooks well-known www
+"""
+# Words that are, or may become, an address of the service itself, or that would let a page pose as the service.
+RESERVED = frozenset(_RESERVED.split())
+_SLUG = re.compile(SLUG_PATTERN.removeprefix("^").removesuffix("$"), re.ASCII)
+_NOT_SLUG = re.compile("[^a-z0-9]+")
+
+
+class Section(StrEnum):
+    """In the order in which a page shows them."""
+
+    TIMELINE = "timeline"
+    BUNDLES_BREAKDOWN = "bundles_breakdown"
+    PROJECTS = "projects"
+    CERTIFICATES = "certificates"
+
+
+@dataclass(frozen=True, slots=True)
+class Logo:
+    media_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`logo_version` changes with the logo, and is None without one; `updated_at` is None before the page is set up."""
+
+    scope: Scope
+    slug: str
+    enabled: bool
+    title: str
+    description: str
+    sections: tuple[Section, ...]
+    logo_version: str | None
+    updated_at: datetime | None
+
+    def address(self, base_url: str) -> str:
+        return f"{base_url}{page_path(self.scope.mode, self.slug)}"
+
+    def logo_address(self, base_url: str) -> str | None:
+        """It changes with the logo, so that a browser may keep what it has."""
+        return None if self.logo_version is None else f"{self.address(base_url)}/logo?v={self.logo_version}"
+
+
+def page_path(mode: Mode, slug: str) -> str:
+    return f"/sustainability/test/{slug}" if mode is Mode.TEST else f"/sustainability/{slug}"
+
+
+def check_slug(slug: str) -> str:
+    if not MIN_SLUG <= len(slug) <= MAX_SLUG or not _SLUG.fullmatch(slug):
+        raise _invalid("slug", "slug must have 3 to 60 of a-z, 0-9 and single hyphens between them.")
+    if slug in RESERVED:
+        raise SlugReserved(field="slug")
+    return slug
+
+
+def check_title(title: str) -> str:
+    title = title.strip()
+    if not 1 <= len(title) <= MAX_TITLE or _has_controls(title, allowed=""):
+        raise _invalid("title", "title must be one line of 1 to 200 characters.")
+    return title
+
+
+def check_description(description: str) -> str:
+    description = description.replace("\r\n", "\n").strip()
+    if len(description) > MAX_DESCRIPTION or _has_controls(description, allowed="\n\t"):
+        raise _invalid("description", "description must be text of at most 2000 characters.")
+    return description
+
+
+def check_sections(sections: Iterable[Section]) -> tuple[Section, ...]:
+    sections = tuple(sections)
+    if len(set(sections)) != len(sections):
+        raise _invalid("sections", "sections must not name a section twice.")
+    return tuple(section for section in Section if section in sections)
+
+
+def slug_candidates(names: Iterable[str], account_id: str) -> Iterator[str]:
+    """From the nicest on; the last is as good as certain to be free."""
+    words = [word for word in map(_slug_of, names) if len(word) >= MIN_SLUG]
+    free = [word for word in words if word not in RESERVED]
+    yield from free
+    for word in words:
+        yield from (_joined(word, str(number)) for number in range(2, 10))
+    mark = hashlib.sha256(account_id.encode()).hexdigest()[:10]
+    yield _joined(words[0] if words else "page", mark)
+
+
+def _slug_of(name: str) -> str:
+    """Latin letters without their accents; what has no such form is left out."""
+    plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
+    return _NOT_SLUG.sub("-", plain)[:MAX_SLUG].strip("-")
+
+
+def _joined(word: str, tail: str) -> str:
+    return f"{word[: MAX_SLUG - len(tail) - 1].rstrip('-')}-{tail}"
+
+
+def _has_controls(text: str, *, allowed: str) -> bool:
+    return any(unicodedata.category(letter) == "Cc" and letter not in allowed for letter in text)
+
+
+def _invalid(field: str, message: str) -> Invalid:
+    return Invalid([Fault("validation_error", message, field)])

@@ -1,0 +1,206 @@
+"""SQL of Sustainability pages: their settings, their slugs, and what they show."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import NamedTuple
+
+import asyncpg
+
+from tonne.base.paging import Position
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.sustainability.model import Logo, Page, Section
+
+SHOWS_CERTIFICATES = """
+SELECT enabled AND 'certificates' = ANY (sections) FROM sustainability_pages
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3
+"""
+
+
+async def shows_certificates(connection: Connection, scope: Scope) -> bool:
+    """Whether the public may see the certificates of this account."""
+    return await connection.fetchval(SHOWS_CERTIFICATES, scope.organisation_id, scope.mode, scope.account_id) is True
+
+
+FIND_PAGE = """
+SELECT organisation_id, mode, account_id, slug, enabled, title, description, sections, updated_at,
+       left(encode(sha256(logo), 'hex'), 12) AS logo_version
+FROM sustainability_pages WHERE organisation_id = $1 AND mode = $2 AND account_id = $3
+"""
+
+
+async def find_page(connection: Connection, scope: Scope) -> Page | None:
+    row = await connection.fetchrow(FIND_PAGE, scope.organisation_id, scope.mode, scope.account_id)
+    return None if row is None else _page(row)
+
+
+class Owner(NamedTuple):
+    """Whose page it is, in words."""
+
+    account_name: str
+    organisation_name: str
+    beneficiary: str
+
+
+FIND_OWNER = """
+SELECT account.name, organisation.name, account.beneficiary
+FROM accounts account JOIN organisations organisation ON organisation.id = account.organisation_id
+WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id = $3
+"""
+
+
+async def find_owner(connection: Connection, scope: Scope) -> Owner:
+    row = await connection.fetchrow(FIND_OWNER, scope.organisation_id, scope.mode, scope.account_id)
+    if row is None:
+        raise LookupError(f"no account {scope.account_id}")
+    return Owner(*row)
+
+
+LOCK_ACCOUNT = """
+SELECT id FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3 FOR NO KEY UPDATE
+"""
+
+
+async def lock_account(tx: Connection, scope: Scope) -> None:
+    """One change of its page at a time, the first one too, when there is no row of the page yet."""
+    await tx.execute(LOCK_ACCOUNT, scope.organisation_id, scope.mode, scope.account_id)
+
+
+FIND_TAKEN = "SELECT slug FROM sustainability_slugs WHERE mode = $1 AND slug = ANY ($2)"
+
+
+async def find_taken(connection: Connection, scope: Scope, slugs: Sequence[str]) -> set[str]:
+    """Those of these slugs that are somebody's in this mode; whose is nobody's business."""
+    return {row["slug"] for row in await connection.fetch(FIND_TAKEN, scope.mode, slugs)}
+
+
+TAKE_SLUG = """
+INSERT INTO sustainability_slugs (mode, slug, account_id, created_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (mode, slug) DO NOTHING
+"""
+OWNS_SLUG = "SELECT account_id = $3 FROM sustainability_slugs WHERE mode = $1 AND slug = $2"
+
+
+async def take_slug(tx: Connection, scope: Scope, slug: str, now: datetime) -> bool:
+    """Whether the slug is this account's, from now on or already. Of two that want one, the second waits here."""
+    await tx.execute(TAKE_SLUG, scope.mode, slug, scope.account_id, now)
+    return await tx.fetchval(OWNS_SLUG, scope.mode, slug, scope.account_id) is True
+
+
+COUNT_SLUGS = "SELECT count(*) FROM sustainability_slugs WHERE account_id = $1"
+
+
+async def count_slugs(tx: Connection, scope: Scope) -> int:
+    count: int = await tx.fetchval(COUNT_SLUGS, scope.account_id)
+    return count
+
+
+SAVE_PAGE = """
+INSERT INTO sustainability_pages (account_id, organisation_id, mode, slug, enabled, title, description, sections,
+                                  updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (account_id) DO UPDATE SET slug = excluded.slug, enabled = excluded.enabled, title = excluded.title,
+    description = excluded.description, sections = excluded.sections, updated_at = excluded.updated_at
+"""
+
+
+async def save_page(tx: Connection, scope: Scope, page: Page, now: datetime) -> None:
+    """All but the logo."""
+    await tx.execute(
+        SAVE_PAGE,
+        scope.account_id,
+        scope.organisation_id,
+        scope.mode,
+        page.slug,
+        page.enabled,
+        page.title,
+        page.description,
+        list(page.sections),
+        now,
+    )
+
+
+SAVE_LOGO = "UPDATE sustainability_pages SET logo = $2, logo_media_type = $3 WHERE account_id = $1"
+
+
+async def save_logo(tx: Connection, scope: Scope, logo: Logo | None) -> None:
+    content, media_type = (None, None) if logo is None else (logo.content, logo.media_type)
+    await tx.execute(SAVE_LOGO, scope.account_id, content, media_type)
+
+
+FIND_BY_SLUG = """
+SELECT page.organisation_id, page.mode, page.account_id, page.slug, page.enabled, page.title, page.description,
+       page.sections, page.updated_at, left(encode(sha256(page.logo), 'hex'), 12) AS logo_version
+FROM sustainability_slugs known JOIN sustainability_pages page ON page.account_id = known.account_id
+WHERE known.mode = $1 AND known.slug = $2 AND page.enabled
+"""
+
+
+async def find_enabled_any_account(connection: Connection, mode: Mode, slug: str) -> Page | None:
+    """The page that the public sees under this slug, or saw under it before it was renamed."""
+    row = await connection.fetchrow(FIND_BY_SLUG, mode, slug)
+    return None if row is None else _page(row)
+
+
+FIND_LOGO = "SELECT logo_media_type, logo FROM sustainability_pages WHERE account_id = $1 AND logo IS NOT NULL"
+
+
+async def find_logo(connection: Connection, scope: Scope) -> Logo | None:
+    row = await connection.fetchrow(FIND_LOGO, scope.account_id)
+    return None if row is None else Logo(row["logo_media_type"], row["logo"])
+
+
+class Retired(NamedTuple):
+    """A sum of what was retired: of a month, of a bundle or of a project, whichever is set."""
+
+    month: date | None
+    bundle_id: str | None
+    project_id: str | None
+    name: str
+    project_type: str
+    grams: int
+
+
+# The names are those of the latest month, for what the catalogue knows no more.
+SUM_RETIRED = """
+SELECT month, bundle_id, project_id,
+       (CASE WHEN grouping(project_id) = 0 THEN array_agg(project_name ORDER BY month DESC)
+             ELSE array_agg(bundle_name ORDER BY month DESC) END)[1] AS name,
+       (array_agg(project_type ORDER BY month DESC))[1] AS project_type, sum(grams)::bigint AS grams
+FROM retired_totals WHERE account_id = $1
+GROUP BY GROUPING SETS ((month), (bundle_id), (project_id))
+ORDER BY month, sum(grams) DESC, bundle_id, project_id
+"""
+
+
+async def sum_retired(connection: Connection, scope: Scope) -> list[Retired]:
+    """By month in their order, then by bundle and by project, the largest first."""
+    return [Retired(*row) for row in await connection.fetch(SUM_RETIRED, scope.account_id)]
+
+
+LIST_CERTIFICATES = """
+SELECT number, issued_at, record FROM certificates
+WHERE account_id = $1 AND (issued_at, number) < ($2, $3)
+ORDER BY issued_at DESC, number DESC LIMIT $4
+"""
+
+
+async def list_certificates(
+    connection: Connection, scope: Scope, start: Position, limit: int
+) -> list[tuple[Position, bytes]]:
+    """Newest first, each with its frozen record."""
+    rows = await connection.fetch(LIST_CERTIFICATES, scope.account_id, start.created_at, start.id, limit)
+    return [(Position(row["issued_at"], row["number"]), row["record"]) for row in rows]
+
+
+def _page(row: asyncpg.Record) -> Page:
+    return Page(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        slug=row["slug"],
+        enabled=row["enabled"],
+        title=row["title"],
+        description=row["description"],
+        sections=tuple(section for section in Section if section in row["sections"]),
+        logo_version=row["logo_version"],
+        updated_at=row["updated_at"],
+    )

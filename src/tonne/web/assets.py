@@ -1,0 +1,40 @@
+"""The files that pages are made of."""
+
+from tonne.http.docs import AssetNotFound
+from tonne.http.route import Access, Request, Response, Route
+from tonne.web.render import asset
+
+
+async def read_icon(_: Request) -> Response:
+    """What browsers ask for of their own accord, when they show a PDF."""
+    return _found("mark.svg")
+
+
+async def read_asset(request: Request) -> Response:
+    return _found(request.path("name"))
+
+
+def _found(name: str) -> Response:
+    response = asset(name)
+    if response is None:
+        raise AssetNotFound
+    return response
+
+
+def asset_routes() -> list[Route]:
+    return [
+        Route(
+            method="GET",
+            path=path,
+            endpoint=endpoint,
+            access=Access.PUBLIC,
+            summary=summary,
+            tag="Pages",
+            answers={200: None},
+            errors=(AssetNotFound,),
+        )
+        for path, endpoint, summary in (
+            ("/assets/{name:str}", read_asset, "A file of the pages"),
+            ("/favicon.ico", read_icon, "The mark in the browser's tab"),
+        )
+    ]

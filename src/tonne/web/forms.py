@@ -1,0 +1,47 @@
+"""Forms that only our own pages can send: a token in the form must match the one in the browser's cookie."""
+
+import hmac
+import re
+import secrets
+
+from tonne.base.errors import Kind, TonneError
+from tonne.base.settings import Settings
+from tonne.http.route import Request
+
+FIELD = "form_token"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+class FormTokenInvalid(TonneError):
+    kind = Kind.INVALID
+    code = "form_token_invalid"
+    message = "This form does not come from our page, or the page is too old: go back, reload it and send it again."
+
+
+class FormGuard:
+    """Another site can make a browser send a form here, but neither read nor set this cookie."""
+
+    def __init__(self, settings: Settings) -> None:
+        is_https = settings.base_url.startswith("https://")
+        self._name = "__Host-tonne" if is_https else "tonne"
+        self._attributes = "Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if is_https else "")
+
+    def issue(self, request: Request) -> tuple[str, dict[str, str]]:
+        """The token for a form, and the header that sets the cookie, if the browser has none yet.
+
+        A browser keeps its token, so that forms in several tabs all work.
+        """
+        token = request.cookie(self._name)
+        if _TOKEN.fullmatch(token):
+            return token, {}
+        token = secrets.token_urlsafe(16)
+        return token, {"Set-Cookie": f"{self._name}={token}; {self._attributes}"}
+
+    def check(self, request: Request) -> dict[str, list[str]]:
+        """The fields of the form, if it is ours."""
+        fields = request.form()
+        token, sent = request.cookie(self._name), (fields.get(FIELD) or [""])[0]
+        from_elsewhere = request.headers.get(b"sec-fetch-site", b"same-origin") not in {b"same-origin", b"none"}
+        if from_elsewhere or not _TOKEN.fullmatch(token) or not hmac.compare_digest(token.encode(), sent.encode()):
+            raise FormTokenInvalid
+        return fields

@@ -1,0 +1,154 @@
+"""Templates to answers: escaped, in the visitor's locale, under one strict policy."""
+
+import hashlib
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from babel import Locale
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+
+from tonne.base.errors import Kind, TonneError
+from tonne.base.settings import Settings
+from tonne.http.errors import STATUS
+from tonne.http.route import Request, Response
+from tonne.web import visitor
+
+HTML = b"text/html; charset=utf-8"
+# No inline script or style, nothing from elsewhere, in nobody's frame.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_MEDIA_TYPES = {"css": b"text/css; charset=utf-8", "js": b"text/javascript; charset=utf-8", "svg": b"image/svg+xml"}
+_TITLES = {
+    Kind.NOT_FOUND: "There is nothing here",
+    Kind.INVALID: "That did not work",
+    Kind.CONFLICT: "That is not possible now",
+    Kind.RATE_LIMITED: "Slow down, please",
+    Kind.UNAVAILABLE: "Back in a moment",
+}
+
+
+class Renderer:
+    def __init__(self, settings: Settings, packages: Sequence[str] = ()) -> None:
+        """`packages` bring pages of their own in a folder `templates`."""
+        self._seller_name = settings.seller_name
+        self._base_url = settings.base_url
+        self._templates = Environment(
+            loader=ChoiceLoader([PackageLoader(package) for package in ("tonne.web", *packages)]),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(
+            money=_money, tonnes=_tonnes, number=_number, percent=_percent, day=_day, month=_month
+        )
+        self._templates.globals.update(asset=asset_url)
+
+    def page(
+        self,
+        request: Request | None,
+        template: str,
+        /,
+        *,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        **values: Any,
+    ) -> Response:
+        """Not to be stored by anybody unless `headers` say otherwise."""
+        language = "" if request is None else request.headers.get(b"accept-language", b"").decode("latin-1")
+        context = {
+            "locale": visitor.locale_of(language),
+            "seller_name": self._seller_name,
+            "base_url": self._base_url,
+            "test_mode": False,
+            "refresh_s": None,
+        }
+        body = self._templates.get_template(template).render({**context, **values})
+        safe = {
+            "Content-Security-Policy": POLICY,
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cache-Control": "no-store",
+            "Vary": "Accept-Language",
+        }
+        return Response(body.encode(), status, HTML, {**safe, **(headers or {})})
+
+    def error(self, refusal: TonneError, request_id: str) -> Response:
+        """A refusal as a page; one that is our fault says how to ask about it."""
+        status = STATUS[refusal.kind]
+        return self.page(
+            None,
+            "error.html",
+            status=status,
+            headers=refusal.headers,
+            title=_TITLES.get(refusal.kind, "Something went wrong"),
+            message=_AT_OUR_END if status == 500 else str(refusal),
+            request_id=request_id if status >= 500 else None,
+        )
+
+
+def see_other(address: str) -> Response:
+    """After a form: reloading the next page sends nothing again."""
+    return Response(b"", 303, headers={"Location": address, "Cache-Control": "no-store"})
+
+
+_AT_OUR_END = "The fault is on our side. Nothing is lost: reload the page in a moment."
+
+
+def asset(name: str) -> Response | None:
+    """A file of the pages; its address changes with its content, so that it can be kept for ever."""
+    body = _files().get(name)
+    if body is None:
+        return None
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(body, media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=kept)
+
+
+def asset_url(name: str) -> str:
+    return f"/assets/{name}?v={hashlib.sha256(_files()[name]).hexdigest()[:12]}"
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    folder = resources.files("tonne.web") / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES}
+
+
+def _locale(context: Context) -> Locale:
+    locale: Locale = context["locale"]
+    return locale
+
+
+@pass_context
+def _money(context: Context, amount_minor: int, currency: str) -> str:
+    return visitor.money(amount_minor, currency, _locale(context))
+
+
+@pass_context
+def _tonnes(context: Context, grams: int) -> str:
+    return visitor.tonnes(grams, _locale(context))
+
+
+@pass_context
+def _number(context: Context, text: str) -> str:
+    return visitor.number(text, _locale(context))
+
+
+@pass_context
+def _percent(context: Context, part: Fraction) -> str:
+    return visitor.percent(part, _locale(context))
+
+
+@pass_context
+def _day(context: Context, moment: Any) -> str:
+    return visitor.day(moment, _locale(context))
+
+
+@pass_context
+def _month(context: Context, moment: Any) -> str:
+    return visitor.month(moment, _locale(context))

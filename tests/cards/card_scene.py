@@ -1,0 +1,212 @@
+"""Orders paid by card, a clock that tests move, and a line to the gateway on which things go wrong when they shall."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import asyncpg
+
+from tests.db.ordering import place
+from tests.world import START, Tenant
+from tonne.app import Services
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.cards.charge_cards import ChargeCards
+from tonne.cards.refund_charges import RefundCharges
+from tonne.cards.stored_cards import describe_card, store_card
+from tonne.cli.doctor import examine
+from tonne.db.pool import Database
+from tonne.gateways.card import (
+    Card,
+    CardGateway,
+    Charged,
+    ChargeOutcome,
+    ChargeRequest,
+    Refunded,
+    RefundOutcome,
+    StoredCard,
+)
+from tonne.gateways.card_simulated import SimulatedCardGateway
+from tonne.invoices.cancel_order import cancel_order
+from tonne.orders.load_orders import lock_order
+from tonne.orders.model import Order
+
+GOOD = "4242424242424242"
+REFUSED = "4000000000000002"
+NO_MONEY = "4000000000009995"
+DECLINED_TWICE = "4000000000000341"
+NEEDS_AUTHENTICATION = "4000002500003155"
+ANSWER_LOST = "4000000000000259"
+REQUEST_LOST = "4000000000000267"
+
+
+class MovedClock:
+    def __init__(self, now: datetime = START) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def after(self, **time: int) -> None:
+        self.now += timedelta(**time)
+
+
+Charge = Callable[[ChargeRequest], Awaitable[Charged]]
+
+
+class Line:
+    """The network between a worker and a gateway: it counts what goes over it, and breaks in the ways it is told to."""
+
+    def __init__(self, gateway: CardGateway) -> None:
+        self.gateway = gateway
+        self.charged: list[str] = []
+        self.looked_up: list[str] = []
+        self.refunded: list[str] = []
+        # What happens to the next requests, one after the other; then all goes well again.
+        self.faults: list[Charge] = []
+        self.is_down = False
+        self.refund_faults: list[RefundOutcome] = []
+
+    async def charge(self, request: ChargeRequest) -> Charged:
+        if self.is_down:
+            return Charged(ChargeOutcome.UNAVAILABLE, code="gateway_unreachable")
+        self.charged.append(request.id)
+        return await (self.faults.pop(0) if self.faults else self.gateway.charge)(request)
+
+    async def look_up(self, request: ChargeRequest) -> Charged:
+        self.looked_up.append(request.id)
+        return Charged(ChargeOutcome.UNKNOWN) if self.is_down else await self.gateway.look_up(request)
+
+    async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> Refunded:
+        self.refunded.append(refund_id)
+        fault = self.refund_faults.pop(0) if self.refund_faults else None
+        if fault is RefundOutcome.UNAVAILABLE:
+            return Refunded(fault)
+        answer = await self.gateway.refund(refund_id, reference, amount_minor, currency)
+        return answer if fault is None else Refunded(fault, message="No answer\x00 came.")
+
+    async def describe(self, card: Card) -> StoredCard:
+        return await self.gateway.describe(card)
+
+    async def close(self) -> None:
+        await self.gateway.close()
+
+    async def lose_request(self, _request: ChargeRequest) -> Charged:
+        return Charged(ChargeOutcome.UNKNOWN, code="timeout")
+
+    async def lose_answer(self, request: ChargeRequest) -> Charged:
+        await self.gateway.charge(request)
+        return Charged(ChargeOutcome.UNKNOWN, code="timeout")
+
+    async def break_down(self, request: ChargeRequest) -> Charged:
+        await self.gateway.charge(request)
+        raise ConnectionResetError("in the middle of it")
+
+
+@dataclass
+class CardScene:
+    services: Services
+    tenant: Tenant
+    settings: Settings
+    clock: MovedClock = field(default_factory=MovedClock)
+
+    def __post_init__(self) -> None:
+        self.database: Database = self.services.database
+        self.line = Line(SimulatedCardGateway(self.database))
+        self.gateways: dict[str, CardGateway] = {"simulated": self.line}
+        self.worker = self.another_worker()
+        self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
+
+    @property
+    def scope(self) -> Scope:
+        return self.tenant.scope
+
+    def another_worker(self) -> ChargeCards:
+        return ChargeCards(self.database, self.gateways, Mode.TEST, self.clock, self.settings)
+
+    async def wait_for_helpers(self) -> None:
+        """The account does not advance by itself any more."""
+        await change(self.database, "UPDATE accounts SET auto_advance = false WHERE id = $1", self.scope.account_id)
+
+    async def make_due(self, order: Order) -> None:
+        """Whoever did that, and why ever."""
+        await change(self.database, "UPDATE orders SET next_attempt_at = $2 WHERE id = $1", order.id, START)
+
+    async def pay_by_card(self, number: str | None) -> None:
+        """From now on. None: by card, but there is none."""
+        async with self.database.transaction() as tx:
+            await tx.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
+        if number is not None:
+            stored = await describe_card(self.gateways, Mode.TEST, None, number)
+            async with self.database.transaction() as tx:
+                await store_card(tx, self.scope, stored, actor="test", now=self.clock())
+
+    async def order_as_the_account_says(self) -> Order:
+        return await place(self.services, self.scope, self.clock())
+
+    async def order(self, number: str | None = GOOD) -> Order:
+        await self.pay_by_card(number)
+        return await self.order_as_the_account_says()
+
+    async def work(self) -> bool:
+        return await self.worker.run_once()
+
+    async def cancel(self, order: Order, reason: str | None = None) -> Order:
+        async with self.database.transaction() as tx:
+            found = await lock_order(tx, order.scope, order.id)
+            assert found is not None
+            return await cancel_order(tx, found, settings=self.settings, actor="test", reason=reason, now=self.clock())
+
+    async def status(self, order: Order) -> str:
+        async with self.database.connection() as connection:
+            status: str = await connection.fetchval("SELECT status FROM orders WHERE id = $1", order.id)
+        return status
+
+    async def due_at(self, order: Order) -> datetime | None:
+        async with self.database.connection() as connection:
+            at: datetime | None = await connection.fetchval(
+                "SELECT next_attempt_at FROM orders WHERE id = $1", order.id
+            )
+        return at
+
+    async def charges(self, order: Order) -> list[asyncpg.Record]:
+        async with self.database.connection() as connection:
+            return await connection.fetch("SELECT * FROM charges WHERE order_id = $1 ORDER BY attempt", order.id)
+
+    async def outcomes(self, order: Order) -> list[tuple[str, str | None]]:
+        return [(charge["status"], charge["outcome"]) for charge in await self.charges(order)]
+
+    async def taken(self) -> list[int]:
+        """What the gateway has captured and kept, whoever knows of it."""
+        async with self.database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT amount_minor - refunded_minor AS kept FROM simulated_charges WHERE status = 'captured'"
+            )
+        return [row["kept"] for row in rows]
+
+    async def events(self, order: Order) -> list[str]:
+        async with self.database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT event_type FROM events WHERE subject_id = $1 ORDER BY position", order.id
+            )
+        return [row["event_type"] for row in rows]
+
+    async def breaches(self) -> dict[str, list[str]]:
+        async with self.database.transaction() as tx:
+            return await examine(tx)
+
+
+async def execute(database: Database, *statements: str) -> None:
+    async with database.transaction() as tx:
+        for statement in statements:
+            await tx.execute(statement)
+
+
+async def change(database: Database, statement: str, *values: object) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(statement, *values)
+
+
+def total(orders: Sequence[Order] | Order) -> int:
+    orders = [orders] if isinstance(orders, Order) else orders
+    return sum(order.priced.total_cost_minor for order in orders if order.priced is not None)

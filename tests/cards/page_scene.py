@@ -1,0 +1,98 @@
+"""Live orders of people at a checkout, paid on Stripe's page as its stand-in plays it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from tests.cards.card_scene import CardScene
+from tests.db.ordering import DIGEST
+from tests.gateways.page_bench import wanted
+from tests.gateways.stripe_pages import StripePages
+from tonne.accounts.store import find_terms
+from tonne.base.scope import Mode
+from tonne.cards.charge_cards import ChargeCards
+from tonne.cards.open_charges import open_charges
+from tonne.cards.refund_charges import RefundCharges
+from tonne.cards.store import read_to_charge
+from tonne.gateways.card import Card, ChargeRequest
+from tonne.gateways.card_stripe import StripeCardGateway
+from tonne.gateways.payment_page import PAGE_TO_COME, PaymentPage
+from tonne.orders.model import Order
+from tonne.orders.place_order import Customer, OrderRequest, Wanted, compose_order, place_order, price
+
+INSERT_LINK = """
+INSERT INTO offset_links (account_id, id, organisation_id, mode, title, created_at)
+VALUES ($1, $2, $3, $4, 'Offset your flight', $5) ON CONFLICT DO NOTHING
+"""
+INSERT_CHECKOUT = """
+INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
+                       requested_quantity_grams, total_cost_minor, currency, email, order_id, created_at, expires_at,
+                       next_attempt_at)
+SELECT account_id, 'chk_' || id, organisation_id, mode, offset_link_id, sha256(id::bytea), sha256(id::bytea), 'ordered',
+       requested_quantity_grams, total_cost_minor, currency, email, id, created_at, created_at + interval '1 hour',
+       created_at + interval '1 minute'
+FROM orders WHERE id = $1
+"""
+LINK_ID = "lnk_pages"
+HELD_FOR = timedelta(minutes=2)
+NAME_PAGE = "UPDATE charges SET method = $2 WHERE id = $1 AND status = 'pending' RETURNING true"
+
+
+class PageScene(CardScene):
+    """The steps of a checkout one by one, so that a test can stop between any two of them."""
+
+    def at_stripe(self, pages: StripePages, gateway: StripeCardGateway) -> None:
+        self.pages, self.stripe = pages, gateway
+        self.line.gateway = gateway
+        self.gateways = {"stripe": self.line}
+        self.worker = self.another_worker()
+        self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
+
+    def another_worker(self) -> ChargeCards:
+        return ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, self.settings)
+
+    async def begin(self) -> tuple[Order, ChargeRequest]:
+        """An order and its pending charge, committed before anybody asks Stripe."""
+        now = self.clock()
+        async with self.database.transaction() as tx:
+            terms = await find_terms(tx, self.scope)
+            what = Wanted(mass_grams=1_105_697)
+            priced = price(what, terms, await self.services.catalogues.current(self.scope.mode))
+            customer = Customer(LINK_ID, "ada@example.com")
+            request = OrderRequest(what, None, "{}", DIGEST)
+            order = compose_order(self.scope, request, terms, priced=priced, now=now, customer=customer)
+            assert await place_order(tx, order, DIGEST, retry_after=timedelta(seconds=30)) is not None
+            scope = self.scope
+            await tx.execute(INSERT_LINK, scope.account_id, LINK_ID, scope.organisation_id, scope.mode, now)
+            await tx.execute(INSERT_CHECKOUT, order.id)
+        return order, await self.try_again(order)
+
+    async def try_again(self, order: Order) -> ChargeRequest:
+        """Another charge for an order that has none open."""
+        now = self.clock()
+        async with self.database.transaction() as tx:
+            to_charge = await read_to_charge(tx, order)
+            [attempt] = (await open_charges(tx, [to_charge], now, now + HELD_FOR, card=PAGE_TO_COME)).attempts
+        return attempt.request
+
+    async def open_page(self, charge: ChargeRequest) -> PaymentPage:
+        """The page, and its name on record: only then is a person sent there."""
+        page = await self.stripe.open_page(wanted(charge, expires_at=self.clock() + timedelta(minutes=35)))
+        assert await self.name_page(charge, page)
+        return page
+
+    async def name_page(self, charge: ChargeRequest, page: PaymentPage) -> bool:
+        async with self.database.transaction() as tx:
+            return await tx.fetchval(NAME_PAGE, charge.id, page.reference) is True
+
+    async def at_the_page(self) -> tuple[Order, ChargeRequest, PaymentPage]:
+        order, charge = await self.begin()
+        page = await self.open_page(charge)
+        return order, replace(charge, card=Card("", page.reference)), page
+
+    async def work_for(self, **time: int) -> None:
+        """Let time pass in steps of a minute, with a worker that does what is due."""
+        end = self.clock.now + timedelta(**time)
+        while self.clock.now < end:
+            self.clock.after(minutes=1)
+            while await self.work():
+                pass

@@ -1,0 +1,196 @@
+"""Several at once: workers that charge, clients that cancel."""
+
+import asyncio
+
+import pytest
+
+from tests.cards.card_scene import GOOD, CardScene, execute, total
+from tests.world import World
+from tonne.app import Services
+from tonne.base.settings import Settings
+from tonne.gateways.card import Charged, ChargeRequest
+from tonne.orders.errors import TransitionInvalid
+
+ORDERS = 200
+RACES = 12
+COUNT_WAITING = """
+SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
+"""
+
+
+@pytest.fixture
+def scene(services: Services, world: World, settings: Settings) -> CardScene:
+    return CardScene(services, world.ours_test, settings)
+
+
+async def test_two_workers_charge_two_hundred_orders_once_each(
+    scene: CardScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tonne.cards.charge_cards.BATCH", 100)
+    await scene.pay_by_card(GOOD)
+    orders = [await scene.order_as_the_account_says() for _ in range(ORDERS)]
+    # Each worker's first request waits for the other's: both have claimed a part before either settles.
+    barrier = asyncio.Barrier(2)
+
+    async def meet(request: ChargeRequest) -> Charged:
+        async with asyncio.timeout(20):
+            await barrier.wait()
+        return await scene.line.gateway.charge(request)
+
+    async def work() -> int:
+        worker = scene.another_worker()
+        batch = await worker.claim()
+        scene.line.faults.append(meet)
+        await worker.settle(await worker.ask(batch), batch.free)
+        count = len(batch.attempts)
+        while batch := await worker.claim():
+            await worker.settle(await worker.ask(batch), batch.free)
+            count += len(batch.attempts)
+        return count
+
+    counts = await asyncio.gather(work(), work())
+    assert sum(counts) == ORDERS
+    assert min(counts) > 0
+    assert {await scene.status(order) for order in orders} == {"paid"}
+    assert len(scene.line.charged) == len(set(scene.line.charged)) == ORDERS
+    taken = await scene.taken()
+    assert (len(taken), sum(taken)) == (ORDERS, total(orders))
+    assert await scene.breaches() == {}
+
+
+async def test_cancelled_while_being_charged_the_money_goes_back(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    batch = await scene.worker.claim()
+    answers = await scene.worker.ask(batch)
+    await scene.cancel(order)
+    await scene.worker.settle(answers)
+    assert await scene.status(order) == "cancelled"
+    assert await scene.outcomes(order) == [("refund_due", "captured")]
+    assert await scene.taken() == [total(order)]
+    assert await scene.breaches() == {}
+    assert await scene.refunds.run_once()
+    assert await scene.outcomes(order) == [("refunded", "captured")]
+    assert await scene.taken() == [0]
+    assert not await scene.refunds.run_once()
+    assert await scene.events(order) == ["order.received", "order.placed", "order.cancelled"]
+    assert await scene.breaches() == {}
+
+
+async def test_cancelled_before_the_request_went_out_and_it_went_out_all_the_same(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    batch = await scene.worker.claim()
+    await scene.cancel(order)
+    await scene.worker.settle(await scene.worker.ask(batch))
+    await scene.refunds.run_once()
+    assert await scene.outcomes(order) == [("refunded", "captured")]
+    assert await scene.taken() == [0]
+
+
+async def test_cancelled_and_then_the_worker_crashes(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    await scene.worker.ask(await scene.worker.claim())
+    await scene.cancel(order)
+    scene.clock.after(minutes=2)
+    assert await scene.work()
+    assert await scene.outcomes(order) == [("refund_due", "captured")]
+    await scene.refunds.run_once()
+    assert await scene.taken() == [0]
+    assert await scene.breaches() == {}
+
+
+async def test_cancelled_when_the_request_got_lost_it_is_not_sent_again(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    scene.line.faults = [scene.line.lose_request]
+    await scene.work()
+    await scene.cancel(order)
+    for _ in range(48):
+        scene.clock.after(minutes=30)
+        await scene.work()
+        assert await scene.outcomes(order) == [("pending", "not_found")], "a late one would still be refunded"
+    scene.clock.after(hours=1)
+    await scene.work()
+    assert await scene.outcomes(order) == [("failed", "not_found")]
+    assert len(scene.line.charged) == 1
+    assert not await scene.work()
+    assert await scene.status(order) == "cancelled"
+    assert await scene.breaches() == {}
+
+
+async def test_declined_after_it_was_cancelled_changes_nothing(scene: CardScene) -> None:
+    order = await scene.order("4000000000009995")
+    batch = await scene.worker.claim()
+    answers = await scene.worker.ask(batch)
+    await scene.cancel(order)
+    await scene.worker.settle(answers)
+    assert await scene.status(order) == "cancelled"
+    assert await scene.outcomes(order) == [("failed", "declined")]
+    scene.clock.after(days=30)
+    assert not await scene.work()
+
+
+async def test_racing_for_the_order_exactly_one_wins(scene: CardScene) -> None:
+    """Both stand before the order's row, which a third transaction holds, and are let go at once."""
+    won = set()
+    for race in range(RACES):
+        order = await scene.order(GOOD)
+        answers = await scene.worker.ask(await scene.worker.claim())
+        steps = [scene.worker.settle(answers), scene.cancel(order)]
+        async with scene.database.transaction() as tx:
+            await tx.execute("SELECT true FROM orders WHERE id = $1 FOR UPDATE", order.id)
+            tasks = []
+            # Whoever comes first is let go first: both ways round are run.
+            for step in steps if race % 2 else steps[::-1]:
+                tasks.append(asyncio.create_task(step))
+                await _until_waiting(scene, len(tasks))
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        failures = [result for result in results if isinstance(result, BaseException)]
+        status = await scene.status(order)
+        won.add(status)
+        if status == "paid":
+            assert [type(failure) for failure in failures] == [TransitionInvalid]
+            assert await scene.outcomes(order) == [("captured", "captured")]
+        else:
+            assert (status, failures) == ("cancelled", [])
+            assert await scene.outcomes(order) == [("refund_due", "captured")]
+    assert won == {"paid", "cancelled"}
+    while await scene.refunds.run_once():
+        pass
+    assert await scene.breaches() == {}
+
+
+async def _until_waiting(scene: CardScene, count: int) -> None:
+    """Until that many transactions wait for a lock."""
+    async with scene.database.connection() as connection, asyncio.timeout(20):
+        while await connection.fetchval(COUNT_WAITING) < count:
+            pass
+
+
+async def test_no_second_charge_can_even_be_written(scene: CardScene) -> None:
+    await scene.order(GOOD)
+    await scene.work()
+    with pytest.raises(Exception, match="charges_one_per_order"):
+        await execute(
+            scene.database,
+            """
+            INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, customer, method,
+                                 amount_minor, currency, status, created_at)
+            SELECT account_id, 'chg_second', order_id, organisation_id, mode, 2, gateway, customer, method,
+                   amount_minor, currency, 'pending', created_at FROM charges
+            """,
+        )
+
+
+async def test_cancelled_forgotten_and_charged_by_a_worker_that_slept_for_two_days(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    batch = await scene.worker.claim()
+    await scene.cancel(order)
+    other = scene.another_worker()
+    for _ in range(48):
+        scene.clock.after(hours=1)
+        await other.run_once()
+    assert await scene.outcomes(order) == [("failed", "not_found")]
+    await scene.worker.settle(await scene.worker.ask(batch))
+    assert await scene.outcomes(order) == [("refund_due", "captured")]
+    assert await scene.refunds.run_once()
+    assert await scene.taken() == [0]
+    assert await scene.breaches() == {}

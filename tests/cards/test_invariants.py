@@ -1,0 +1,101 @@
+"""What must always be true of charges, broken on purpose: the doctor must see it, and see nothing when all is well."""
+
+import pytest
+
+from tests.cards.card_scene import GOOD, CardScene, execute
+from tests.world import World
+from tonne.app import Services
+from tonne.base.settings import Settings
+from tonne.cards.invariants import INVARIANTS
+
+TWICE = "nobody is charged twice"
+UNKNOWN_HERE = "the simulated gateway took no money that we do not know of"
+UNKNOWN_THERE = "what is captured, or given back, is so at the simulated gateway too"
+PAID = "an order paid by card has one captured charge of its total"
+KEPT = "no money is kept for an order that is not paid"
+GIVEN_BACK = "no money goes back for an order that went on"
+MISMATCHED = "the gateway took what we asked for"
+LOOKED_AT = "a charge under way is looked at again"
+
+_SECOND = """
+INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, customer, method, amount_minor,
+                     currency, status, reference, created_at)
+SELECT account_id, id || '2', order_id, organisation_id, mode, 2, 'stripe', customer, method, amount_minor, currency,
+       'captured', 'pi_2', created_at FROM charges WHERE status = 'captured'
+"""
+_STRAY = """
+INSERT INTO simulated_charges (id, customer, method, amount_minor, currency, status)
+VALUES ('chg_stray', 'cus', '4242424242424242', 100, 'EUR', 'captured')
+"""
+
+# There are three orders: one paid, one whose charge is pending, one refunded. What breaks each, and what else then is.
+BREACHES: list[tuple[str, list[str], set[str]]] = [
+    (TWICE, ["DROP INDEX charges_one_per_order", _SECOND], set()),
+    (UNKNOWN_HERE, [_STRAY], set()),
+    (
+        UNKNOWN_HERE,
+        ["UPDATE charges SET status = 'failed', reference = NULL WHERE status = 'captured'"],
+        {PAID},
+    ),
+    (
+        UNKNOWN_THERE,
+        ["UPDATE simulated_charges SET amount_minor = amount_minor + 1 WHERE refunded_minor = 0"],
+        set(),
+    ),
+    (UNKNOWN_THERE, ["UPDATE simulated_charges SET currency = 'JPY'"], set()),
+    (UNKNOWN_THERE, ["DELETE FROM simulated_charges"], set()),
+    (UNKNOWN_THERE, ["UPDATE simulated_charges SET refunded_minor = amount_minor WHERE refunded_minor = 0"], set()),
+    (
+        UNKNOWN_THERE,
+        ["UPDATE simulated_charges SET refunded_minor = refunded_minor - 1 WHERE refunded_minor > 0"],
+        {UNKNOWN_HERE},
+    ),
+    (PAID, ["UPDATE charges SET amount_minor = 1 WHERE status = 'captured'"], {UNKNOWN_THERE}),
+    (PAID, ["UPDATE charges SET currency = 'JPY' WHERE status = 'captured'"], {UNKNOWN_THERE}),
+    (PAID, ["DELETE FROM charges WHERE status = 'captured'"], {UNKNOWN_HERE}),
+    (
+        KEPT,
+        [
+            "UPDATE charges SET status = 'captured', refunded_at = NULL WHERE status = 'refunded'",
+            "UPDATE simulated_charges SET refunded_minor = 0",
+        ],
+        set(),
+    ),
+    (
+        GIVEN_BACK,
+        ["UPDATE charges SET status = 'refund_due', next_attempt_at = now() WHERE status = 'captured'"],
+        {PAID},
+    ),
+    (MISMATCHED, ["UPDATE charges SET status = 'mismatched' WHERE status = 'captured'"], {PAID}),
+    (LOOKED_AT, ["UPDATE charges SET next_attempt_at = NULL WHERE status = 'pending'"], set()),
+]
+
+
+@pytest.fixture
+async def scene(services: Services, world: World, settings: Settings) -> CardScene:
+    scene = CardScene(services, world.ours_test, settings)
+    cancelled = await scene.order(GOOD)
+    answers = await scene.worker.ask(await scene.worker.claim())
+    await scene.cancel(cancelled)
+    await scene.worker.settle(answers)
+    await scene.refunds.run_once()
+    await scene.order(GOOD)
+    await scene.work()
+    await scene.order(GOOD)
+    await scene.worker.claim()
+    return scene
+
+
+def test_every_invariant_is_broken_here_at_least_once() -> None:
+    assert {name for name, _, _ in BREACHES} == {invariant.name for invariant in INVARIANTS}
+
+
+@pytest.mark.parametrize(("name", "statements", "also"), BREACHES)
+async def test_a_breach_is_seen_and_its_place_named(
+    scene: CardScene, name: str, statements: list[str], also: set[str]
+) -> None:
+    assert await scene.breaches() == {}
+    await execute(scene.database, *statements)
+    breaches = await scene.breaches()
+    assert set(breaches) == {name} | also
+    assert all("chg_" in place or "ord_" in place for places in breaches.values() for place in places)

@@ -1,0 +1,310 @@
+"""Orders that a person pays on Stripe's page: paid once, not paid when the page runs out, refunded when it is late."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx
+import msgspec
+import pytest
+
+from tests.cards.card_scene import MovedClock, change, total
+from tests.cards.page_scene import PageScene
+from tests.gateways.page_bench import charge_on_page, gateway_at, wanted
+from tests.gateways.stripe_pages import Fault, stripe_pages
+from tests.gateways.stripe_stand_in import fault, reset
+from tests.gateways.test_stripe_webhooks import signed
+from tests.world import World
+from tonne.app import Services, build_app
+from tonne.base.settings import Settings
+from tonne.cards.charge_cards import Batch
+from tonne.cards.model import Attempt
+from tonne.db.pool import Database
+from tonne.gateways.card import ChargeOutcome
+from tonne.gateways.payment_page import PAGE_TO_COME, PageNotOpened
+from tonne.orders.model import Order
+
+SECRET = "whsec_" + "s" * 32
+DOWN = Fault(fault(500, type="api_error", message="Sorry."))
+
+
+@pytest.fixture
+async def scene(furnished_db: Database, settings: Settings, world: World) -> AsyncIterator[PageScene]:
+    clock = MovedClock()
+    services = Services(furnished_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
+    async with stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
+        made = PageScene(services, world.ours_live, services.settings, clock)
+        made.at_stripe(pages, gateway)
+        yield made
+
+
+async def _method(scene: PageScene, order: Order) -> str:
+    [charge] = await scene.charges(order)
+    method: str = charge["method"]
+    return method
+
+
+async def test_a_page_that_was_paid_pays_the_order_once(scene: PageScene) -> None:
+    order, charge, page = await scene.at_the_page()
+    scene.pages.pay(page.reference)
+    for _ in range(3):
+        await scene.work_for(minutes=5)
+    assert await scene.status(order) == "paid"
+    assert await scene.outcomes(order) == [("captured", "captured")]
+    assert (await scene.events(order)).count("order.paid") == 1
+    assert scene.pages.taken(charge.id) == [total(order)]
+    [row] = await scene.charges(order)
+    assert row["reference"] in scene.pages.intents
+    assert scene.line.charged == [], "nobody types a card into a worker"
+    assert await scene.breaches() == {}
+
+
+async def test_two_workers_and_an_event_pay_the_order_once(scene: PageScene) -> None:
+    order, _, page = await scene.at_the_page()
+    scene.clock.after(minutes=2)
+    batch = await scene.worker.claim()
+    scene.pages.pay(page.reference)
+    answers = await scene.worker.ask(batch)
+    await _hear(scene, scene.pages.events[-1])
+    await asyncio.gather(scene.worker.settle(answers), scene.another_worker().run_once())
+    scene.clock.after(minutes=5)
+    await scene.another_worker().run_once()
+    assert await scene.status(order) == "paid"
+    assert (await scene.events(order)).count("order.paid") == 1
+    assert await scene.breaches() == {}
+
+
+async def test_an_open_page_is_waited_for_and_nothing_is_sent(scene: PageScene) -> None:
+    order, _, page = await scene.at_the_page()
+    scene.pages.decline(page.reference)
+    await scene.work_for(minutes=30)
+    assert await scene.status(order) == "placed"
+    assert await scene.outcomes(order) == [("pending", "unknown")]
+    [row] = await scene.charges(order)
+    assert row["code"] == "page_open"
+    assert scene.line.charged == []
+    assert 3 < len(scene.line.looked_up) < 20
+    assert len(scene.pages.sessions) == 1
+
+
+async def test_a_page_that_ran_out_fails_its_charge_and_leaves_the_order_to_its_checkout(scene: PageScene) -> None:
+    order, _, _ = await scene.at_the_page()
+    await scene.work_for(hours=2)
+    assert await scene.status(order) == "placed"
+    assert await scene.outcomes(order) == [("failed", "refused")]
+    [row] = await scene.charges(order)
+    assert (row["code"], row["message"]) == ("page_expired", "The payment page ran out before anybody paid.")
+    assert await scene.due_at(order) is None
+    again = await scene.try_again(order)
+    page = await scene.open_page(again)
+    scene.pages.pay(page.reference)
+    await scene.work_for(minutes=5)
+    assert await scene.status(order) == "paid"
+    assert await scene.outcomes(order) == [("failed", "refused"), ("captured", "captured")]
+    assert await scene.breaches() == {}
+
+
+async def test_paid_after_the_order_was_cancelled_the_money_goes_back(scene: PageScene) -> None:
+    order, charge, page = await scene.at_the_page()
+    await scene.cancel(order)
+    scene.pages.pay(page.reference)
+    await scene.work_for(minutes=5)
+    assert await scene.outcomes(order) == [("refund_due", "captured")]
+    assert await scene.refunds.run_once()
+    assert await scene.outcomes(order) == [("refunded", "captured")]
+    assert await scene.status(order) == "cancelled"
+    [row] = await scene.charges(order)
+    assert scene.pages.given_back(row["reference"]) == total(order) == scene.pages.taken(charge.id)[0]
+    assert await scene.breaches() == {}
+
+
+async def test_another_amount_than_asked_for_is_not_taken_for_the_payment(scene: PageScene) -> None:
+    order, _, page = await scene.at_the_page()
+    scene.pages.sessions[page.reference]["amount_total"] -= 1
+    scene.pages.pay(page.reference)
+    await scene.work_for(minutes=5)
+    assert await scene.status(order) == "placed"
+    assert await scene.outcomes(order) == [("mismatched", "captured")]
+    assert set(await scene.breaches()) == {"the gateway took what we asked for"}
+
+
+# The page that was never opened, or whose name was lost.
+
+
+async def test_a_page_that_was_never_opened_fails_its_charge_and_is_not_opened_by_the_worker(scene: PageScene) -> None:
+    order, _ = await scene.begin()
+    await scene.work_for(minutes=9)
+    assert await scene.outcomes(order) == [("pending", "not_found")]
+    await scene.work_for(minutes=10)
+    assert await scene.status(order) == "placed"
+    assert await scene.outcomes(order) == [("failed", "not_found")]
+    assert await scene.due_at(order) is None
+    assert scene.line.charged == []
+    assert scene.pages.sessions == {}
+    await scene.cancel(order)
+    assert await scene.status(order) == "cancelled"
+    assert not await scene.work()
+    assert await scene.breaches() == {}
+
+
+async def test_a_cancelled_order_does_not_keep_a_charge_without_a_page_for_long(scene: PageScene) -> None:
+    order, _ = await scene.begin()
+    await scene.cancel(order)
+    await scene.work_for(minutes=20)
+    assert await scene.outcomes(order) == [("failed", "not_found")]
+
+
+async def test_the_wait_for_a_page_does_not_begin_anew_while_stripe_is_down(scene: PageScene) -> None:
+    order, _ = await scene.begin()
+    await scene.work_for(minutes=5)
+    scene.pages.faults.extend([DOWN] * 1000)
+    await scene.work_for(minutes=60)
+    assert await scene.outcomes(order) == [("pending", "unknown")], "nothing is given up while nobody can be asked"
+    scene.pages.faults.clear()
+    await scene.work_for(minutes=61)
+    assert await scene.outcomes(order) == [("failed", "not_found")]
+
+
+async def test_a_page_whose_answer_got_lost_is_found_again_and_paid(scene: PageScene) -> None:
+    order, charge = await scene.begin()
+    scene.pages.faults.append(Fault(reset, is_done=True))
+    with pytest.raises(PageNotOpened):
+        await scene.open_page(charge)
+    await scene.work_for(minutes=15)
+    assert await scene.outcomes(order) == [("pending", "unknown")], "there is a page, so the charge is not given up"
+    page = await scene.open_page(charge)
+    assert len(scene.pages.sessions) == 1
+    scene.pages.pay(page.reference)
+    await scene.work_for(minutes=20)
+    assert await scene.status(order) == "paid"
+    assert await scene.breaches() == {}
+
+
+async def test_a_crash_before_the_pages_name_was_kept_is_settled_when_the_page_runs_out(scene: PageScene) -> None:
+    order, charge = await scene.begin()
+    await scene.stripe.open_page(wanted(charge, expires_at=scene.clock()))
+    assert await _method(scene, order) == PAGE_TO_COME.method
+    await scene.work_for(hours=2)
+    assert await scene.outcomes(order) == [("failed", "refused")]
+    assert await scene.status(order) == "placed"
+
+
+async def test_an_answer_about_no_page_does_not_close_a_charge_whose_page_has_turned_up(scene: PageScene) -> None:
+    """The person is there by then, and pays."""
+    order, charge = await scene.begin()
+    await scene.work_for(minutes=9)
+    scene.clock.after(minutes=10)
+    batch = await scene.worker.claim()
+    answers = await scene.worker.ask(batch)
+    assert [answer.kind for _, answer in answers] == [ChargeOutcome.NOT_FOUND]
+    page = await scene.open_page(charge)
+    await scene.worker.settle(answers)
+    assert [row["status"] for row in await scene.charges(order)] == ["pending"]
+    scene.pages.pay(page.reference)
+    await scene.work_for(minutes=5)
+    assert await scene.status(order) == "paid"
+    assert await scene.breaches() == {}
+
+
+async def test_a_page_that_turns_up_after_its_charge_was_given_up_is_nobodys(scene: PageScene) -> None:
+    order, charge = await scene.begin()
+    await scene.work_for(minutes=20)
+    assert await scene.outcomes(order) == [("failed", "not_found")]
+    page = await scene.stripe.open_page(wanted(charge))
+    assert not await scene.name_page(charge, page), "so nobody is sent there"
+
+
+async def test_money_found_by_a_worker_that_did_not_know_the_pages_name_yet_counts(scene: PageScene) -> None:
+    order, charge = await scene.begin()
+    page = await scene.stripe.open_page(wanted(charge))
+    scene.clock.after(minutes=2)
+    batch = await scene.worker.claim()
+    assert await scene.name_page(charge, page)
+    scene.pages.pay(page.reference)
+    await scene.worker.settle(await scene.worker.ask(batch))
+    assert await scene.status(order) == "paid"
+    assert await scene.breaches() == {}
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_worker_never_sends_a_charge_that_is_paid_on_a_page(scene: PageScene, is_new: bool) -> None:
+    """Not even as a new one, nor after any time, nor when its gateway is missing."""
+    _, charge, _ = await scene.at_the_page()
+    for card in (charge.card, PAGE_TO_COME):
+        attempt = Attempt(
+            scene.scope.organisation_id,
+            "stripe",
+            replace(charge_on_page(), card=card),
+            scene.clock(),
+            is_new=is_new,
+            missing_since=scene.clock(),
+        )
+        scene.clock.after(hours=1)
+        [(_, answer)] = await scene.worker.ask(Batch([attempt], []))
+        assert answer.kind in {ChargeOutcome.UNKNOWN, ChargeOutcome.NOT_FOUND}
+    assert scene.line.charged == []
+
+
+# What Stripe tells.
+
+
+async def _hear(scene: PageScene, event: bytes) -> None:
+    transport = httpx.ASGITransport(build_app(scene.services), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
+        headers = {"Stripe-Signature": signed(event, secret=SECRET), "Content-Type": "application/json"}
+        answer = await http.post("/gateways/stripe/webhook", content=event, headers=headers)
+        assert (answer.status_code, answer.json()) == (200, {"received": True})
+
+
+@pytest.mark.parametrize("kind", ["payment_intent.succeeded", "checkout.session.completed"])
+async def test_an_event_about_the_page_settles_its_charge_at_once(scene: PageScene, kind: str) -> None:
+    order, _, page = await scene.at_the_page()
+    scene.pages.pay(page.reference)
+    assert not await scene.work(), "it would be looked at in two minutes"
+    [event] = [event for event in scene.pages.events if json.loads(event)["type"] == kind]
+    for _ in range(2):
+        await _hear(scene, event)
+    assert await scene.status(order) == "placed", "the event itself proves nothing"
+    assert await scene.work()
+    assert await scene.status(order) == "paid"
+    await _hear(scene, event)
+    assert not await scene.work()
+
+
+async def test_an_event_that_the_page_has_expired_fails_its_charge_at_once(scene: PageScene) -> None:
+    order, _, page = await scene.at_the_page()
+    scene.pages.expire(page.reference)
+    await _hear(scene, scene.pages.events[-1])
+    assert await scene.work()
+    assert await scene.outcomes(order) == [("failed", "refused")]
+    assert await scene.status(order) == "placed"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "checkout.session.completed",
+        "checkout.session.expired",
+        "checkout.session.async_payment_succeeded",
+        "checkout.session.async_payment_failed",
+    ],
+)
+async def test_an_event_that_lies_about_the_page_only_makes_us_ask(scene: PageScene, kind: str) -> None:
+    order, _, page = await scene.at_the_page()
+    about = scene.pages.sessions[page.reference] | {"status": "complete", "payment_status": "paid"}
+    event = {"id": "evt_1", "object": "event", "type": kind, "data": {"object": about}}
+    await _hear(scene, json.dumps(event).encode())
+    assert await scene.work()
+    assert await scene.status(order) == "placed"
+    assert await scene.outcomes(order) == [("pending", "unknown")]
+
+
+async def test_the_page_of_another_order_pays_nothing_here(scene: PageScene) -> None:
+    order, _, _ = await scene.at_the_page()
+    _, _, other = await scene.at_the_page()
+    scene.pages.pay(other.reference)
+    await change(scene.database, "UPDATE charges SET method = $2 WHERE order_id = $1", order.id, other.reference)
+    await scene.work_for(minutes=5)
+    assert await scene.status(order) == "placed"
+    assert await scene.outcomes(order) == [("pending", "unknown")]

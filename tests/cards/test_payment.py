@@ -1,0 +1,245 @@
+"""Orders paid by card, as stories with dates. All are placed on 1 November at 9:00."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from tests.cards.card_scene import (
+    DECLINED_TWICE,
+    GOOD,
+    NEEDS_AUTHENTICATION,
+    NO_MONEY,
+    REFUSED,
+    CardScene,
+    change,
+    execute,
+    total,
+)
+from tests.world import START, World
+from tonne.app import Services
+from tonne.base.settings import Settings
+from tonne.gateways.card import Charged, ChargeRequest
+from tonne.orders.model import Order
+
+MOMENT = timedelta(milliseconds=1)
+
+
+@pytest.fixture
+def scene(services: Services, world: World, settings: Settings) -> CardScene:
+    return CardScene(services, world.ours_test, settings)
+
+
+async def _try_until_it_is_due_no_more(scene: CardScene, order: Order) -> list[datetime]:
+    """Let the worker try again each time it is due, and never a moment before; returns when it did."""
+    tried = [scene.clock.now]
+    assert await scene.work()
+    while (due_at := await scene.due_at(order)) is not None and await scene.status(order) == "placed":
+        scene.clock.now = due_at - MOMENT
+        assert not await scene.work()
+        scene.clock.now = due_at
+        assert await scene.work()
+        tried.append(due_at)
+    return tried
+
+
+async def test_a_card_that_works_pays_at_the_first_try(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    scene.clock.after(seconds=1)
+    assert await scene.work()
+    assert await scene.status(order) == "paid"
+    assert await scene.events(order) == ["order.received", "order.placed", "order.paid"]
+    [charge] = await scene.charges(order)
+    assert (charge["status"], charge["attempt"], charge["amount_minor"]) == ("captured", 1, total(order))
+    assert (charge["created_at"], charge["settled_at"]) == (scene.clock.now, scene.clock.now)
+    assert await scene.taken() == [total(order)]
+    assert await scene.due_at(order) == scene.clock.now, "its supply is allocated next"
+    assert not await scene.work()
+    assert await scene.breaches() == {}
+
+
+async def test_declined_twice_then_paid(scene: CardScene) -> None:
+    order = await scene.order(DECLINED_TWICE)
+    tried = await _try_until_it_is_due_no_more(scene, order)
+    assert tried == [START, datetime(2026, 11, 1, 10, tzinfo=UTC), datetime(2026, 11, 2, 10, tzinfo=UTC)]
+    assert await scene.status(order) == "paid"
+    assert await scene.outcomes(order) == [("failed", "declined"), ("failed", "declined"), ("captured", "captured")]
+    charges = await scene.charges(order)
+    assert [charge["code"] for charge in charges] == ["try_again_later", "try_again_later", None]
+    assert len({charge["id"] for charge in charges}) == 3, "an id names one outcome"
+    assert await scene.taken() == [total(order)]
+    assert await scene.breaches() == {}
+
+
+async def test_a_card_without_money_is_tried_for_four_days_then_the_order_fails(scene: CardScene) -> None:
+    order = await scene.order(NO_MONEY)
+    tried = await _try_until_it_is_due_no_more(scene, order)
+    assert [moment.isoformat(" ", "hours")[:13] for moment in tried] == [
+        "2026-11-01 09",
+        "2026-11-01 10",
+        "2026-11-02 10",
+        "2026-11-05 10",
+    ]
+    assert await scene.status(order) == "failed"
+    assert (await scene.events(order))[-1] == "order.failed"
+    assert await scene.taken() == []
+    assert await scene.breaches() == {}
+
+
+async def test_a_card_that_is_refused_for_good_fails_the_order_at_once(scene: CardScene) -> None:
+    order = await scene.order(REFUSED)
+    assert await scene.work()
+    assert await scene.status(order) == "failed"
+    assert await scene.outcomes(order) == [("failed", "refused")]
+    assert await scene.due_at(order) is None
+    assert await scene.breaches() == {}
+
+
+async def test_a_card_that_needs_authentication_is_tried_three_times(scene: CardScene) -> None:
+    order = await scene.order(NEEDS_AUTHENTICATION)
+    tried = await _try_until_it_is_due_no_more(scene, order)
+    assert [moment.day for moment in tried] == [1, 2, 5]
+    assert await scene.status(order) == "failed"
+    assert await scene.breaches() == {}
+
+
+async def test_a_new_card_pays_what_the_old_one_could_not(scene: CardScene) -> None:
+    order = await scene.order(NO_MONEY)
+    await scene.work()
+    await scene.pay_by_card(GOOD)
+    assert not await scene.work()
+    scene.clock.after(hours=1)
+    assert await scene.work()
+    assert await scene.status(order) == "paid"
+
+
+async def test_an_account_without_a_card_cannot_pay_by_card(scene: CardScene) -> None:
+    order = await scene.order(None)
+    assert await scene.work()
+    assert await scene.status(order) == "failed"
+    [charge] = await scene.charges(order)
+    assert (charge["status"], charge["outcome"], charge["code"]) == ("failed", "refused", "no_card")
+    assert scene.line.charged == []
+    assert await scene.breaches() == {}
+
+
+async def test_an_order_that_costs_nothing_is_paid_without_a_charge(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    await execute(
+        scene.database,
+        "UPDATE orders SET total_cost_minor = 0, offset_cost_minor = 0, commission_minor = 0",
+        "UPDATE order_lines SET offset_cost_minor = 0",
+    )
+    batch = await scene.worker.claim()
+    assert batch
+    assert batch.attempts == []
+    # A crash here: it comes up again.
+    assert not await scene.work()
+    scene.clock.after(minutes=2)
+    assert await scene.work()
+    assert await scene.status(order) == "paid"
+    assert await scene.charges(order) == []
+    assert await scene.breaches() == {}
+
+
+async def test_the_gateway_names_another_amount(scene: CardScene) -> None:
+    """Then a person must look at it: the order neither goes on nor is charged again."""
+
+    async def take_one_more(request: ChargeRequest) -> Charged:
+        return await scene.line.gateway.charge(replace(request, amount_minor=request.amount_minor + 1))
+
+    order = await scene.order(GOOD)
+    scene.line.faults = [take_one_more]
+    assert await scene.work()
+    assert await scene.status(order) == "placed"
+    assert await scene.outcomes(order) == [("mismatched", "captured")]
+    breaches = await scene.breaches()
+    assert list(breaches) == ["the gateway took what we asked for"]
+    assert order.id in breaches["the gateway took what we asked for"][0]
+    # Even when something makes it due again.
+    await scene.make_due(order)
+    scene.clock.after(days=30)
+    await scene.work()
+    assert len(scene.line.charged) == 1
+    assert not await scene.work()
+
+
+async def test_another_currency_is_another_amount(scene: CardScene) -> None:
+    async def take_yen(request: ChargeRequest) -> Charged:
+        return await scene.line.gateway.charge(replace(request, currency="JPY"))
+
+    order = await scene.order(GOOD)
+    scene.line.faults = [take_yen]
+    await scene.work()
+    assert await scene.outcomes(order) == [("mismatched", "captured")]
+
+
+async def test_an_account_that_waits_for_the_test_helpers_is_left_alone(scene: CardScene) -> None:
+    await scene.wait_for_helpers()
+    order = await scene.order(GOOD)
+    scene.clock.after(days=1)
+    assert not await scene.work()
+    assert await scene.status(order) == "placed"
+
+
+async def test_orders_by_invoice_are_none_of_its_business(scene: CardScene) -> None:
+    await scene.pay_by_card(GOOD)
+    await execute(scene.database, "UPDATE accounts SET payment_method = 'invoice'")
+    order = await scene.order_as_the_account_says()
+    scene.clock.after(days=1)
+    assert not await scene.work()
+    assert await scene.status(order) == "placed"
+
+
+async def test_time_may_run_faster(services: Services, world: World) -> None:
+    scene = CardScene(services, world.ours_test, Settings(payment_time_scale=0.001))
+    order = await scene.order(NO_MONEY)
+    tried = await _try_until_it_is_due_no_more(scene, order)
+    assert tried[1] - tried[0] == timedelta(seconds=3.6)
+    assert tried[-1] - START < timedelta(minutes=6)
+    assert await scene.status(order) == "failed"
+
+
+async def test_a_spoilt_order_does_not_hold_up_the_others(scene: CardScene, world: World) -> None:
+    """Nobody could charge a card any more if one order that cannot be settled took its whole batch with it."""
+    theirs = CardScene(scene.services, world.theirs_test, scene.settings, scene.clock)
+    spoilt = await theirs.order(GOOD)
+    orders = [await scene.order(GOOD) for _ in range(3)]
+    organisation = world.theirs_test.scope.organisation_id
+    await change(scene.database, "DELETE FROM event_streams WHERE organisation_id = $1", organisation)
+    with capture_logs() as lines:
+        await scene.work()
+    assert spoilt.id in [line["order_id"] for line in lines if line["event"] == "charge_not_settled"]
+    assert {await scene.status(order) for order in orders} == {"paid"}
+    assert await scene.status(spoilt) == "placed"
+    assert await scene.outcomes(spoilt) == [("pending", None)]
+
+
+async def test_a_batch_takes_as_many_statements_as_a_single_order(scene: CardScene) -> None:
+    counts = []
+    for size in (1, 30):
+        orders = [await scene.order(GOOD) for _ in range(size)]
+        counts.append(await _count_statements(scene))
+        assert {await scene.status(order) for order in orders} == {"paid"}
+    assert counts[0] == counts[1]
+    assert 0 < counts[0] <= 12
+
+
+async def _count_statements(scene: CardScene) -> int:
+    """Of one run, without those of the gateway, which is another company's, and without asyncpg's own."""
+    seen: list[str] = []
+    connections = [await scene.database.acquire() for _ in range(scene.settings.database_connections)]
+
+    def note(record: asyncpg.connection.LoggedQuery) -> None:
+        seen.append(record.query)
+
+    for connection in connections:
+        connection.add_query_logger(note)
+        scene.database.release(connection, sound=True)
+    await scene.work()
+    for connection in connections:
+        connection.remove_query_logger(note)
+    others = ("simulated_charges", "typeinfo_tree", "current_setting('jit')", "BEGIN", "COMMIT")
+    return len([query for query in seen if not any(part in query for part in others)])

@@ -1,0 +1,193 @@
+"""The helpers of test mode: pay, decline, cancel."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api_client import ApiClient, codes, fields
+from tests.cards.card_scene import NO_MONEY, CardScene, MovedClock, execute, total
+from tests.world import World
+from tonne.app import Services, build_app
+from tonne.base.ids import new_id
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.orders.model import Order
+
+HELPERS = ("pay", "decline", "cancel")
+
+
+@pytest.fixture
+def clock() -> MovedClock:
+    return MovedClock()
+
+
+@pytest.fixture
+def services(furnished_db: Database, settings: Settings, clock: MovedClock) -> Services:
+    return Services(furnished_db, settings, clock)
+
+
+@pytest.fixture
+def scene(services: Services, world: World, settings: Settings, clock: MovedClock) -> CardScene:
+    return CardScene(services, world.ours_test, settings, clock)
+
+
+@pytest.fixture
+async def api(services: Services, world: World) -> AsyncIterator[ApiClient]:
+    transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
+        yield ApiClient(client, world.ours_test.key)
+
+
+async def _help(api: ApiClient, order: Order | dict[str, Any], helper: str, body: Any = None) -> httpx.Response:
+    order_id = order.id if isinstance(order, Order) else order["id"]
+    return await api.post(f"/v1/test-helpers/orders/{order_id}/{helper}", {} if body is None else body)
+
+
+async def test_pay_takes_the_money_and_returns_the_paid_order(api: ApiClient, scene: CardScene) -> None:
+    await scene.wait_for_helpers()
+    order = await scene.order(NO_MONEY)
+    answer = await _help(api, order, "pay")
+    assert (answer.status_code, answer.json()["status"]) == (200, "paid")
+    assert (await api.get(f"/v1/orders/{order.id}")).content == answer.content
+    assert await scene.outcomes(order) == [("captured", "captured")]
+    assert await scene.taken() == [total(order)]
+    assert await scene.due_at(order) is None, "the next step waits for its helper too"
+    assert await scene.breaches() == {}
+    again = await _help(api, order, "pay")
+    assert (again.status_code, codes(again)) == (409, ["order_transition_invalid"])
+    assert await scene.taken() == [total(order)]
+
+
+async def test_pay_does_not_wait_for_the_next_attempt(api: ApiClient, scene: CardScene) -> None:
+    order = await scene.order(NO_MONEY)
+    await scene.work()
+    answer = await _help(api, order, "pay")
+    assert (answer.status_code, answer.json()["status"]) == (200, "paid")
+    assert await scene.outcomes(order) == [("failed", "declined"), ("captured", "captured")]
+    assert not await scene.work()
+    assert await scene.breaches() == {}
+
+
+async def test_pay_of_an_order_that_costs_nothing(api: ApiClient, scene: CardScene) -> None:
+    await scene.wait_for_helpers()
+    order = await scene.order(None)
+    await execute(
+        scene.database,
+        "UPDATE orders SET total_cost_minor = 0, offset_cost_minor = 0, commission_minor = 0",
+        "UPDATE order_lines SET offset_cost_minor = 0",
+    )
+    declined = await _help(api, order, "decline")
+    assert (declined.status_code, codes(declined)) == (409, ["order_transition_invalid"])
+    answer = await _help(api, order, "pay")
+    assert (answer.status_code, answer.json()["status"]) == (200, "paid")
+    assert await scene.charges(order) == []
+
+
+async def test_while_a_worker_is_charging_the_helpers_stand_back(api: ApiClient, scene: CardScene) -> None:
+    order = await scene.order()
+    batch = await scene.worker.claim()
+    for helper in ("pay", "decline"):
+        answer = await _help(api, order, helper)
+        assert (answer.status_code, codes(answer)) == (409, ["charge_under_way"])
+    await scene.worker.settle(await scene.worker.ask(batch))
+    assert await scene.status(order) == "paid"
+    assert await scene.taken() == [total(order)]
+
+
+async def test_declines_follow_the_plan_until_the_order_fails(
+    api: ApiClient, scene: CardScene, clock: MovedClock
+) -> None:
+    order = await scene.order()
+    for pause in (timedelta(hours=1), timedelta(days=1), timedelta(days=3)):
+        answer = await _help(api, order, "decline", {"code": "insufficient_funds"})
+        assert (answer.status_code, answer.json()["status"]) == (200, "placed")
+        assert await scene.due_at(order) == clock.now + pause
+    answer = await _help(api, order, "decline")
+    assert (answer.status_code, answer.json()["status"]) == (200, "failed")
+    assert [charge["code"] for charge in await scene.charges(order)] == ["insufficient_funds"] * 3 + ["card_declined"]
+    assert (await scene.events(order))[-1] == "order.failed"
+    assert await scene.taken() == []
+    assert await scene.breaches() == {}
+
+
+async def test_a_declined_order_of_an_account_that_waits_goes_on_waiting(api: ApiClient, scene: CardScene) -> None:
+    await scene.wait_for_helpers()
+    order = await scene.order()
+    assert (await _help(api, order, "decline")).json()["status"] == "placed"
+    assert await scene.due_at(order) is None
+    scene.clock.after(days=30)
+    assert not await scene.work()
+    assert (await _help(api, order, "pay")).json()["status"] == "paid"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("stolen_card", "failed"),
+        ("expired_card", "failed"),
+        ("do_not_try_again", "failed"),
+        ("authentication_required", "placed"),
+        ("try_again_later", "placed"),
+    ],
+)
+async def test_what_the_bank_says_decides(api: ApiClient, scene: CardScene, code: str, status: str) -> None:
+    order = await scene.order()
+    answer = await _help(api, order, "decline", {"code": code})
+    assert (answer.status_code, answer.json()["status"]) == (200, status)
+    assert (await scene.charges(order))[0]["code"] == code
+
+
+async def test_authentication_after_declines_counts_them_too(api: ApiClient, scene: CardScene) -> None:
+    order = await scene.order()
+    await _help(api, order, "decline")
+    await _help(api, order, "decline", {"code": "authentication_required"})
+    assert await scene.due_at(order) == scene.clock.now + timedelta(days=3)
+    answer = await _help(api, order, "decline", {"code": "authentication_required"})
+    assert answer.json()["status"] == "failed"
+
+
+async def test_an_unknown_code_is_refused(api: ApiClient, scene: CardScene) -> None:
+    order = await scene.order()
+    answer = await _help(api, order, "decline", {"code": "bad_mood"})
+    assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], ["code"])
+    assert await scene.charges(order) == []
+
+
+async def test_an_order_by_invoice_is_not_paid_by_card(api: ApiClient) -> None:
+    order = await api.order()
+    for helper in ("pay", "decline"):
+        answer = await _help(api, order, helper)
+        assert (answer.status_code, codes(answer)) == (409, ["order_paid_by_invoice"])
+        assert "settle-invoice" in answer.json()["error"]["message"]
+
+
+async def test_cancel_is_that_of_the_order(api: ApiClient) -> None:
+    order = await api.order()
+    answer = await _help(api, order, "cancel", {"reason": "Trying it out"})
+    assert (answer.status_code, answer.json()) == (200, {**order, "status": "cancelled"})
+    again = await _help(api, order, "cancel")
+    assert (again.status_code, codes(again)) == (409, ["order_transition_invalid"])
+
+
+@pytest.mark.parametrize("helper", HELPERS)
+async def test_with_a_live_key_there_is_no_such_address(api: ApiClient, world: World, helper: str) -> None:
+    live = api.as_key(world.ours_live.key)
+    order = await live.order()
+    answer = await _help(live, order, helper)
+    nowhere = await live.post(f"/v1/test-helpers/orders/{order['id']}/no-such-thing", {})
+    assert answer.status_code == nowhere.status_code == 404
+    bodies = [a.text.replace(a.headers["x-request-id"], "") for a in (answer, nowhere)]
+    assert bodies[0] == bodies[1]
+    assert (await live.get(f"/v1/orders/{order['id']}")).json() == order
+
+
+@pytest.mark.parametrize("helper", HELPERS)
+async def test_orders_of_others_and_unknown_ones_are_not_there(api: ApiClient, world: World, helper: str) -> None:
+    order = await api.order()
+    for client, order_id in ((api.as_key(world.theirs_test.key), order["id"]), (api, new_id("ord"))):
+        answer = await _help(client, {"id": order_id}, helper)
+        assert (answer.status_code, codes(answer)) == (404, ["order_not_found"])
+    assert (await api.get(f"/v1/orders/{order['id']}")).json() == order

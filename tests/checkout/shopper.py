@@ -1,0 +1,113 @@
+"""A person with a browser that knows no JavaScript: opens pages, fills in their forms, sends them."""
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+import httpx
+
+from tests.world import START
+from tonne.app import Services
+from tonne.base.ids import new_secret_id
+from tonne.base.scope import Scope
+from tonne.checkout.link_model import Bounds, OffsetLink
+from tonne.checkout.link_store import insert_link
+
+GOOD_CARD, STOLEN_CARD, POOR_CARD = "4242 4242 4242 4242", "4000000000009979", "4000000000009995"
+LOST_ANSWER = "4000000000000259"
+
+
+@dataclass
+class Form:
+    action: str = ""
+    fields: list[tuple[str, str]] = field(default_factory=list)
+
+    def values(self, **changes: str) -> dict[str, list[str]]:
+        filled: dict[str, list[str]] = {}
+        for name, value in self.fields:
+            filled.setdefault(name, []).append(value)
+        return filled | {name: [value] for name, value in changes.items()}
+
+
+class _Forms(HTMLParser):
+    """The forms that a browser would send with POST, as they stand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Form] = []
+        self._form: Form | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        if tag == "form":
+            self._form = Form(attributes.get("action") or "")
+            self.found.append(self._form)
+        name = attributes.get("name")
+        if self._form is None or not name or tag not in {"input", "button"} or "disabled" in attributes:
+            return
+        if attributes.get("type") in {"radio", "checkbox"} and "checked" not in attributes:
+            return
+        self._form.fields.append((name, attributes.get("value") or ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._form = None
+
+
+def form_of(page: httpx.Response) -> Form:
+    forms = _Forms()
+    forms.feed(page.text)
+    [form] = forms.found
+    return form
+
+
+class Shopper:
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+
+    async def open(self, address: str, **query: str) -> httpx.Response:
+        return await self.http.get(address, params=query or None)
+
+    async def choose(self, link: OffsetLink, *, query: dict[str, str] | None = None, **typed: str) -> httpx.Response:
+        """Fill in the link's form and send it: the answer, which is not followed."""
+        page = await self.open(f"/offset/{link.id}", **(query or {}))
+        assert page.status_code == 200, page.text
+        filled = {"by": "quantity", "amount": "2", "email": "ann@example.com", **typed}
+        form = form_of(page)
+        return await self.http.post(form.action, data=form.values(**filled))
+
+    async def begin(self, link: OffsetLink, *, query: dict[str, str] | None = None, **typed: str) -> str:
+        """The same, as far as the checkout: its address."""
+        answer = await self.choose(link, query=query, **typed)
+        assert answer.status_code == 303, answer.text
+        return str(answer.headers["location"])
+
+    async def pay(self, address: str, card: str = GOOD_CARD) -> httpx.Response:
+        """Send the checkout's form; the page that follows."""
+        return await self.send(await self.open(address), card)
+
+    async def send(self, page: httpx.Response, card: str = GOOD_CARD) -> httpx.Response:
+        form = form_of(page)
+        answer = await self.http.post(form.action, data=form.values(card_number=card))
+        return await self.open(answer.headers["location"]) if answer.status_code == 303 else answer
+
+
+async def make_link(services: Services, scope: Scope, **settings: object) -> OffsetLink:
+    values: dict[str, object] = {
+        "title": "Fly with a clear head",
+        "message": "",
+        "bundle_selection": None,
+        "preset_quantity_grams": None,
+        "preset_value_minor": None,
+        "amount_editable": True,
+        "bounds": Bounds(),
+        "redirect_url": None,
+        "redirect_label": None,
+        "enabled": True,
+        "expires_at": None,
+        "created_at": START,
+        **settings,
+    }
+    link = OffsetLink(scope=scope, id=new_secret_id("lnk"), **values)  # type: ignore[arg-type]
+    async with services.database.transaction() as tx:
+        await insert_link(tx, link)
+    return link

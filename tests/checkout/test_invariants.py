@@ -1,0 +1,44 @@
+"""What must always be true of checkouts, broken on purpose: the doctor must see it, and nothing when all is well."""
+
+import pytest
+
+from tests.checkout.shopper import STOLEN_CARD, Shopper
+from tonne.app import Services
+from tonne.checkout.invariants import INVARIANTS
+from tonne.checkout.link_model import OffsetLink
+from tonne.cli.doctor import examine
+
+KNOWN = "an order of an offset link has its checkout"
+SHOWN = "what a checkout showed is what its order costs"
+ENDS = "a checkout that nobody finished comes to an end"
+
+# There are three checkouts: one paid, one whose card was declined, one that was only begun.
+BREACHES = [
+    (KNOWN, "DELETE FROM checkouts"),
+    (KNOWN, "UPDATE checkouts SET email = 'other@example.com'"),
+    (SHOWN, "UPDATE checkouts SET total_cost_minor = total_cost_minor - 1"),
+    (SHOWN, "UPDATE checkouts SET currency = 'JPY'"),
+    (ENDS, "UPDATE checkouts SET expires_at = now() - interval '2 hours' WHERE status = 'open'"),
+    (ENDS, "UPDATE checkouts SET expires_at = now() - interval '2 hours' WHERE status = 'ordered'"),
+]
+
+
+def test_every_invariant_is_broken_once() -> None:
+    assert {name for name, _ in BREACHES} == {invariant.name for invariant in INVARIANTS}
+
+
+@pytest.mark.parametrize(("name", "statement"), BREACHES)
+async def test_a_breach_is_seen_and_its_place_named(
+    services: Services, shopper: Shopper, link: OffsetLink, name: str, statement: str
+) -> None:
+    await shopper.pay(await shopper.begin(link))
+    await shopper.pay(await shopper.begin(link), STOLEN_CARD)
+    await shopper.begin(link)
+    async with services.database.transaction() as tx:
+        assert await examine(tx) == {}
+    async with services.database.transaction() as tx:
+        await tx.execute(statement)
+    async with services.database.transaction() as tx:
+        breaches = await examine(tx)
+    assert set(breaches) == {name}
+    assert all("acc_" in place for places in breaches.values() for place in places)

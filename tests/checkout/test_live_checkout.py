@@ -1,0 +1,187 @@
+"""Live payments happen on the gateway's own page: card data never comes here, and one charge is all there is."""
+
+import asyncio
+import html
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import msgspec
+import pytest
+
+from tests.checkout.scene import Rows, age, work
+from tests.checkout.shopper import Shopper, form_of, make_link
+from tests.gateways.card_bench import KEY
+from tests.gateways.stripe_pages import StripePages, stripe_pages
+from tests.world import World
+from tonne.app import Services
+from tonne.base.settings import Settings
+from tonne.checkout.link_model import OffsetLink
+
+
+@pytest.fixture
+async def stripe() -> AsyncIterator[StripePages]:
+    async with stripe_pages() as pages:
+        yield pages
+
+
+@pytest.fixture
+def settings(settings: Settings, stripe: StripePages) -> Settings:
+    return msgspec.structs.replace(settings, stripe_secret_key=KEY, stripe_api_base=stripe.url)
+
+
+@pytest.fixture(autouse=True)
+async def _closing(services: Services) -> AsyncIterator[None]:
+    yield
+    for gateway in services.card_gateways.values():
+        await gateway.close()
+
+
+@pytest.fixture
+async def link(services: Services, world: World) -> OffsetLink:
+    return await make_link(services, world.ours_live.scope)
+
+
+# Every page that is named finds its charge settled already.
+GIVE_UP = """
+CREATE FUNCTION give_up() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE charges SET status = 'failed', outcome = 'not_found', next_attempt_at = NULL WHERE id = NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER give_up BEFORE UPDATE OF method ON charges
+FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION give_up();
+"""
+
+
+def leads_to(page: httpx.Response) -> str:
+    """Where the page that leaves us goes by itself."""
+    [url] = re.findall(r'http-equiv="refresh" content="0; url=([^"]+)"', page.text)
+    return html.unescape(str(url))
+
+
+async def come_back(shopper: Shopper, services: Services, address: str) -> httpx.Response:
+    """As the gateway sends a person back; and what the worker does then."""
+    await shopper.open(f"{address}?paid=1")
+    await work(services)
+    return await shopper.open(address)
+
+
+async def test_a_live_payment_is_made_on_the_gateways_page(
+    services: Services, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+) -> None:
+    address = await shopper.begin(link)
+    page = await shopper.open(address)
+    assert "card_number" not in page.text
+    assert "Test mode" not in page.text
+    leaving = await shopper.send(page)
+    [session] = stripe.sessions.values()
+    assert leads_to(leaving) == session["url"]
+    [total] = form_of(page).values()["total"]
+    assert (session["amount_total"], session["customer_email"]) == (int(total), "ann@example.com")
+    stripe.pay(session["id"])
+    assert "Thank you" in (await come_back(shopper, services, address)).text
+    [order] = await rows("SELECT status, total_cost_minor FROM orders")
+    assert order["total_cost_minor"] == int(total)
+    assert order["status"] in {"paid", "retiring"}
+    assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["captured"]
+
+
+async def test_however_often_the_button_is_pressed_there_is_one_page(
+    shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+) -> None:
+    page = await shopper.open(await shopper.begin(link))
+    answers = await asyncio.gather(*(shopper.send(page) for _ in range(6)))
+    answers.append(await shopper.send(page))
+    assert len(stripe.sessions) == 1
+    assert len(await rows("SELECT id FROM orders")) == len(await rows("SELECT id FROM charges")) == 1
+    assert {leads_to(answer) for answer in answers if answer.status_code == 200} == {
+        session["url"] for session in stripe.sessions.values()
+    }
+
+
+async def test_leaving_the_gateways_page_without_paying_leads_back_to_it(
+    shopper: Shopper, stripe: StripePages, link: OffsetLink
+) -> None:
+    address = await shopper.begin(link)
+    first = leads_to(await shopper.pay(address))
+    waiting = await shopper.open(address)
+    assert "Open the payment page again" in waiting.text
+    assert leads_to(await shopper.send(waiting)) == first
+    assert len(stripe.sessions) == 1
+
+
+async def test_a_page_that_expired_makes_way_for_another(
+    services: Services, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+) -> None:
+    address = await shopper.begin(link)
+    await shopper.pay(address)
+    [session_id] = stripe.sessions
+    stripe.expire(session_id)
+    again = await come_back(shopper, services, address)
+    assert "The payment page was open for too long" in again.text
+    await shopper.send(again)
+    stripe.pay([each for each in stripe.sessions if each != session_id][0])  # noqa: RUF015 - exactly one
+    assert "Thank you" in (await come_back(shopper, services, address)).text
+    assert len(await rows("SELECT id FROM orders")) == 1
+    statuses = [row["status"] for row in await rows("SELECT status FROM charges ORDER BY attempt")]
+    assert statuses == ["failed", "captured"]
+
+
+async def test_money_that_comes_after_the_order_was_cancelled_goes_back(
+    services: Services, world: World, shopper: Shopper, stripe: StripePages, rows: Rows
+) -> None:
+    address = await shopper.begin(await make_link(services, world.ours_live.scope))
+    await shopper.pay(address)
+    [order] = await rows("SELECT id FROM orders")
+    cancelled = await shopper.http.post(
+        f"/v1/orders/{order['id']}/cancel", headers={"Authorization": f"Bearer {world.ours_live.key}"}
+    )
+    assert cancelled.status_code == 200
+    [session] = stripe.sessions.values()
+    stripe.pay(session["id"])
+    await age(services, "UPDATE charges SET next_attempt_at = now()")
+    assert "This order was cancelled" in (await come_back(shopper, services, address)).text
+    [charge] = await rows("SELECT status, reference FROM charges")
+    assert charge["status"] == "refunded"
+    assert stripe.given_back(charge["reference"]) == session["amount_total"]
+
+
+async def test_a_checkout_that_runs_out_at_the_gateway_cancels_its_order(
+    services: Services, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+) -> None:
+    address = await shopper.begin(link)
+    await shopper.pay(address)
+    await age(services)
+    await services.close_checkouts.run_once()
+    assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["placed"], "the page is still open"
+    [session_id] = stripe.sessions
+    stripe.expire(session_id)
+    await age(services)
+    await age(services, "UPDATE charges SET next_attempt_at = now()")
+    await work(services)
+    await age(services)
+    await work(services)
+    assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["cancelled"]
+
+
+async def test_nobody_is_sent_to_a_page_whose_charge_was_settled_meanwhile(
+    services: Services, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+) -> None:
+    """Between the gateway's answer and our note of it, the worker gives the charge up: as a race would have it."""
+    address = await shopper.begin(link)
+    page = await shopper.open(address)
+    await age(services, GIVE_UP)
+    answer = await shopper.send(page)
+    assert len(stripe.sessions) == 1
+    assert "refresh" not in answer.text
+    assert form_of(answer).action.endswith("/pay"), "the person may try again"
+    assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["failed"]
+
+
+async def test_a_test_link_never_gets_to_the_real_gateway(
+    services: Services, world: World, shopper: Shopper, stripe: StripePages
+) -> None:
+    test_link = await make_link(services, world.ours_test.scope)
+    assert "Thank you" in (await shopper.pay(await shopper.begin(test_link))).text
+    assert stripe.asked == []

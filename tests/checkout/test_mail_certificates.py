@@ -1,0 +1,215 @@
+"""Whoever paid gets one mail with the certificate, whatever happens meanwhile."""
+
+import asyncio
+import hashlib
+from datetime import datetime, timedelta
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.checkout.shopper import STOLEN_CARD, Shopper, make_link
+from tests.sustainability.certificates import complete_live_order
+from tests.world import World
+from tonne.app import Services
+from tonne.base.clock import utc_now
+from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.mail_certificates import LEASE, MailCertificates, claim_due_any_account, settle
+
+HOSTILE = "Ada\r\nBcc: eve@evil.example\r\n\r\nClick here =?utf-8?q?x?= \u202e"
+CHECKOUTS = "SELECT id, status, next_attempt_at FROM checkouts ORDER BY id"
+MINUTE = timedelta(minutes=1)
+
+
+class Post:
+    """The worker that mails certificates, on a clock that can be put forward."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.later = timedelta(0)
+
+    def now(self) -> datetime:
+        return utc_now() + self.later
+
+    def worker(self) -> MailCertificates:
+        return MailCertificates(self.services.database, self.now, self.services.settings)
+
+    async def works(self, *, later: timedelta) -> bool:
+        """Whether there was something to do by then, from now on counted."""
+        self.later = later
+        return await self.worker().run_once()
+
+    async def complete_orders(self) -> None:
+        while await self.services.allocate_orders.run_once() or await self.services.close_units.run_once():
+            pass
+
+    async def sql(self, statement: str, *values: Any) -> list[dict[str, Any]]:
+        async with self.services.database.connection() as connection:
+            return [dict(row) for row in await connection.fetch(statement, *values)]
+
+    async def rewrite(self, number: str, record: bytes, **changes: str) -> None:
+        changed = msgspec.json.encode(msgspec.json.decode(record) | changes)
+        await self.sql("UPDATE certificates SET record = $2 WHERE number = $1", number, changed)
+
+    async def mails(self) -> list[EmailMessage]:
+        rows = await self.sql("SELECT message FROM mails ORDER BY created_at")
+        return [message_from_bytes(row["message"], policy=policy.default) for row in rows]
+
+
+@pytest.fixture
+def post(services: Services) -> Post:
+    return Post(services)
+
+
+@pytest.fixture
+async def paid(shopper: Shopper, link: OffsetLink) -> None:
+    """Ann has paid 1.5 tonnes, and nothing is allocated yet."""
+    assert "Thank you" in (await shopper.pay(await shopper.begin(link, amount="1.5"))).text
+
+
+@pytest.fixture
+async def complete(paid: None, post: Post) -> None:  # noqa: ARG001 - after that
+    await post.complete_orders()
+
+
+def text_of(mail: EmailMessage) -> str:
+    body = mail.get_body()
+    assert body is not None
+    return str(body.get_content()).replace("\r\n", "\n")
+
+
+def pdf_of(mail: EmailMessage) -> bytes:
+    [attached] = mail.iter_attachments()
+    assert attached.get_content_type() == "application/pdf"
+    pdf: bytes = attached.get_content()
+    return pdf
+
+
+@pytest.mark.usefixtures("complete")
+async def test_the_customer_gets_one_mail_with_the_pdf_and_the_link(post: Post, browser: httpx.AsyncClient) -> None:
+    assert await post.works(later=MINUTE)
+    assert not await post.works(later=timedelta(days=30))
+    [mail] = await post.mails()
+    [row] = await post.sql("SELECT number FROM certificates")
+    number = row["number"]
+    assert mail["To"] == "ann@example.com"
+    assert mail["Subject"] == f"[TEST] Your certificate {number}: 1.5 t retired"
+    text = text_of(mail)
+    assert text.startswith("This is a test. No money has moved, and no credit was retired.")
+    assert "1.5 tonnes" in text
+    assert "on behalf of Beneficiary" in text
+    assert f"http://tonne.test/verify/{number}\n" in text
+    [attached] = mail.iter_attachments()
+    assert attached.get_filename() == f"certificate-{number}.pdf"
+    verdict = await browser.get(f"/verify/{number}", params={"sha256": hashlib.sha256(pdf_of(mail)).hexdigest()})
+    assert "<strong>Genuine.</strong>" in verdict.text
+    assert [checkout["next_attempt_at"] for checkout in await post.sql(CHECKOUTS)] == [None]
+
+
+@pytest.mark.usefixtures("paid")
+async def test_what_is_paid_and_not_complete_is_looked_at_again_a_minute_later(post: Post) -> None:
+    assert not await post.works(later=MINUTE)
+    await post.complete_orders()
+    assert not await post.works(later=MINUTE)
+    assert await post.mails() == []
+    assert await post.works(later=2 * MINUTE + timedelta(seconds=1))
+    assert len(await post.mails()) == 1
+
+
+@pytest.mark.usefixtures("paid")
+async def test_the_longer_it_takes_the_less_often_it_is_looked_at(post: Post) -> None:
+    for age, pause in ((MINUTE, MINUTE), (50 * MINUTE, 5 * MINUTE), (timedelta(days=20), 60 * MINUTE)):
+        assert not await post.works(later=age)
+        [checkout] = await post.sql(CHECKOUTS)
+        [paid_for] = await post.sql("SELECT created_at FROM checkouts")
+        looked_at = checkout["next_attempt_at"] - pause
+        assert timedelta(0) <= looked_at - paid_for["created_at"] - age <= timedelta(minutes=10)
+
+
+@pytest.mark.usefixtures("complete")
+async def test_many_workers_at_once_send_one_mail(post: Post) -> None:
+    post.later = MINUTE
+    worked = await asyncio.gather(*(post.worker().run_once() for _ in range(8)))
+    assert sorted(worked) == [False] * 7 + [True]
+    assert len(await post.mails()) == 1
+
+
+@pytest.mark.usefixtures("complete")
+async def test_a_worker_that_froze_is_followed_by_another_and_settles_nothing_when_it_wakes(post: Post) -> None:
+    post.later = MINUTE
+    async with post.services.database.connection() as connection:
+        [frozen] = await claim_due_any_account(connection, post.now(), post.now() + LEASE, 10)
+    assert not await post.works(later=MINUTE), "it is still claimed"
+    assert await post.works(later=MINUTE + LEASE)
+    async with post.services.database.transaction() as tx:
+        assert not await settle(tx, frozen.scope, frozen)
+    assert len(await post.mails()) == 1
+
+
+async def test_a_pdf_that_fails_is_tried_again_and_does_not_hold_up_the_others(
+    shopper: Shopper, link: OffsetLink, post: Post
+) -> None:
+    for email in ("ann@example.com", "bob@example.com"):
+        await shopper.pay(await shopper.begin(link, amount="1", email=email))
+    await post.complete_orders()
+    certificates = (
+        "SELECT number, record FROM certificates JOIN checkouts USING (account_id, order_id) WHERE email = $1"
+    )
+    [row] = await post.sql(certificates, "ann@example.com")
+    await post.rewrite(row["number"], row["record"], issued_at="never")
+    assert await post.works(later=MINUTE)
+    assert [mail["To"] for mail in await post.mails()] == ["bob@example.com"]
+    await post.rewrite(row["number"], row["record"])
+    assert await post.works(later=MINUTE + LEASE)
+    assert [mail["To"] for mail in await post.mails()] == ["bob@example.com", "ann@example.com"]
+
+
+async def test_who_has_not_paid_gets_nothing_and_is_left_to_others(
+    shopper: Shopper, link: OffsetLink, post: Post
+) -> None:
+    await shopper.begin(link)
+    await shopper.pay(await shopper.begin(link), STOLEN_CARD)
+    before = await post.sql(CHECKOUTS)
+    assert sorted(checkout["status"] for checkout in before) == ["open", "ordered"]
+    assert not await post.works(later=timedelta(days=1))
+    assert await post.sql(CHECKOUTS) == before
+    assert await post.mails() == []
+
+
+@pytest.mark.usefixtures("complete")
+async def test_names_from_strangers_stay_names(post: Post) -> None:
+    [row] = await post.sql("SELECT number, record FROM certificates")
+    await post.rewrite(row["number"], row["record"], beneficiary=HOSTILE, issuer=HOSTILE)
+    assert await post.works(later=MINUTE)
+    [mail] = await post.mails()
+    assert set(mail.keys()) == {"From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Content-Type"}
+    assert "on behalf of Ada Bcc: eve@evil.example Click here =?utf-8?q?x?=." in text_of(mail)
+
+
+@pytest.mark.usefixtures("complete")
+async def test_an_address_that_takes_no_mail_is_not_tried_for_ever(post: Post) -> None:
+    await post.sql("UPDATE checkouts SET email = 'not an address'")
+    assert await post.works(later=MINUTE)
+    assert not await post.works(later=timedelta(days=1))
+    assert await post.mails() == []
+
+
+async def test_a_live_mail_says_nothing_of_tests(services: Services, world: World, post: Post) -> None:
+    number = await complete_live_order(services, world)
+    link = await make_link(services, world.ours_live.scope)
+    await post.sql(
+        "INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash,"
+        " status, requested_quantity_grams, total_cost_minor, currency, email, order_id, created_at, expires_at,"
+        " next_attempt_at)"
+        " SELECT account_id, 'chk', organisation_id, mode, $1, $2, $2, 'ordered', 1, 1, 'EUR', 'ann@example.com',"
+        " order_id, issued_at, issued_at, issued_at FROM certificates",
+        link.id,
+        bytes(32),
+    )
+    assert await post.works(later=timedelta(0))
+    [mail] = await post.mails()
+    assert mail["Subject"] == f"Your certificate {number}: 2 t retired"
+    assert "test" not in text_of(mail).replace("tonne.test", "").lower()

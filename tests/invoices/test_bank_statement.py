@@ -1,0 +1,318 @@
+"""Bank statements: read strictly, matched without guessing, booked once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.invoices.billing import ADA, Clock, Office
+from tests.world import World, open_tenant
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.catalog.import_catalogue import BadLinesError
+from tonne.db.pool import Database
+from tonne.invoices.bank_statement import read_statement
+from tonne.invoices.import_statement import Booked, import_statement
+from tonne.invoices.reference import reference_of, references_in
+from tonne.invoices.settle_invoice import settle_invoice
+from tonne.orders.model import Order
+
+WAITING = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+HEAD = "booked_on,amount,currency,payer,reference\n"
+
+
+@pytest.fixture
+async def office(furnished_db: Database, settings: Settings, world: World) -> Office:
+    office = Office(furnished_db, settings, Clock())
+    await office.add_admins(world.ours_live.scope.organisation_id, ADA)
+    return office
+
+
+async def book(office: Office, *lines: str, mode: Mode = Mode.LIVE) -> list[Booked]:
+    content = (HEAD + "".join(f"{line}\n" for line in lines)).encode()
+    async with office.database.transaction() as tx:
+        return await import_statement(tx, mode, "march.csv", content, actor="test", now=office.clock.now)
+
+
+async def bill(office: Office, world: World, count: int = 1) -> list[Order]:
+    """Orders of 13.95 EUR each, with invoices TN-LIVE-000001 and on."""
+    orders = [await office.place(world.ours_live.scope) for _ in range(count)]
+    await office.work()
+    return orders
+
+
+def outcomes(booked: list[Booked]) -> list[str]:
+    return [each.outcome.value for each in booked]
+
+
+class TestReferences:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "TN-LIVE-000123",
+            "tn-live-000123",
+            "Invoice TN LIVE 000123, thank you",
+            "RE TNLIVE000123/2026",
+            "TN – LIVE – 000 123",
+            "ＴＮ－ＬＩＶＥ－０００１２３",
+            "SVWZ+TN-LI VE-0001 23 KREF+99",
+            "tn.live/123",
+            "TN-LIVE-123 and TN-LIVE-000123",
+            "TN-LIVE-000123-4711 of 5 March",
+            "\tTN_LIVE:000123\t",
+        ],
+    )
+    def test_it_is_read_however_it_is_written(self, text: str) -> None:
+        assert {name for place in references_in(text) for name in place if len(name) == 14} == {"TN-LIVE-000123"}
+
+    @pytest.mark.parametrize(
+        "text", ["", "TN-LIVE-", "TN-LIFE-000123", "000123", "TN-LIVE-000000", "TN-LIVE-0000123", "LIVE 123", "TN 123"]
+    )
+    def test_what_is_none_is_not_read_as_one(self, text: str) -> None:
+        assert references_in(text) == []
+
+    def test_digits_that_may_be_read_in_two_ways_are(self) -> None:
+        assert references_in("TN-LIVE-123456 7") == [{"TN-LIVE-123456", "TN-LIVE-1234567"}]
+
+    def test_two_are_two(self) -> None:
+        assert references_in("TN-LIVE-000001, TN-TEST-000002") == [{"TN-LIVE-000001"}, {"TN-TEST-000002"}]
+
+    @given(
+        mode=st.sampled_from(Mode),
+        number=st.integers(1, 10**9),
+        gaps=st.lists(st.sampled_from(["", " ", "-", " - ", "\u2013"]), min_size=30, max_size=30),
+        upper=st.booleans(),
+        before=st.text(alphabet="abc xyz,;+", max_size=20),
+        after=st.text(alphabet="abc xyz,;+", max_size=20),
+    )
+    def test_any_reference_is_found_in_any_text(
+        self, *, mode: Mode, number: int, gaps: list[str], upper: bool, before: str, after: str
+    ) -> None:
+        plain = reference_of(mode, number).replace("-", "")
+        written = "".join(letter + gap for letter, gap in zip(plain, gaps, strict=False))
+        text = f"{before} {written.upper() if upper else written.lower()} {after}"
+        [place] = references_in(text)
+        assert reference_of(mode, number) in place
+
+    @given(st.text(max_size=200))
+    def test_no_text_upsets_it(self, text: str) -> None:
+        for place in references_in(text):
+            assert place
+
+
+class TestReading:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            HEAD.encode() + b"2026-03-05,13.95,EUR,Ada,TN\n",
+            b"\xef\xbb\xbf" + HEAD.encode() + b"2026-03-05,13.95,EUR,Ada,TN",
+            HEAD.replace(",", ";").encode() + b"2026-03-05;13.95;EUR;Ada;TN\r\n",
+            b"Reference,PAYER,currency, amount ,booked_on\r\n\r\nTN,Ada,EUR,+13.95,2026-03-05\r\n,,,,\r\n",
+            HEAD.encode() + b'2026-03-05,13.95,EUR,"  Ada ","TN\n"\n',
+        ],
+        ids=["commas", "byte order mark", "semicolons", "other order", "cells with line breaks"],
+    )
+    def test_the_same_line_in_several_guises(self, content: bytes) -> None:
+        [line] = read_statement("march.csv", content)
+        assert (str(line.booked_on), line.amount_minor, line.currency) == ("2026-03-05", 1395, "EUR")
+        assert (line.payer, line.reference) == ("Ada", "TN")
+        [plain] = read_statement("march.csv", HEAD.encode() + b"2026-03-05,13.95,EUR,Ada,TN\n")
+        assert line.digest(Mode.LIVE) == plain.digest(Mode.LIVE)
+        assert line.digest(Mode.LIVE) != plain.digest(Mode.TEST)
+
+    def test_lines_that_are_alike_are_told_apart(self) -> None:
+        lines = read_statement("march.csv", (HEAD + "2026-03-05,5.00,EUR,Ada,TN\n" * 3).encode())
+        assert len({line.digest(Mode.LIVE) for line in lines}) == 3
+
+    @pytest.mark.parametrize(
+        ("cells", "column"),
+        [
+            ("2026-02-30,1.00,EUR,Ada,TN", "booked_on"),
+            (",1.00,EUR,Ada,TN", "booked_on"),
+            ("5.3.2026,1.00,EUR,Ada,TN", "booked_on"),
+            ("2026-03-05,,EUR,Ada,TN", "amount"),
+            ("2026-03-05,1.005,EUR,Ada,TN", "amount"),
+            ("2026-03-05,1.5,JPY,Ada,TN", "amount"),
+            ("2026-03-05,1e3,EUR,Ada,TN", "amount"),
+            ("2026-03-05,NaN,EUR,Ada,TN", "amount"),
+            ('2026-03-05,"1,00",EUR,Ada,TN', "amount"),
+            ("2026-03-05,9999999999999999,EUR,Ada,TN", "amount"),
+            ("2026-03-05,--1.00,EUR,Ada,TN", "amount"),
+            ("2026-03-05,1.00,euro,Ada,TN", "currency"),
+            ("2026-03-05,1.00,,Ada,TN", "currency"),
+            ("2026-03-05,1.00,EUR,A\x1bda,TN", "payer"),
+            (f"2026-03-05,1.00,EUR,Ada,{'x' * 1001}", "reference"),
+        ],
+    )
+    def test_a_bad_cell_is_named(self, cells: str, column: str) -> None:
+        with pytest.raises(BadLinesError) as refused:
+            read_statement("march.csv", f"{HEAD}{cells}\n".encode())
+        assert [(bad.line, bad.column) for bad in refused.value.bad_lines] == [(2, column)]
+        assert str(refused.value).endswith(".")
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"\n\n",
+            b"booked_on,amount,currency,payer\n",
+            b"booked_on,amount,currency,payer,reference,extra\n",
+            b"booked_on,amount,currency,payer,payer\n",
+            b"2026-03-05,13.95,EUR,Ada,TN\n",
+            HEAD.encode() + b'2026-03-05,13.95,EUR,Ada,"TN\n',
+            HEAD.encode() + b"2026-03-05,13.95,EUR,\xff,TN\n",
+            b"x" * 20_000_001,
+        ],
+        ids=[
+            "nothing",
+            "empty lines",
+            "missing",
+            "unknown",
+            "twice",
+            "no header",
+            "open quote",
+            "latin-1",
+            "too large",
+        ],
+    )
+    def test_a_file_that_is_no_statement_is_refused(self, content: bytes) -> None:
+        with pytest.raises(BadLinesError) as refused:
+            read_statement("march.csv", content)
+        assert len(refused.value.bad_lines) == 1
+        assert str(refused.value).startswith("march.csv")
+
+    def test_every_bad_line_is_reported(self) -> None:
+        content = HEAD + "x,1.00,EUR,Ada,TN\n2026-03-05,1.00,EUR,Ada,TN\n2026-03-05,1.00\n2026-03-05,y,z,Ada,TN\n"
+        with pytest.raises(BadLinesError) as refused:
+            read_statement("march.csv", content.encode())
+        assert [bad.line for bad in refused.value.bad_lines] == [2, 4, 5]
+
+
+async def test_a_statement_with_one_line_of_every_kind(office: Office, world: World) -> None:
+    orders = await bill(office, world, 6)
+    await office.settle(orders[4])
+    booked = await book(
+        office,
+        "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001",
+        "2026-03-05,20.00,EUR,Ada,invoice tn live 000002 thanks",
+        "2026-03-05,13.94,EUR,Ada,TN-LIVE-000003",
+        "2026-03-05,13.95,EUR,Ada,my offsets",
+        "2026-03-05,13.95,EUR,Ada,TN-LIVE-000005",
+        "2026-03-05,13.95,USD,Ada,TN-LIVE-000004",
+        "2026-03-05,27.90,EUR,Ada,TN-LIVE-000004 TN-LIVE-000006",
+        "2026-03-05,13.95,EUR,Ada,TN-LIVE-000099",
+        "2026-03-05,-13.95,EUR,Ada,TN-LIVE-000004",
+        "2026-03-05,13.95,EUR,Ada,TN-TEST-000001",
+        "2026-03-05,13.95,EUR,Ada,TN-LIVE-000004 or TN-LIVE-000099",
+    )
+    assert outcomes(booked) == ["matched", "over", "under", "unknown", "not_open", *["unknown"] * 6]
+    assert [await office.status(order) for order in orders] == ["paid", "paid", "placed", "placed", "paid", "placed"]
+    messages = [each.message for each in booked]
+    assert "6.05 EUR too much" in messages[1]
+    assert "0.01 EUR of 13.95 EUR are still missing" in messages[2]
+    assert "refund 13.95 EUR" in messages[4]
+    assert "in EUR" in messages[5]
+    assert "TN-LIVE-000004, TN-LIVE-000006" in messages[6]
+    assert "TN-LIVE-000099" in messages[7]
+    rows = await office.fetch("SELECT outcome, order_id FROM bank_transfers ORDER BY id")
+    assert len(rows) == len(booked)
+    await office.check_nothing_is_broken()
+
+
+async def test_the_same_statement_again_changes_nothing(office: Office, world: World) -> None:
+    await bill(office, world)
+    lines = (
+        "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001",
+        "2026-03-05,1.00,EUR,Ada,hello",
+        "2026-03-05,1.00,EUR,Ada,hello",
+    )
+    assert outcomes(await book(office, *lines)) == ["matched", "unknown", "unknown"]
+    assert outcomes(await book(office, *lines)) == ["known"] * 3
+    assert outcomes(await book(office, lines[1], "2026-03-06,13.95,EUR,Ada,TN-LIVE-000001")) == ["known", "not_open"]
+    assert len(await office.fetch("SELECT FROM bank_transfers")) == 4
+    await office.check_nothing_is_broken()
+
+
+async def test_several_transfers_together_settle_an_invoice(office: Office, world: World) -> None:
+    [order] = await bill(office, world)
+    first = await book(office, "2026-03-05,5.00,EUR,Ada,TN-LIVE-000001", "2026-03-05,5.00,EUR,Ada,TN-LIVE-000001")
+    assert outcomes(first) == ["under", "under"]
+    assert "3.95 EUR of 13.95 EUR" in first[1].message
+    assert await office.status(order) == "placed"
+    last = await book(office, "2026-03-06,4.00,EUR,Ada,TN-LIVE-000001", "2026-03-07,4.00,EUR,Ada,TN-LIVE-000001")
+    assert outcomes(last) == ["over", "not_open"]
+    assert "0.05 EUR too much" in last[0].message
+    assert await office.status(order) == "paid"
+    await office.check_nothing_is_broken()
+
+
+@pytest.mark.parametrize(
+    ("currency", "exact", "less"), [("JPY", "2259", "2258"), ("KWD", "4.630", "4.629"), ("KWD", "4.63", "4.62")]
+)
+async def test_amounts_count_in_their_currencys_minor_units(
+    office: Office, world: World, currency: str, exact: str, less: str
+) -> None:
+    async with office.database.transaction() as tx:
+        tenant = await open_tenant(tx, world.ours_live.scope.organisation_id, Mode.LIVE, currency)
+    for _ in range(2):
+        await office.place(tenant.scope)
+    await office.work()
+    booked = await book(
+        office, f"2026-03-05,{less},{currency},A,TN-LIVE-000001", f"2026-03-05,{exact},{currency},A,TN-LIVE-000002"
+    )
+    assert outcomes(booked) == ["under", "matched"]
+
+
+async def test_a_bad_line_imports_nothing(office: Office, world: World) -> None:
+    [order] = await bill(office, world)
+    with pytest.raises(BadLinesError):
+        await book(office, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001", "2026-03-05,oops,EUR,Ada,TN-LIVE-000001")
+    assert await office.status(order) == "placed"
+    assert await office.fetch("SELECT FROM bank_transfers") == []
+
+
+async def test_money_for_a_cancelled_invoice_is_reported(office: Office, world: World) -> None:
+    [order] = await bill(office, world)
+    office.clock.turn_to(4, 3)
+    await office.work()
+    office.clock.turn_to(4, 14)
+    await office.work()
+    [line] = await book(office, "2026-04-15,13.95,EUR,Ada,TN-LIVE-000001")
+    assert (line.outcome.value, line.message) == ("not_open", "the invoice is cancelled already: refund 13.95 EUR.")
+    assert await office.status(order) == "cancelled"
+
+
+async def test_two_imports_of_one_statement_at_once_book_it_once(office: Office, world: World) -> None:
+    orders = await bill(office, world, 4)
+    lines = [f"2026-03-05,13.95,EUR,Ada,TN-LIVE-{number:06}" for number in range(1, 5)]
+    barrier = asyncio.Barrier(5)
+
+    async def at_once(work: Any) -> Any:
+        await barrier.wait()
+        return await work
+
+    imports = [at_once(book(office, *lines)) for _ in range(3)]
+    by_hand = [at_once(office.settle(order)) for order in (orders[0], orders[3])]
+    done = await asyncio.gather(*imports, *by_hand, return_exceptions=True)
+    assert not any(isinstance(each, BaseException) for each in done[:3]), done
+    assert {await office.status(order) for order in orders} == {"paid"}
+    assert len(await office.fetch("SELECT FROM bank_transfers")) == 4
+    assert len(await office.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == 4
+    await office.check_nothing_is_broken()
+
+
+async def test_an_invoice_that_is_settled_while_its_money_is_imported_is_not_settled_again(
+    office: Office, world: World
+) -> None:
+    [order] = await bill(office, world)
+    async with office.database.transaction() as tx:
+        await settle_invoice(tx, order.scope, order.id, actor="test", now=office.clock.now)
+        importing = asyncio.create_task(book(office, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
+        async with asyncio.timeout(10):
+            while not await office.fetch(WAITING):  # noqa: ASYNC110 - PostgreSQL has no event for it
+                await asyncio.sleep(0.005)
+    [booked] = await importing
+    assert (booked.outcome.value, booked.message) == ("not_open", "the invoice is paid already: refund 13.95 EUR.")
+    await office.check_nothing_is_broken()

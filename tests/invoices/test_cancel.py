@@ -1,0 +1,121 @@
+"""POST /v1/orders/{id}/cancel."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.api_client import ApiClient, codes, fields
+from tests.cards.card_scene import execute
+from tests.db.ordering import lead_to, receive
+from tests.world import START, World
+from tonne.app import Services
+from tonne.base.ids import new_id
+from tonne.cli.doctor import examine
+from tonne.orders.model import OrderStatus
+
+OPEN_INVOICE = """
+INSERT INTO invoices (account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status,
+                      issued_on, due_on, record, created_at, next_attempt_at)
+SELECT account_id, id, organisation_id, mode, 1, 'RF-1', currency, total_cost_minor, 'open', '2026-11-01',
+       '2026-12-01', '', created_at, created_at FROM orders
+"""
+
+
+Row = Callable[..., Awaitable[asyncpg.Record]]
+
+
+@pytest.fixture
+def row(services: Services) -> Row:
+    async def read(sql: str, *values: object) -> asyncpg.Record:
+        async with services.database.connection() as connection:
+            found = await connection.fetchrow(sql, *values)
+        assert found is not None
+        return found
+
+    return read
+
+
+async def test_a_placed_order_is_cancelled_and_everyone_can_see_why(
+    api: ApiClient, services: Services, world: World, row: Row
+) -> None:
+    order = await api.order()
+    answer = await api.post(f"/v1/orders/{order['id']}/cancel", {"reason": " Ordered twice "})
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {**order, "status": "cancelled"}
+    assert (await api.get(f"/v1/orders/{order['id']}")).json() == answer.json()
+    events = (await api.get("/v1/events")).json()["data"]
+    assert events[0]["event_type"] == "order.cancelled"
+    assert events[0]["data"]["order"] == answer.json()
+    stored = await row("SELECT cancelled_by, cancel_reason, next_attempt_at FROM orders")
+    assert tuple(stored) == (f"key:{world.ours_test.key_id}", "Ordered twice", None)
+    entry = await row("SELECT actor, action, details FROM audit_log WHERE subject_id = $1", order["id"])
+    assert (entry["actor"], entry["action"]) == (f"key:{world.ours_test.key_id}", "order.cancelled")
+    assert "Ordered twice" in entry["details"]
+    async with services.database.transaction() as tx:
+        assert await examine(tx) == {}
+
+
+async def test_an_order_without_a_price_can_be_cancelled(api: ApiClient, services: Services, world: World) -> None:
+    order = await receive(services, world.ours_test.scope, START)
+    answer = await api.http.post(f"/v1/orders/{order.id}/cancel", headers={"Authorization": f"Bearer {api.key}"})
+    assert (answer.status_code, answer.json()["status"]) == (200, "cancelled"), "without any body"
+
+
+@pytest.mark.parametrize("status", [s for s in OrderStatus if s not in {OrderStatus.RECEIVED, OrderStatus.PLACED}])
+async def test_from_any_other_status_it_is_refused(
+    api: ApiClient, services: Services, world: World, status: OrderStatus
+) -> None:
+    order = await lead_to(services, world.ours_test.scope, status, START)
+    before = (await api.get(f"/v1/orders/{order.id}")).json()
+    answer = await api.post(f"/v1/orders/{order.id}/cancel", {"reason": "Too late"})
+    assert (answer.status_code, codes(answer)) == (409, ["order_transition_invalid"])
+    assert status in answer.json()["error"]["message"]
+    assert (await api.get(f"/v1/orders/{order.id}")).json() == before
+    async with services.database.connection() as connection:
+        assert await connection.fetchval("SELECT cancelled_by FROM orders") is None
+        assert await connection.fetchval("SELECT count(*) FROM audit_log WHERE subject_id = $1", order.id) == 0
+
+
+async def test_an_order_of_somebody_else_is_not_there(api: ApiClient, world: World) -> None:
+    order = await api.order()
+    for client in (api.as_key(world.theirs_test.key), api.as_key(world.ours_live.key)):
+        answer = await client.post(f"/v1/orders/{order['id']}/cancel", {})
+        assert (answer.status_code, codes(answer)) == (404, ["order_not_found"])
+    unknown = await api.post(f"/v1/orders/{new_id('ord')}/cancel", {})
+    assert (unknown.status_code, codes(unknown)) == (404, ["order_not_found"])
+    assert (await api.get(f"/v1/orders/{order['id']}")).json() == order
+
+
+@pytest.mark.parametrize("body", [{"reason": "x" * 501}, {"reason": 7}, {"reason": ["x"]}, {"why": "x"}])
+async def test_a_body_that_does_not_fit_is_refused(api: ApiClient, body: dict[str, Any]) -> None:
+    order = await api.order()
+    answer = await api.post(f"/v1/orders/{order['id']}/cancel", body)
+    assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], list(body))
+    assert (await api.get(f"/v1/orders/{order['id']}")).json() == order
+
+
+async def test_the_longest_reason_in_any_script_is_kept(api: ApiClient, row: Row) -> None:
+    order = await api.order()
+    reason = "木" * 499 + "🌍"
+    answer = await api.post(f"/v1/orders/{order['id']}/cancel", {"reason": reason})
+    assert answer.status_code == 200
+    assert (await row("SELECT cancel_reason FROM orders"))[0] == reason
+
+
+async def test_an_open_invoice_is_cancelled_with_its_order(api: ApiClient, services: Services, row: Row) -> None:
+    order = await api.order()
+    await execute(services.database, OPEN_INVOICE)
+    await api.post(f"/v1/orders/{order['id']}/cancel", {})
+    invoice = await row("SELECT status, settled_at, settled_by, next_attempt_at FROM invoices")
+    assert (invoice["status"], invoice["next_attempt_at"]) == ("cancelled", None)
+    assert invoice["settled_at"] is not None
+    assert invoice["settled_by"].startswith("key:")
+
+
+async def test_an_invoice_that_is_paid_stays_as_it_is(api: ApiClient, services: Services, row: Row) -> None:
+    order = await api.order()
+    await execute(services.database, OPEN_INVOICE, "UPDATE invoices SET status = 'paid', next_attempt_at = NULL")
+    await api.post(f"/v1/orders/{order['id']}/cancel", {})
+    assert (await row("SELECT status FROM invoices"))[0] == "paid"

@@ -1,0 +1,173 @@
+"""`tonne invoice`, as an operator uses it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import output_of, refusal_of, tonne
+from tests.invoices.billing import ADA, Clock, Office, pdf_of, pdf_text, text_of
+from tests.world import World
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+
+HEAD = "booked_on;amount;currency;payer;reference\n"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Someone with a terminal on this database."""
+
+    url: str
+
+    def does(self, *words: str) -> str:
+        return output_of("invoice", *words, database_url=self.url)
+
+    def is_refused(self, *words: str) -> str:
+        return refusal_of("invoice", *words, database_url=self.url)
+
+
+@pytest.fixture
+async def office(furnished_db: Database, settings: Settings, world: World) -> Office:
+    office = Office(furnished_db, settings, Clock())
+    await office.add_admins(world.ours_live.scope.organisation_id, ADA)
+    return office
+
+
+@pytest.fixture
+def operator(furnished_db: Database) -> Operator:
+    return Operator(furnished_db._url)
+
+
+async def test_invoices_are_listed_newest_first_and_by_status(office: Office, world: World, operator: Operator) -> None:
+    orders = [await office.place(world.ours_live.scope) for _ in range(3)]
+    await office.place(world.ours_test.scope)
+    await office.work()
+    await office.settle(orders[1])
+    heads, *lines = operator.does("list", "--mode", "live").splitlines()
+    assert heads.split()[:7] == ["number", "status", "total", "due", "mailed", "reminded", "settled"]
+    assert [line.split()[:2] for line in lines] == [
+        ["TN-LIVE-000003", "open"],
+        ["TN-LIVE-000002", "paid"],
+        ["TN-LIVE-000001", "open"],
+    ]
+    assert lines[0].split()[2:7] == ["13.95", "EUR", "2026-03-31", "2026-03-01", "-"]
+    assert len(operator.does("list").splitlines()) == 5
+    assert len(operator.does("list", "--status", "open").splitlines()) == 3
+    assert len(operator.does("list", "--limit", "1").splitlines()) == 3
+
+
+async def test_the_list_says_who_has_nobody_to_mail_to(office: Office, world: World, operator: Operator) -> None:
+    async with office.database.transaction() as tx:
+        await tx.execute("DELETE FROM organisation_admins")
+    await office.place(world.ours_live.scope)
+    await office.work()
+    done = tonne("invoice", "list", database_url=operator.url)
+    assert done.returncode == 0
+    organisation_id = world.ours_live.scope.organisation_id
+    assert f"{organisation_id} has no admin" in done.stderr
+    assert "add-admin" in operator.is_refused("resend", "1", "--mode", "live")
+    await office.add_admins(organisation_id, ADA)
+    assert operator.does("resend", "1", "--mode", "live") == f"TN-LIVE-000001 goes out to {ADA}."
+    [mail] = await office.mails()
+    assert "13.95" in pdf_of(mail)
+    assert "TN-LIVE-000001" in text_of(mail)
+    [entry] = await office.fetch("SELECT details FROM audit_log WHERE action = 'invoice.resent'")
+    assert json.loads(entry["details"])["recipients"] == [ADA]
+
+
+async def test_an_invoice_is_settled_by_hand_once(office: Office, world: World, operator: Operator) -> None:
+    order = await office.place(world.ours_live.scope)
+    await office.work()
+    said = operator.does("settle", "1", "--mode", "live", "--note", "cheque 17")
+    assert said == f"TN-LIVE-000001 over 13.95 EUR is paid, and order {order.id} goes on."
+    assert await office.status(order) == "paid"
+    [entry] = await office.fetch("SELECT actor, details FROM audit_log WHERE action = 'invoice.settled'")
+    assert entry["actor"].startswith("cli:")
+    assert json.loads(entry["details"])["note"] == "cheque 17"
+    assert "paid already" in operator.is_refused("settle", "TN-LIVE-000001")
+    assert "settled       " in operator.does("show", "tn live 1")
+    await office.check_nothing_is_broken()
+
+
+async def test_a_cancelled_invoice_is_neither_settled_nor_sent(
+    office: Office, world: World, operator: Operator
+) -> None:
+    await office.place(world.ours_live.scope)
+    await office.work()
+    for month, day in ((4, 3), (4, 14)):
+        office.clock.turn_to(month, day)
+        await office.work()
+    assert "cancelled" in operator.is_refused("settle", "TN-LIVE-000001")
+    assert "cancelled" in operator.is_refused("resend", "TN-LIVE-000001")
+
+
+async def test_an_invoice_that_is_about_to_be_mailed_is_not_sent_twice(
+    office: Office, world: World, operator: Operator
+) -> None:
+    await office.place(world.ours_live.scope)
+    await office.issue.run_once()
+    assert "tonne worker" in operator.is_refused("resend", "TN-LIVE-000001")
+
+
+async def test_what_is_not_there_is_said_in_a_sentence(office: Office, world: World, operator: Operator) -> None:
+    await office.place(world.ours_live.scope)
+    await office.work()
+    for number in ("TN-LIVE-000002", "TN-TEST-000001", "nonsense", "TN-LIVE-000001 TN-LIVE-000002", ""):
+        assert "tonne invoice list" in operator.is_refused("show", number)
+    assert "--mode" in operator.is_refused("show", "1")
+    assert "test mode" in operator.is_refused("show", "TN-LIVE-000001", "--mode", "test")
+    assert "tonne invoice list" in operator.is_refused("show", "9" * 40, "--mode", "live")
+
+
+async def test_the_pdf_is_written_to_a_file(office: Office, world: World, operator: Operator, tmp_path: Path) -> None:
+    await office.place(world.ours_live.scope)
+    await office.work()
+    assert operator.does("pdf", "1", "--mode", "live", "-o", str(tmp_path / "one.pdf")) == ""
+    assert "13.95" in pdf_text((tmp_path / "one.pdf").read_bytes())
+    assert "cannot be written" in operator.is_refused("pdf", "TN-LIVE-000001", "-o", str(tmp_path / "no" / "one.pdf"))
+
+
+async def test_a_statement_is_imported_with_a_report(
+    office: Office, world: World, operator: Operator, tmp_path: Path
+) -> None:
+    order = await office.place(world.ours_live.scope)
+    await office.work()
+    file = tmp_path / "march.csv"
+    lines = (
+        "2026-03-05;10.00;EUR;Ada\u200b & Co;TN-LIVE-1\n2026-03-06;4.00;EUR;Ada;TN-LIVE-1\n2026-03-07;1.00;EUR;Eve;?\n"
+    )
+    file.write_text(HEAD + lines, encoding="utf-8-sig")
+    report = operator.does("import-statement", str(file), "--mode", "live")
+    table, _, summary = report.rpartition("\n\n")
+    assert summary == "3 lines: 1 over, 1 under, 1 unknown"
+    assert [line.split()[:3] for line in table.splitlines()[1:]] == [
+        ["2", "under", "TN-LIVE-000001"],
+        ["3", "over", "TN-LIVE-000001"],
+        ["4", "unknown", "-"],
+    ]
+    assert "\u200b" not in report
+    assert await office.status(order) == "paid"
+    shown = operator.does("show", "TN-LIVE-000001")
+    assert "10.00 EUR" in shown
+    assert "4.00 EUR" in shown
+    again = operator.does("import-statement", str(file), "--mode", "live")
+    assert again.endswith("3 lines: 3 known")
+
+
+async def test_a_statement_with_bad_lines_imports_nothing(
+    office: Office, world: World, operator: Operator, tmp_path: Path
+) -> None:
+    order = await office.place(world.ours_live.scope)
+    await office.work()
+    file = tmp_path / "march.csv"
+    file.write_text(f"{HEAD}2026-03-05;13.95;EUR;Ada;TN-LIVE-1\nx;y;z;;\n")
+    done = tonne("invoice", "import-statement", str(file), "--mode", "live", database_url=operator.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    *faults, last = done.stderr.splitlines()
+    assert all(fault.startswith("march.csv, line 3, column ") for fault in faults)
+    assert last == f"Error: Nothing was imported: there are {len(faults)} faults to mend."
+    assert await office.status(order) == "placed"
+    file.write_text(HEAD)
+    assert operator.does("import-statement", str(file), "--mode", "live") == "0 lines."

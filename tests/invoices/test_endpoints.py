@@ -1,0 +1,119 @@
+"""Invoices over HTTP: the PDF for clients, and the test helper that settles one."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.api_client import ApiClient, codes
+from tests.invoices.billing import Clock, Office, pdf_text
+from tests.world import World
+from tonne.base.clock import utc_now
+from tonne.base.ids import new_id
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+
+
+@pytest.fixture
+def office(furnished_db: Database, settings: Settings) -> Office:
+    return Office(furnished_db, settings, Clock(utc_now()))
+
+
+def _without_id(text: str, request_id: str) -> str:
+    return text.replace(request_id, "")
+
+
+async def _wait_for_helpers(office: Office, world: World) -> None:
+    async with office.database.transaction() as tx:
+        await tx.execute("UPDATE accounts SET auto_advance = false WHERE id = $1", world.ours_test.scope.account_id)
+
+
+async def _settle(api: ApiClient, order_id: str, **headers: str) -> httpx.Response:
+    return await api.http.post(f"/v1/test-helpers/orders/{order_id}/settle-invoice", headers=api._headers(headers))
+
+
+async def test_an_invoice_is_served_once_it_is_issued(office: Office, api: ApiClient) -> None:
+    order = await api.order()
+    path = f"/v1/orders/{order['id']}/invoice"
+    early = await api.get(path)
+    assert (early.status_code, codes(early)) == (404, ["invoice_not_available"])
+    office.clock.now = office.clock.now.replace(year=office.clock.now.year + 1)
+    await office.work()
+    answer = await api.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/pdf")
+    assert answer.headers["content-disposition"] == 'inline; filename="TN-TEST-000001.pdf"'
+    assert order["total_cost"] in pdf_text(answer.content)
+    assert (await api.get(path)).content == answer.content
+    unknown = await api.get(f"/v1/orders/{new_id('ord')}/invoice")
+    assert (unknown.status_code, codes(unknown)) == (404, ["order_not_found"])
+
+
+async def test_a_test_helper_settles_an_invoice_and_issues_it_first(
+    office: Office, api: ApiClient, world: World
+) -> None:
+    await _wait_for_helpers(office, world)
+    order = await api.order()
+    answer = await _settle(api, order["id"])
+    assert (answer.status_code, answer.json()["status"]) == (200, "paid")
+    assert (await api.get(f"/v1/orders/{order['id']}")).json() == answer.json()
+    assert (await api.get(f"/v1/orders/{order['id']}/invoice")).status_code == 200
+    again = await _settle(api, order["id"])
+    assert (again.status_code, codes(again)) == (409, ["invoice_not_open"])
+    [row] = await office.fetch("SELECT settled_by FROM invoices")
+    assert row["settled_by"] == f"key:{world.ours_test.key_id}"
+    await office.check_nothing_is_broken()
+
+
+async def test_a_helper_settles_an_order_that_has_nothing_to_pay(office: Office, api: ApiClient, world: World) -> None:
+    await _wait_for_helpers(office, world)
+    order = await api.order()
+    async with office.database.transaction() as tx:
+        await tx.execute("UPDATE orders SET offset_cost_minor = 0, commission_minor = 0, total_cost_minor = 0")
+        await tx.execute("UPDATE order_lines SET offset_cost_minor = 0")
+    answer = await _settle(api, order["id"])
+    assert (answer.status_code, answer.json()["status"]) == (200, "paid")
+    assert (await api.get(f"/v1/orders/{order['id']}/invoice")).status_code == 404
+
+
+async def test_an_order_paid_by_card_has_no_invoice_to_settle(office: Office, api: ApiClient) -> None:
+    order = await api.order()
+    async with office.database.transaction() as tx:
+        await tx.execute("UPDATE orders SET payment_method = 'card'")
+    answer = await _settle(api, order["id"])
+    assert (answer.status_code, codes(answer)) == (409, ["order_paid_by_card"])
+
+
+async def test_with_a_live_key_there_is_no_such_address(office: Office, api: ApiClient, world: World) -> None:
+    live = api.as_key(world.ours_live.key)
+    order = await live.order()
+    answer = await _settle(live, order["id"])
+    nowhere = await live.http.post("/v1/test-helpers/nothing", headers=live._headers({}))
+    assert (answer.status_code, codes(answer)) == (404, ["route_not_found"])
+    seen = [_without_id(each.text, each.headers["x-request-id"]) for each in (answer, nowhere)]
+    assert seen[0] == seen[1]
+    assert await office.fetch("SELECT FROM invoices") == []
+
+
+async def test_somebody_elses_order_is_not_found(api: ApiClient, world: World) -> None:
+    order = await api.order()
+    for stranger, headers in (
+        (api.as_key(world.theirs_test.key), {}),
+        (api, {"Service_Account": world.ours_test.client_account_id}),
+    ):
+        answer = await _settle(stranger, order["id"], **headers)
+        assert (answer.status_code, codes(answer)) == (404, ["order_not_found"])
+        read = await stranger.get(f"/v1/orders/{order['id']}/invoice", **headers)
+        assert (read.status_code, codes(read)) == (404, ["order_not_found"])
+
+
+async def test_helper_and_workers_at_once_settle_once(office: Office, api: ApiClient) -> None:
+    office.clock.now = office.clock.now.replace(year=office.clock.now.year + 1)
+    orders = [await api.order() for _ in range(4)]
+    answers, *_ = await asyncio.gather(
+        asyncio.gather(*(_settle(api, order["id"]) for order in orders for _ in range(2))), office.work(), office.work()
+    )
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    await office.work()
+    assert {(await api.get(f"/v1/orders/{order['id']}")).json()["status"] for order in orders} == {"paid"}
+    assert len(await office.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == len(orders)
+    await office.check_nothing_is_broken()

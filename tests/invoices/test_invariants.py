@@ -1,0 +1,70 @@
+"""Each invariant of invoices, broken on purpose: it must be seen, with its place."""
+
+import pytest
+
+from tests.invoices.billing import ADA, Clock, Office
+from tests.world import World
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.invoices.import_statement import import_statement
+from tonne.invoices.invariants import INVARIANTS
+
+NUMBERS, STANDING, SUMS, TRANSFERS = (invariant.name for invariant in INVARIANTS)
+
+# Invoice 1 is open, 2 is paid by hand, 3 by two transfers, and 4 has a part of its money.
+STATEMENT = b"""booked_on,amount,currency,payer,reference
+2026-03-05,10.00,EUR,Ada,TN-LIVE-000003
+2026-03-05,3.95,EUR,Ada,TN-LIVE-000003
+2026-03-05,3.95,EUR,Ada,TN-LIVE-000004
+"""
+BREACHES: list[tuple[str, str, set[str]]] = [
+    (NUMBERS, "UPDATE invoice_series SET last_number = 5 WHERE mode = 'live'", set()),
+    (NUMBERS, "UPDATE invoice_series SET last_number = 1 WHERE mode = 'test'", set()),
+    (NUMBERS, "UPDATE invoices SET number = 9 WHERE number = 2", set()),
+    (NUMBERS, "DELETE FROM invoices WHERE number = 1", set()),
+    (STANDING, "UPDATE invoices SET status = 'open' WHERE number = 2", set()),
+    (STANDING, "UPDATE invoices SET status = 'paid' WHERE number = 1", set()),
+    (STANDING, "UPDATE orders SET status = 'cancelled' WHERE status = 'placed'", set()),
+    (SUMS, "UPDATE invoices SET total_minor = total_minor + 1 WHERE number = 2", set()),
+    (SUMS, "UPDATE invoices SET currency = 'USD' WHERE number = 1", set()),
+    (SUMS, "UPDATE orders SET payment_method = 'card' WHERE status = 'placed'", set()),
+    (TRANSFERS, "UPDATE bank_transfers SET amount_minor = amount_minor - 1 WHERE outcome = 'matched'", set()),
+    (TRANSFERS, "UPDATE bank_transfers SET amount_minor = 1395", set()),
+    (TRANSFERS, "UPDATE bank_transfers SET outcome = 'under'", set()),
+    (TRANSFERS, "UPDATE bank_transfers SET outcome = 'over' WHERE outcome = 'matched'", set()),
+    (TRANSFERS, "UPDATE bank_transfers SET currency = 'USD' WHERE outcome = 'under'", set()),
+    (TRANSFERS, "UPDATE bank_transfers SET mode = 'test'", set()),
+    (TRANSFERS, "UPDATE invoices SET status = 'open' WHERE number = 3", {STANDING}),
+]
+
+
+@pytest.fixture
+async def office(furnished_db: Database, settings: Settings, world: World) -> Office:
+    office = Office(furnished_db, settings, Clock())
+    await office.add_admins(world.ours_live.scope.organisation_id, ADA)
+    orders = [await office.place(world.ours_live.scope) for _ in range(4)]
+    await office.work()
+    await office.settle(orders[1])
+    async with office.database.transaction() as tx:
+        await import_statement(tx, Mode.LIVE, "march.csv", STATEMENT, actor="test", now=office.clock.now)
+    return office
+
+
+async def _examine(office: Office) -> dict[str, list[str]]:
+    found = {each.name: [row["where"] for row in await office.fetch(each.sql)] for each in INVARIANTS}
+    return {name: places for name, places in found.items() if places}
+
+
+@pytest.mark.parametrize(("name", "statement", "also"), BREACHES, ids=[statement for _, statement, _ in BREACHES])
+async def test_a_breach_is_seen_and_its_place_named(office: Office, name: str, statement: str, also: set[str]) -> None:
+    assert await _examine(office) == {}
+    async with office.database.transaction() as tx:
+        await tx.execute(statement)
+    breaches = await _examine(office)
+    assert set(breaches) == {name} | also
+    assert all(place and "None" not in place for places in breaches.values() for place in places)
+
+
+def test_every_invariant_is_broken_here() -> None:
+    assert {name for name, _, _ in BREACHES} == {invariant.name for invariant in INVARIANTS}

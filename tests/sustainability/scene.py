@@ -1,0 +1,84 @@
+"""Sustainability pages to look at: an account, what it has retired, and images that are what they say they are."""
+
+import base64
+import re
+import struct
+import zlib
+from datetime import date
+from html import unescape
+from typing import Any
+
+import httpx
+
+from tests.api_client import ApiClient
+from tonne.app import Services
+from tonne.base.scope import Scope
+
+PATH = "/v1/sustainability-page"
+TEST_PAGE, LIVE_PAGE = "/sustainability/test/our-forest", "/sustainability/our-forest"
+JPEG = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQEAYABgAAD/2wBDAAMCAgICAgMCAgIDAwMDBAYEBAQEBAgGBgUGCQgKCgkICQkKDA8MCgsOCwkJDRENDg8QEBEQCgwSExIQ"
+    "Ew8QEBD/yQALCAABAAEBAREA/8wABgAQEAX/2gAIAQEAAD8A0s8g/9k="
+)
+LOSSLESS_WEBP = base64.b64decode("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==")
+LOSSY_WEBP = base64.b64decode("UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA")
+EXTENDED_WEBP = b"RIFF" + struct.pack("<I", 22 + len(LOSSY_WEBP) - 12) + b"WEBPVP8X" + struct.pack("<I", 10)
+EXTENDED_WEBP += bytes(4) + (299).to_bytes(3, "little") + (99).to_bytes(3, "little") + LOSSY_WEBP[12:]
+TOTAL = """
+INSERT INTO retired_totals (account_id, month, bundle_id, project_id, bundle_name, project_name, project_type, grams)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png(width: int = 3, height: int = 2, extra: bytes = b"") -> bytes:
+    """A real one. `extra` is a chunk between its header and its pixels."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    pixels = chunk(b"IDAT", zlib.compress((b"\x00" + b"\x1d\x6b\x4a" * width) * height))
+    return b"\x89PNG\r\n\x1a\n" + header + extra + pixels + chunk(b"IEND", b"")
+
+
+def logo(content: bytes, media_type: str = "image/png") -> dict[str, str]:
+    return {"media_type": media_type, "data": base64.b64encode(content).decode()}
+
+
+async def put(api: ApiClient, body: dict[str, Any], **headers: str) -> httpx.Response:
+    return await api.http.put(PATH, json=body, headers=api._headers(headers))
+
+
+async def set_up(api: ApiClient, **body: Any) -> dict[str, Any]:
+    """An enabled page with all sections, unless told otherwise."""
+    answer = await put(api, {"enabled": True, "slug": "our-forest", "title": "Our forest", **body})
+    assert answer.status_code == 200, answer.text
+    page: dict[str, Any] = answer.json()
+    return page
+
+
+async def retire(
+    services: Services,
+    scope: Scope,
+    month: date,
+    grams: int,
+    *,
+    bundle: tuple[str, str] = ("bun_gone", "A bundle"),
+    project: tuple[str, str] = ("prj_gone", "A project"),
+    project_type: str = "Wind",
+) -> None:
+    """As if orders had been completed then: ids and names of a bundle and a project."""
+    async with services.database.transaction() as tx:
+        names = (bundle[1], project[1], project_type)
+        await tx.execute(TOTAL, scope.account_id, month, bundle[0], project[0], *names, grams)
+
+
+async def look(browser: httpx.AsyncClient, path: str = TEST_PAGE, language: str = "en") -> str:
+    answer = await browser.get(path, headers={"Accept-Language": language})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def words(html: str) -> str:
+    """What a person reads: without markup, with single spaces."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())

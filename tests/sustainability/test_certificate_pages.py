@@ -1,0 +1,164 @@
+"""The public page of a certificate: all of it when the account shows it, and nothing at all when it does not."""
+
+import hashlib
+from html import unescape
+
+import httpx
+import msgspec
+import pytest
+
+from tests.api_client import ApiClient
+from tests.sustainability.certificates import (
+    HOSTILE,
+    complete_live_order,
+    complete_order,
+    make_hostile,
+    other_number,
+    record_of,
+    show_page,
+)
+from tests.world import World
+from tonne.app import Services, build_app
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.retirements.certificates import new_number
+from tonne.sustainability.model import Section
+
+
+@pytest.fixture
+async def number(api: ApiClient, services: Services, world: World) -> str:
+    """Of a certificate that everybody may see."""
+    await show_page(services, world.ours_test.scope)
+    return await complete_order(api, services)
+
+
+async def test_the_page_shows_the_frozen_facts_and_leads_on(
+    browser: httpx.AsyncClient, services: Services, number: str
+) -> None:
+    answer = await browser.get(f"/certificates/{number}")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    text = unescape(answer.text)
+    record = await record_of(services, number)
+    facts = [record.number, record.beneficiary, record.issuer, "1.5\u00a0t", "retired on behalf of"]
+    for line in record.lines:
+        facts += [line.project_name, line.registry, line.project_id, line.country, line.vintage, line.serial_range]
+    for fact in facts:
+        assert fact in text
+    assert "Test mode." in text
+    assert "Issued in test mode: no credit was retired." in text
+    assert "neutral" not in text.lower()
+    for link in (f"/certificates/{number}/document", f"/verify/{number}", "/sustainability/test/our-forest"):
+        assert f'href="{link}"' in answer.text
+    assert len(answer.content) < 50_000
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_the_address_is_the_one_that_the_order_names(
+    browser: httpx.AsyncClient, api: ApiClient, number: str
+) -> None:
+    [order] = (await api.get("/v1/orders")).json()["data"]
+    assert order["public_certificate_url"] == f"http://tonne.test/certificates/{number}"
+    assert (await browser.get(order["public_certificate_url"])).status_code == 200
+
+
+async def test_a_live_certificate_says_nothing_of_tests_and_leads_to_the_registry(
+    browser: httpx.AsyncClient, services: Services, world: World
+) -> None:
+    await show_page(services, world.ours_live.scope)
+    number = await complete_live_order(services, world)
+    answer = await browser.get(f"/certificates/{number}")
+    assert answer.status_code == 200
+    assert "test mode" not in answer.text.lower()
+    assert 'href="/sustainability/our-forest"' in answer.text
+    assert '<a href="https://registry.example/r" rel="noopener noreferrer nofollow">' in answer.text
+
+
+async def test_the_pdf_is_the_one_that_the_api_serves_and_is_known_from_then_on(
+    browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
+) -> None:
+    answer = await browser.get(f"/certificates/{number}/document")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/pdf")
+    assert answer.headers["content-disposition"] == f'inline; filename="certificate-{number}.pdf"'
+    [order] = (await api.get("/v1/orders")).json()["data"]
+    assert (await api.get(f"/v1/orders/{order['id']}/certificate")).content == answer.content
+    async with services.database.connection() as connection:
+        known = await connection.fetch("SELECT number, sha256 FROM certificate_documents")
+    assert [tuple(row) for row in known] == [(number, hashlib.sha256(answer.content).digest())]
+
+
+@pytest.mark.parametrize("tail", ["", "/document"])
+async def test_what_is_not_shown_looks_like_nothing_at_all(
+    browser: httpx.AsyncClient, api: ApiClient, services: Services, world: World, tail: str
+) -> None:
+    number = await complete_order(api, services)
+    nothing = await browser.get(f"/certificates/{new_number(Mode.TEST)}{tail}")
+    assert (nothing.status_code, nothing.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    unsettled = {"x-request-id", "date"}
+
+    async def looks_like_nothing(path: str) -> bool:
+        answer = await browser.get(path)
+        same = [{k: v for k, v in each.headers.items() if k not in unsettled} for each in (answer, nothing)]
+        return (answer.status_code, answer.content) == (404, nothing.content) and same[0] == same[1]
+
+    path = f"/certificates/{number}{tail}"
+    assert await looks_like_nothing(path), "there is no page at all"
+    await show_page(services, world.ours_test.scope, enabled=False)
+    assert await looks_like_nothing(path), "the page is switched off"
+    others = (Section.TIMELINE, Section.PROJECTS, Section.BUNDLES_BREAKDOWN)
+    await show_page(services, world.ours_test.scope, sections=others)
+    assert await looks_like_nothing(path), "the page has no certificates"
+    await show_page(services, world.ours_test.scope)
+    assert not await looks_like_nothing(path)
+    for wrong in (other_number(number), "x", "%00", "%FF", "%2E%2E", "a" * 3000, "%27%20OR%201=1--", f"{number}0"):
+        assert await looks_like_nothing(f"/certificates/{wrong}{tail}"), wrong
+
+
+async def test_another_accounts_page_shows_nothing_of_ours(
+    browser: httpx.AsyncClient, api: ApiClient, services: Services, world: World
+) -> None:
+    number = await complete_order(api, services)
+    await show_page(services, world.theirs_test.scope)
+    assert (await browser.get(f"/certificates/{number}")).status_code == 404
+
+
+async def test_hostile_names_are_text(browser: httpx.AsyncClient, services: Services, number: str) -> None:
+    await make_hostile(services, number)
+    answer = await browser.get(f"/certificates/{number}")
+    assert answer.status_code == 200
+    assert answer.text.count("<script") == 0
+    assert "<img src=x" not in answer.text
+    assert "javascript:" not in answer.text
+    assert unescape(answer.text).count(HOSTILE) >= 2 + 2 * 7
+    assert 'href="https://registry.example/&#34;&gt;&lt;script&gt;" rel="noopener noreferrer nofollow"' in answer.text
+
+
+async def test_numbers_and_dates_are_spelt_as_the_visitor_spells_them(
+    browser: httpx.AsyncClient, services: Services, number: str
+) -> None:
+    await make_hostile(services, number, "Plain")
+    german = await browser.get(f"/certificates/{number}", headers={"Accept-Language": "de-DE,de;q=0.9"})
+    assert "1.234.567,891234\u00a0t" in unescape(german.text)
+    assert "1. März 2026" in unescape(german.text)
+    british = await browser.get(f"/certificates/{number}", headers={"Accept-Language": "en-GB"})
+    assert "1,234,567.891234\u00a0t" in unescape(british.text)
+    assert "1 March 2026" in unescape(british.text)
+
+
+async def test_pdfs_and_wrong_numbers_are_limited_and_the_page_itself_is_not(
+    api: ApiClient, services: Services, world: World, settings: Settings
+) -> None:
+    await show_page(services, world.ours_test.scope)
+    number = await complete_order(api, services)
+    strict = build_app(Services(services.database, msgspec.structs.replace(settings, verify_per_minute=0.001)))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(strict), base_url="http://tonne.test") as client:
+        for _ in range(settings.verify_burst + 5):
+            assert (await client.get(f"/certificates/{number}")).status_code == 200
+        for _ in range(5):
+            assert (await client.get(f"/certificates/{number}/document")).status_code == 200
+        wrong = [f"/certificates/{new_number(Mode.TEST)}" for _ in range(settings.verify_burst)]
+        statuses = [(await client.get(path)).status_code for path in wrong]
+        assert statuses == [404] * (settings.verify_burst - 5) + [429] * 5
+        for path in (f"/certificates/{number}/document", f"/certificates/{number}"):
+            refused = await client.get(path)
+            assert (refused.status_code, refused.headers["content-type"]) == (429, "text/html; charset=utf-8")
+            assert int(refused.headers["retry-after"]) >= 1

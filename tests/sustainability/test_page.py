@@ -1,0 +1,350 @@
+"""The public page: real figures, the configured sections, hostile text as text, and nothing where nothing is shown."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from html import unescape
+
+import httpx
+import msgspec
+import pytest
+
+from tests.api_client import ApiClient
+from tests.retirements.shop import TONNE, Calendar, Shop
+from tests.sustainability.scene import (
+    LIVE_PAGE,
+    PATH,
+    TEST_PAGE,
+    logo,
+    look,
+    png,
+    put,
+    retire,
+    set_up,
+    words,
+)
+from tests.world import World
+from tonne.app import Services, build_app
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.sustainability import store
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp;</title></svg>\u202e"
+SECTIONS = {
+    "timeline": "Retired over time",
+    "bundles_breakdown": "By bundle",
+    "projects": "Projects</h2>",
+    "certificates": "Certificates</h2>",
+}
+MARCH = date(2026, 3, 1)
+
+
+@pytest.fixture
+def calendar() -> Calendar:
+    return Calendar()
+
+
+@pytest.fixture
+def services(furnished_db: Database, settings: Settings, calendar: Calendar) -> Services:
+    """As everywhere, but the story sets its clock, to March 2026 at first."""
+    return Services(furnished_db, settings, clock=calendar)
+
+
+@pytest.fixture
+def live(services: Services, world: World, calendar: Calendar) -> Shop:
+    return Shop(services, world, calendar, Mode.LIVE)
+
+
+@pytest.fixture
+def live_api(api: ApiClient, world: World) -> ApiClient:
+    return api.as_key(world.ours_live.key)
+
+
+async def test_the_figures_are_those_of_real_orders(
+    live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.sell("sun", {"B": 1})
+    await live.supply("A", 2020, 1000, retired=True)
+    await live.supply("B", 2020, 1000, retired=True)
+    await set_up(live_api, title="Our way", description="First line\nsecond line", logo=logo(png()))
+    first = await live.buy(world.ours_live.scope, 800 * TONNE + 500_000, "wind")
+    await live.work()
+    second = await live.buy(world.ours_live.scope, 434 * TONNE, "sun")
+    await live.work()
+    html = await look(browser, LIVE_PAGE)
+    text = words(html)
+    assert "Our way First line second line 1,234.5 t of CO₂ equivalent" in text
+    assert "retired on behalf of Beneficiary" in text
+    assert "carbon neutral" not in html.lower()
+    assert "The wind 64.8% 800.5 t The sun 35.2% 434 t" in text
+    assert "Project A Wind · Kenya · Verra 800.5 t Project B Wind · Kenya · Verra 434 t" in text
+    assert "Mar 2026 1,234.5 t Feb 2026 0 t" in text
+    numbers = [(await live.certificate(order))["number"] for order in (second, first)]
+    assert re.findall(r'href="/certificates/([^"]+)"', html) == numbers
+    assert f"{numbers[1]} March 1, 2026 800.5 t" in text
+    assert '<img class="logo" src="/sustainability/our-forest/logo?v=' in html
+
+
+async def test_only_the_configured_sections_are_shown(
+    services: Services, api: ApiClient, browser: httpx.AsyncClient
+) -> None:
+    await set_up(api)
+    await api.order()
+    for job in (services.issue_invoices, services.chase_invoices, services.chase_invoices, services.allocate_orders):
+        await job.run_once()
+    html = await look(browser)
+    assert all(heading in html for heading in SECTIONS.values())
+    for section, heading in SECTIONS.items():
+        await set_up(api, sections=[section])
+        html = await look(browser)
+        assert [name for name, shown in SECTIONS.items() if shown in html] == [section], heading
+        await set_up(api, sections=[name for name in SECTIONS if name != section])
+        assert heading not in await look(browser)
+    await set_up(api, sections=[])
+    assert "1 t of CO₂ equivalent" in words(await look(browser))
+
+
+async def test_a_page_without_anything_retired_says_so(api: ApiClient, browser: httpx.AsyncClient) -> None:
+    await set_up(api)
+    html = await look(browser)
+    assert "Nothing is retired yet" in html
+    assert not any(heading in html for heading in SECTIONS.values())
+    assert "<svg" not in html
+
+
+async def test_unknown_disabled_and_of_the_other_mode_look_the_same(
+    api: ApiClient, browser: httpx.AsyncClient, live_api: ApiClient
+) -> None:
+    unknown = await browser.get("/sustainability/nobody")
+    assert (unknown.status_code, unknown.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    await set_up(api)
+    await put(live_api, {"slug": "not-enabled", "enabled": False})
+    await set_up(api, slug="renamed", enabled=False)
+    paths = [LIVE_PAGE, "/sustainability/not-enabled", "/sustainability/test/not-enabled", TEST_PAGE]
+    paths += [
+        "/sustainability/test/renamed",
+        "/sustainability/test",
+        "/sustainability/OUR-FOREST",
+        "/sustainability/%00",
+    ]
+    paths += [f"/sustainability/test/renamed{tail}" for tail in ("/logo", "/preview.png")]
+    for path in paths:
+        answer = await browser.get(path)
+        assert (answer.status_code, answer.content) == (404, unknown.content), path
+        ours, theirs = (
+            {name: value for name, value in each.headers.items() if name != "x-request-id"}
+            for each in (answer, unknown)
+        )
+        assert ours == theirs, path
+
+
+async def test_the_page_says_that_it_is_a_test_and_only_a_live_one_is_found_by_search_engines(
+    api: ApiClient, live_api: ApiClient, browser: httpx.AsyncClient
+) -> None:
+    await set_up(api)
+    await set_up(live_api)
+    test, live = await look(browser, TEST_PAGE), await look(browser, LIVE_PAGE)
+    assert "Test mode." in test
+    assert '<meta name="robots" content="noindex">' in test
+    assert "Test mode." not in live
+    assert "noindex" not in live
+
+
+async def test_an_old_address_leads_to_the_page_of_today(api: ApiClient, browser: httpx.AsyncClient) -> None:
+    await set_up(api, slug="first", logo=logo(png()))
+    await set_up(api, slug="second")
+    await set_up(api, slug="third")
+    for slug in ("first", "second"):
+        for tail in ("", "/logo", "/preview.png"):
+            answer = await browser.get(f"/sustainability/test/{slug}{tail}")
+            assert (answer.status_code, answer.headers["location"]) == (302, f"/sustainability/test/third{tail}")
+            assert answer.content == b""
+    await set_up(api, slug="first")
+    assert (await browser.get("/sustainability/test/first")).status_code == 200
+    assert (await browser.get("/sustainability/test/third")).headers["location"] == "/sustainability/test/first"
+
+
+async def test_hostile_text_is_text(live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10, retired=True)
+    await live.rename(world.ours_live.scope, "Before")
+    await live.buy(world.ours_live.scope, TONNE, "wind")
+    await live.work()
+    async with live.services.database.transaction() as tx:
+        await tx.execute("UPDATE accounts SET beneficiary = $1", HOSTILE)
+        await tx.execute("UPDATE bundles SET name = $1", HOSTILE)
+        await tx.execute(
+            "UPDATE projects SET name = $1, country = $1, type = $1, registry = $1 || id, registry_url = $2",
+            HOSTILE,
+            "javascript:alert(1)",
+        )
+        await tx.execute("UPDATE catalogues SET version = version + 1")
+    await set_up(live_api, title=HOSTILE, description=HOSTILE)
+    html = await look(browser, LIVE_PAGE)
+    assert "<script" not in html
+    assert "<img src=x" not in html
+    assert "javascript:" not in html
+    assert "49" not in words(html)
+    # In the title, five tags of the head, the heading, the text, the statement, bundle and project.
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 12
+    # Its own, those of the two charts, and that of the one column.
+    assert html.count("</title>") == 4
+    assert "on behalf of Before" in words(html)
+
+
+async def test_registry_links_lead_away_without_a_word_about_us(
+    live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10, retired=True)
+    await live.buy(world.ours_live.scope, TONNE, "wind")
+    await live.work()
+    async with live.services.database.transaction() as tx:
+        url = 'https://registry.example/a?b=1&c="x'
+        await tx.execute("UPDATE projects SET registry_url = $1, country = 'KE' WHERE registry_project_id = 'A'", url)
+        await tx.execute("UPDATE catalogues SET version = version + 1")
+    await set_up(live_api)
+    html = await look(browser, LIVE_PAGE)
+    assert 'href="https://registry.example/a?b=1&amp;c=&#34;x" rel="noopener noreferrer nofollow">Verra</a>' in html
+    assert "Wind · Kenya · Verra" in words(html)
+
+
+COPY_CERTIFICATES = """
+INSERT INTO certificates (account_id, order_id, organisation_id, mode, number, issued_at, record)
+SELECT $1, 'ord_' || n, $2, 'test', 'TEST-' || lpad(n::text, 4, '0'), $3::timestamptz + (n / 7) * interval '1 hour',
+       convert_to(format('{"number": "TEST-%s", "total_quantity": "%s.5", "beneficiary": "Beneficiary"}',
+                         lpad(n::text, 4, '0'), n), 'UTF8')
+FROM generate_series($4::int, $5::int) n
+"""
+
+
+async def add_certificates(services: Services, scope: Scope, first: int, last: int) -> None:
+    """Several of one and the same moment among them."""
+    issued_at = datetime(2026, 3, 1, tzinfo=UTC)
+    async with services.database.transaction() as tx:
+        await tx.execute("SET LOCAL session_replication_role = replica")  # there are no orders behind them
+        await tx.execute(COPY_CERTIFICATES, scope.account_id, scope.organisation_id, issued_at, first, last)
+
+
+async def test_certificates_come_in_pages_and_none_is_missed_or_repeated(
+    services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    scope = world.ours_test.scope
+    await set_up(api, sections=["certificates"])
+    await add_certificates(services, scope, 1, 45)
+    seen: list[list[str]] = []
+    path: str | None = TEST_PAGE
+    while path is not None:
+        html = await look(browser, path)
+        seen.append(re.findall(r'href="/certificates/TEST-(\d+)"', html))
+        assert ('#certificates">Newest</a>' in html) == (len(seen) > 1)
+        older = re.search(r'href="([^"]+)#certificates">Older</a>', html)
+        path = unescape(older.group(1)) if older else None
+        # Newer ones that arrive between two pages do not push others over its edge.
+        await add_certificates(services, scope, 45 + len(seen), 45 + len(seen))
+    assert [len(page) for page in seen] == [20, 20, 5]
+    assert [int(number) for page in seen for number in page] == list(range(45, 0, -1))
+
+
+async def test_a_place_that_is_none_is_refused_on_a_page(
+    services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    await add_certificates(services, world.ours_test.scope, 1, 25)
+    cursor = re.search(r"after=([\w-]+)#", await look(browser))
+    assert cursor is not None
+    for query in ("after=x", "after=", "after=%00", f"after={cursor.group(1)}x", "after=a&after=b"):
+        answer = await browser.get(f"{TEST_PAGE}?{query}")
+        assert (answer.status_code, answer.headers["content-type"]) == (400, "text/html; charset=utf-8"), query
+    await set_up(api.as_key(world.theirs_test.key), slug="theirs")
+    answer = await browser.get(f"/sustainability/test/theirs?after={cursor.group(1)}")
+    assert answer.status_code == 400, "a place in one list is none in another"
+
+
+async def test_a_page_shows_nothing_of_any_other_account(
+    services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api)
+    theirs = world.theirs_test.scope
+    await retire(services, theirs, MARCH, TONNE, project=("p", "Their project"))
+    await add_certificates(services, theirs, 1, 3)
+    client = Scope(world.ours_test.scope.organisation_id, world.ours_test.client_account_id, Mode.TEST)
+    await retire(services, client, MARCH, TONNE, project=("p", "Our client's project"))
+    html = await look(browser)
+    assert "Nothing is retired yet" in html
+    assert "project" not in html.replace("projects", "")
+    assert "TEST-0001" not in html
+
+
+async def test_the_head_tells_other_sites_what_to_show(
+    services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api, title='Our "forest"')
+    await retire(services, world.ours_test.scope, MARCH, 2 * TONNE)
+    html = await look(browser)
+    tags = dict(re.findall(r'<meta (?:property|name)="([\w:]+)" content="([^"]*)">', html))
+    assert tags["og:title"] == "Our &#34;forest&#34;"
+    assert tags["og:description"] == "2\u00a0t of CO₂ equivalent retired on behalf of Beneficiary."
+    assert tags["og:url"] == "http://tonne.test/sustainability/test/our-forest"
+    assert tags["twitter:card"] == "summary_large_image"
+    image = tags["og:image"]
+    assert image.startswith("http://tonne.test/sustainability/test/our-forest/preview.png?v=")
+    assert (await browser.get(image)).headers["content-type"] == "image/png"
+    await retire(services, world.ours_test.scope, date(2026, 2, 1), TONNE)
+    assert image not in await look(browser), "the picture's address changes with its figures"
+
+
+async def test_the_page_is_kept_for_a_minute_and_runs_no_script(
+    services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
+    await set_up(api, logo=logo(png()))
+    await retire(services, world.ours_test.scope, MARCH, 2 * TONNE)
+    answer = await browser.get(TEST_PAGE)
+    assert answer.headers["cache-control"] == "public, max-age=60"
+    assert "set-cookie" not in answer.headers
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "<script" not in answer.text
+    assert " style=" not in answer.text
+    assert " onclick" not in answer.text
+    for address in re.findall(r'(?:src|href)="([^"]+)"', answer.text):
+        assert address.startswith(("/", "#", "http://tonne.test/")), address
+
+
+async def test_it_costs_the_same_after_any_number_of_orders(services: Services) -> None:
+    """Neither reads more than an index of the account's own rows, nor sorts what it does not show."""
+    statements = {
+        store.LIST_CERTIFICATES: "'acc_1', now(), 'x', 21",
+        store.SUM_RETIRED: "'acc_1'",
+        store.FIND_BY_SLUG: "'test', 'acme'",
+    }
+    plans = []
+    async with services.database.transaction() as tx:
+        await tx.execute("SET LOCAL enable_seqscan = off")
+        await tx.execute("SET LOCAL enable_bitmapscan = off")
+        await tx.execute("SET LOCAL enable_sort = off")
+        for number, (sql, arguments) in enumerate(statements.items()):
+            await tx.execute(f"PREPARE statement_{number} AS {sql}")
+            rows = await tx.fetch(f"EXPLAIN EXECUTE statement_{number} ({arguments})")
+            plans.append("\n".join(row[0] for row in rows))
+    assert all("Seq Scan" not in plan for plan in plans)
+    assert "certificates_newest_first" in plans[0]
+    assert "Sort" not in plans[0]
+    assert "retired_totals_pkey" in plans[1]
+
+
+async def test_after_a_change_the_page_shows_it(api: ApiClient, browser: httpx.AsyncClient, calendar: Calendar) -> None:
+    page = await set_up(api)
+    assert page["updated_at"] == "2026-03-01T09:00:00.000Z"
+    calendar.now += timedelta(days=1)
+    await put(api, {"title": "Changed"})
+    assert "<title>Changed</title>" in await look(browser)
+    assert (await api.get(PATH)).json()["updated_at"] == "2026-03-02T09:00:00.000Z"
+
+
+async def test_the_sellers_name_is_the_operators(furnished_db: Database, settings: Settings, world: World) -> None:
+    named = msgspec.structs.replace(settings, seller_name="Acme <Offsets>")
+    transport = httpx.ASGITransport(build_app(Services(furnished_db, named)), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
+        await set_up(ApiClient(http, world.ours_test.key))
+        assert "Acme &lt;Offsets&gt;" in await look(http)

@@ -1,0 +1,252 @@
+"""Whoever holds a number sees what was certified under it, and learns whether a document is genuine."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+
+import httpx
+import msgspec
+import pytest
+
+from tests.api_client import ApiClient
+from tests.sustainability.certificates import HOSTILE, complete_order, make_hostile, other_number, record_of, show_page
+from tests.world import World
+from tonne.app import Services, build_app
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.retirements.certificates import new_number, normal_number
+
+UNKNOWN = "We have issued no certificate with this number."
+
+
+@pytest.fixture
+async def number(api: ApiClient, services: Services) -> str:
+    return await complete_order(api, services)
+
+
+async def pdf_of(api: ApiClient) -> bytes:
+    [order] = (await api.get("/v1/orders")).json()["data"]
+    return (await api.get(f"/v1/orders/{order['id']}/certificate")).content
+
+
+def hashes(page: httpx.Response) -> list[str]:
+    return re.findall('data-sha256="([^"]*)"', page.text)
+
+
+async def test_the_form_asks_for_a_number(browser: httpx.AsyncClient) -> None:
+    answer = await browser.get("/verify")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert '<form action="/verify" method="get">' in answer.text
+    assert 'name="number"' in answer.text
+    assert "fault" not in answer.text
+
+
+def spellings(number: str) -> list[str]:
+    return [
+        number,
+        number.lower(),
+        number.replace("-", ""),
+        number.replace("-", " "),
+        f"  {number}\t",
+        number.replace("-", "–"),
+        number.replace("0", "O").replace("1", "I"),
+        number.replace("0", "o").replace("1", "l"),
+        "".join(f"{letter} " for letter in number),
+    ]
+
+
+def test_a_number_is_known_however_it_is_typed() -> None:
+    for mode in Mode:
+        for _ in range(200):
+            number = new_number(mode)
+            assert {normal_number(text) for text in spellings(number)} == {number}
+
+
+def test_what_can_be_no_number_has_no_normal_form() -> None:
+    good = "7K2M-04QX-9ZTB-C3RD"
+    assert normal_number(good) == good
+    assert normal_number(f"TEST-{good}") == f"TEST-{good}"
+    assert normal_number("TEST-04QX-9ZTB-C3RD") == "TEST-04QX-9ZTB-C3RD", "a live one may begin like that too"
+    for text in ("", "-", good[:-1], f"{good}0", f"LIVE-{good}", f"{good}\x00", "٠" * 16, "*" * 16, " " * 1000 + good):
+        assert normal_number(text) == "", text
+
+
+async def test_a_typed_number_leads_to_its_own_address(browser: httpx.AsyncClient, number: str) -> None:
+    for typed in spellings(number):
+        answer = await browser.get("/verify", params={"number": typed})
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/verify/{number}"), typed
+        assert (await browser.get(f"/verify/{typed.strip()}")).status_code == 200, (
+            "and so does an address typed by hand"
+        )
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "   ", "---", "//evil.example", "/../..", "日本", "\r\nSet-Cookie: a=b", "x" * 5000]
+)
+async def test_what_is_typed_leads_nowhere_else(browser: httpx.AsyncClient, typed: str) -> None:
+    answer = await browser.get("/verify", params={"number": typed})
+    if answer.status_code == 303:
+        assert re.fullmatch(r"/verify/[A-Za-z0-9-]{1,60}", answer.headers["location"])
+        assert "set-cookie" not in answer.headers
+    else:
+        assert answer.status_code == 400
+        assert "Type the number" in answer.text
+
+
+async def test_the_page_shows_every_frozen_fact(browser: httpx.AsyncClient, services: Services, number: str) -> None:
+    answer = await browser.get(f"/verify/{number}")
+    assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+    text, record = unescape(answer.text), await record_of(services, number)
+    facts = [record.number, record.beneficiary, record.issuer, record.order_id, "1.5\u00a0t"]
+    for line in record.lines:
+        facts += [line.project_name, line.registry, line.project_id, line.country, line.project_type]
+        facts += [line.methodology or "", line.vintage, line.serial_range, f"{line.quantity}\u00a0t"]
+        if line.shared:
+            facts.append(f"{line.shared.share}\u00a0t of one shared unit of {line.shared.unit_quantity}\u00a0t")
+    assert any(line.shared for line in record.lines)
+    for fact in facts:
+        assert fact in text
+    assert "Issued in test mode: no credit was retired." in text
+    assert len(answer.content) < 50_000
+
+
+async def test_it_leads_to_the_public_page_only_when_there_is_one(
+    browser: httpx.AsyncClient, services: Services, world: World, number: str
+) -> None:
+    assert "/certificates/" not in (await browser.get(f"/verify/{number}")).text
+    await show_page(services, world.ours_test.scope)
+    assert f'href="/certificates/{number}"' in (await browser.get(f"/verify/{number}")).text
+
+
+async def test_every_pdf_that_went_out_is_listed_and_before_that_none(
+    browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
+) -> None:
+    before = await browser.get(f"/verify/{number}")
+    assert "No PDF of this certificate has gone out yet." in before.text
+    assert hashes(before) == []
+    digest = hashlib.sha256(await pdf_of(api)).hexdigest()
+    assert hashes(await browser.get(f"/verify/{number}")) == [digest]
+    older = hashlib.sha256(b"drawn by an earlier release").digest()
+    async with services.database.transaction() as tx:
+        await tx.execute("INSERT INTO certificate_documents VALUES ($1, $2, '2020-01-01')", number, older)
+    assert hashes(await browser.get(f"/verify/{number}")) == [older.hex(), digest], "both are genuine"
+
+
+async def test_a_pasted_sha256_is_judged_without_javascript(
+    browser: httpx.AsyncClient, api: ApiClient, number: str
+) -> None:
+    pdf = await pdf_of(api)
+    digest, wrong = hashlib.sha256(pdf).hexdigest(), hashlib.sha256(pdf + b"\n").hexdigest()
+    # As certutil, Windows and people spell it.
+    pairs = " ".join(digest[start : start + 2] for start in range(0, 64, 2))
+    for text in (digest, digest.upper(), f"  {digest}\n", pairs, pairs.replace(" ", ":")):
+        answer = await browser.get(f"/verify/{number}", params={"sha256": text})
+        assert "<strong>Genuine.</strong>" in answer.text, text
+    for text, verdict in (
+        (wrong, "Not one of ours."),
+        (digest[:-1], "This is no SHA-256."),
+        (f"{digest}0", "This is no SHA-256."),
+        ("", "This is no SHA-256."),
+        (HOSTILE, "This is no SHA-256."),
+    ):
+        answer = await browser.get(f"/verify/{number}", params={"sha256": text})
+        assert f"<strong>{verdict}</strong>" in answer.text, text
+        assert "Genuine." not in answer.text
+        assert "<img" not in answer.text.replace('<img src="/assets', "")
+    twice = await browser.get(f"/verify/{number}?sha256={digest}&sha256={wrong}")
+    assert (twice.status_code, twice.headers["content-type"]) == (400, "text/html; charset=utf-8")
+
+
+async def test_a_genuine_pdf_of_another_certificate_is_not_one_of_this(
+    browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
+) -> None:
+    digest = hashlib.sha256(await pdf_of(api)).hexdigest()
+    second = await complete_order(api, services, "2")
+    for wanted, verdict in ((number, "Genuine."), (second, "Not one of ours.")):
+        answer = await browser.get(f"/verify/{wanted}", params={"sha256": digest})
+        assert f"<strong>{verdict}</strong>" in answer.text
+
+
+async def test_an_unknown_number_and_one_that_can_be_none_are_answered_alike(
+    browser: httpx.AsyncClient, number: str
+) -> None:
+    seen = set()
+    for typed in (other_number(number), new_number(Mode.LIVE), "abc", "a-b", number[:-1]):
+        answer = await browser.get(f"/verify/{typed}")
+        assert answer.status_code == 404
+        assert UNKNOWN in answer.text
+        assert f'value="{typed}"' in answer.text, "to be mended"
+        seen.add((answer.text.replace(typed, ""), answer.headers["content-type"], answer.headers["cache-control"]))
+    assert len(seen) == 1
+    for typed in ("%00", "%FF", "%F0%9F%8C%B3", "%3Cscript%3Ealert(1)%3C/script%3E"[:30]):
+        answer = await browser.get(f"/verify/{typed}")
+        assert answer.status_code == 404
+        assert "<script>" not in answer.text
+
+
+async def test_hostile_names_are_text(browser: httpx.AsyncClient, services: Services, number: str) -> None:
+    await make_hostile(services, number)
+    answer = await browser.get(f"/verify/{number}")
+    assert re.findall("<script[^>]*>", answer.text) == re.findall(
+        '<script src="/assets/verify.js[^>]*" defer>', answer.text
+    )
+    assert "<img src=x" not in answer.text
+    assert "javascript:" not in answer.text
+    assert unescape(answer.text).count(HOSTILE) >= 2 + 2 * 7
+
+
+async def test_the_page_asks_nobody_else_for_anything(browser: httpx.AsyncClient, number: str) -> None:
+    answer = await browser.get(f"/verify/{number}")
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert re.findall(r'(?:src|action)="(?!/)', answer.text) == []
+    assert re.findall(r"\son\w+=|\sstyle=|<style", answer.text) == []
+
+
+@pytest.fixture
+async def strict(services: Services, settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser on a service that forgives nothing while a test lasts."""
+    strict = Services(services.database, msgspec.structs.replace(settings, verify_per_minute=0.001))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(build_app(strict)), base_url="http://tonne.test"
+    ) as client:
+        yield client
+
+
+async def test_a_hundred_tries_at_once_are_refused_and_say_when_to_come_back(
+    strict: httpx.AsyncClient, number: str, settings: Settings
+) -> None:
+    numbers = [new_number(Mode.TEST) for _ in range(settings.verify_burst + 100)]
+    answers = await asyncio.gather(*(strict.get(f"/verify/{typed}") for typed in numbers))
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) == 100
+    assert {answer.status_code for answer in answers} == {404, 429}
+    for answer in [*refused, await strict.get(f"/verify/{number}")]:
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert 1 <= int(answer.headers["retry-after"]) <= 60_000
+        assert "Slow down, please" in answer.text
+
+
+async def test_each_address_has_tries_of_its_own(services: Services, number: str, settings: Settings) -> None:
+    app = build_app(
+        Services(services.database, msgspec.structs.replace(settings, verify_per_minute=0.001, verify_burst=1))
+    )
+    statuses = []
+    for address in ("192.0.2.1", "192.0.2.1", "192.0.2.2"):
+        transport = httpx.ASGITransport(app, client=(address, 1234))
+        async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
+            statuses.append((await client.get(f"/verify/{number}")).status_code)
+    assert statuses == [200, 429, 200]
+
+
+async def test_good_numbers_and_hashes_count_as_tries_too(
+    strict: httpx.AsyncClient, number: str, settings: Settings
+) -> None:
+    """Else guesses could be hidden among them, and the database would pay."""
+    tries = [f"/verify/{number}", f"/verify/{number}?sha256={'0' * 64}"] * settings.verify_burst
+    statuses = [(await strict.get(path)).status_code for path in tries]
+    assert statuses == [200] * settings.verify_burst + [429] * settings.verify_burst
+    assert (await strict.get("/verify")).status_code == 200, "the form looks nothing up"

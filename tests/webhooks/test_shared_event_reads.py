@@ -1,0 +1,72 @@
+"""Webhooks of one organisation that ask for the same events at the same moment share one reading."""
+
+import asyncio
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+from tests.webhooks.receiver import Receiver
+from tests.webhooks.stage import Stage
+from tonne.db.pool import Database
+from tonne.webhooks import delivery_store as lane_store
+from tonne.webhooks import shared_event_reads as runs
+from tonne.webhooks.model import Lease
+from tonne.webhooks.shared_event_reads import SharedEventReads
+
+
+@pytest.fixture
+async def lease(stage: Stage, receiver: Receiver) -> Lease:
+    await stage.register(receiver.url)
+    await stage.emit_many(stage.one, ["1", "2", "3"])
+    async with stage.services.database.connection() as connection:
+        [lease] = await lane_store.claim_any_account(connection, 1, 60)
+    return lease
+
+
+async def test_all_who_ask_while_it_is_on_its_way_get_the_same(stage: Stage, lease: Lease) -> None:
+    shared = SharedEventReads(stage.services.database)
+    batches = await asyncio.gather(*(shared.read(lease, 0, 100) for _ in range(4)))
+    assert batches[0] is not None
+    assert list(batches[0].positions) == [1, 2, 3]
+    assert all(batch is batches[0] for batch in batches)
+    assert await shared.read(lease, 0, 100) is batches[0], "for a moment it is kept"
+
+
+async def test_another_place_or_another_stream_is_another_run(stage: Stage, lease: Lease) -> None:
+    shared = SharedEventReads(stage.services.database)
+    first, later = await asyncio.gather(shared.read(lease, 0, 2), shared.read(lease, 2, 2))
+    assert first is not None
+    assert later is not None
+    assert (list(first.positions), list(later.positions)) == ([1, 2], [3])
+    assert await shared.read(replace(lease, organisation_id="org_other"), 0, 2) is None
+
+
+async def test_after_a_moment_it_is_read_anew(stage: Stage, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "KEPT_S", 0.0)
+    shared = SharedEventReads(stage.services.database)
+    first = await shared.read(lease, 0, 100)
+    assert await shared.read(lease, 0, 100) is not first
+
+
+async def test_one_who_gives_up_takes_nothing_from_the_others(stage: Stage, lease: Lease) -> None:
+    shared = SharedEventReads(stage.services.database)
+    reader = asyncio.create_task(shared.read(lease, 0, 100))
+    follower = asyncio.create_task(shared.read(lease, 0, 100))
+    other = asyncio.create_task(shared.read(lease, 0, 100))
+    await asyncio.sleep(0)
+    follower.cancel()
+    assert await reader is not None
+    assert await other is await reader
+
+
+async def test_a_reading_that_fails_fails_for_all_who_wait_and_is_forgotten(stage: Stage, lease: Lease) -> None:
+    closed = Database(stage.services.database._url, stage.services.settings)
+    shared = SharedEventReads(closed)
+    failed = await asyncio.gather(*(shared.read(lease, 0, 100) for _ in range(3)), return_exceptions=True)
+    assert [type(error) for error in failed] == [asyncpg.InterfaceError] * 3
+    await closed.open()
+    try:
+        assert await shared.read(lease, 0, 100) is not None
+    finally:
+        await closed.close()
