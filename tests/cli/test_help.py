@@ -31,8 +31,8 @@ def _options(command: click.Command) -> list[click.Option]:
 
 def test_all_the_commands_are_there() -> None:
     names = {" ".join(words) for words, _ in ALL}
-    assert {"serve", "api", "worker", "migrate", "doctor", "org", "account", "key", "estimate", "catalog"} <= names
-    assert {"org create", "account create", "key create", "key revoke", "estimate create", "catalog import"} <= names
+    assert {"serve", "api", "worker", "migrate", "doctor", "org", "account", "key", "estimate", "catalogue"} <= names
+    assert {"org create", "account create", "key create", "key revoke", "estimate create", "catalogue import"} <= names
 
 
 @pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) or "tonne" for words, _ in ALL])

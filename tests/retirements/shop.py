@@ -115,7 +115,7 @@ class Shop:
     async def supply(
         self, project: str, vintage: int, tonnes: int, *, retired: bool = False, wakes: bool = True
     ) -> None:
-        """A lot, as `tonne catalog import-lots` brings it."""
+        """A lot, as `tonne catalogue import-lots` brings it."""
         await self.import_files(self.lot_file(project, vintage, tonnes, retired=retired), wakes=wakes)
 
     def lot_file(self, project: str, vintage: int, tonnes: int, *, retired: bool = False) -> dict[FileKind, list[str]]:

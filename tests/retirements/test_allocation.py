@@ -135,11 +135,11 @@ async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
     file = tmp_path / "march.csv"
     file.write_text("\n".join(*live.lot_file("A", 2021, 12, retired=True).values()))
     url = live.services.database._url
-    output_of("catalog", "import-lots", "--mode", "live", str(file), database_url=url)
+    output_of("catalogue", "import-lots", "--mode", "live", str(file), database_url=url)
     await live.work()
     assert await live.statuses(*orders) == ["complete", "complete", "complete", "paid", "complete"]
     # The same file again brings nothing, and nothing is allocated for it.
-    output_of("catalog", "import-lots", "--mode", "live", str(file), database_url=url)
+    output_of("catalogue", "import-lots", "--mode", "live", str(file), database_url=url)
     await live.work()
     assert await live.statuses(orders[3]) == ["paid"]
     await live.check_all_is_well()

@@ -190,7 +190,7 @@ async def test_an_import_that_changes_a_lot_and_a_worker_do_not_lock_each_other_
     file = tmp_path / "lots.csv"
     heads, line = lot[FileKind.LOTS]
     file.write_text(f"{heads}\n{line.replace(',2020,', ',2019,')}\n{line.replace('live-A-1', 'more')}\n")
-    words = ("catalog", "import-lots", "--mode", "live", str(file))
+    words = ("catalogue", "import-lots", "--mode", "live", str(file))
     async with live.services.database.transaction() as tx:
         keys = await claim_due_any_account(tx, OrderStatus.PAID, Mode.LIVE, live.calendar.now, limit=1)
         importing = asyncio.create_task(asyncio.to_thread(output_of, *words, database_url=live.services.database._url))

@@ -79,8 +79,8 @@ def _settle_currency(mode: Mode, head: CatalogueHead | None, currency: str | Non
     if head is None:
         if currency is None:
             raise CatalogueError(
-                f"There is no {mode} catalogue yet: import one with `tonne catalog import --mode {mode}`, and name the "
-                "currency of its prices with --currency."
+                f"There is no {mode} catalogue yet: import one with `tonne catalogue import --mode {mode}`, and "
+                "name the currency of its prices with --currency."
             )
         return currency
     if currency not in {None, head.currency}:

@@ -12,7 +12,7 @@ async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool) -> Bun
     await take_turn(tx)
     bundle = await bundle_store.find_switch(tx, bundle_id)
     if bundle is None:
-        raise BundleNotFound("There is no bundle with this id: `tonne catalog list` shows them.")
+        raise BundleNotFound("There is no bundle with this id: `tonne catalogue list` shows them.")
     if bundle.enabled != enabled:
         await bundle_store.save_enabled(tx, bundle.mode, bundle_id, enabled=enabled)
         await raise_version(tx, bundle.mode)

@@ -1,4 +1,4 @@
-"""`tonne catalog`: what is sold."""
+"""`tonne catalogue`: what is sold."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,12 +29,12 @@ _mode_option = click.option(
 )
 
 
-@click.group("catalog")
-def catalog() -> None:
+@click.group()
+def catalogue() -> None:
     """Import projects, bundles, prices and supply, and see what is on sale."""
 
 
-@catalog.command("import")
+@catalogue.command("import")
 @_mode_option
 @click.option(
     "--currency", metavar="CODE", help="Currency of the prices, such as EUR. Needed for the first import only."
@@ -54,7 +54,7 @@ def import_files(mode: str, currency: str | None, sources: tuple[Path, ...]) -> 
     _import(Mode(mode), _collect(sources), currency)
 
 
-@catalog.command("import-lots")
+@catalogue.command("import-lots")
 @_mode_option
 @click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def import_lots(mode: str, file: Path) -> None:
@@ -65,19 +65,19 @@ def import_lots(mode: str, file: Path) -> None:
     _import(Mode(mode), [_read(file, FileKind.LOTS)], None)
 
 
-@catalog.command("list")
+@catalogue.command("list")
 @_mode_option
 def list_all(mode: str) -> None:
     """List the bundles of a catalogue, those not on sale too."""
     bundles = run_in_transaction(lambda tx: list_bundles(tx, Mode(mode)))
     if not bundles:
-        click.echo(f"The {mode} catalogue has no bundles yet: import some with `tonne catalog import --mode {mode}`.")
+        click.echo(f"The {mode} catalogue has no bundles yet: import some with `tonne catalogue import --mode {mode}`.")
         return
     header = ("id", "slug", "name", "price", "enabled", "free tonnes")
     print_table(header, [_cells(bundle) for bundle in bundles])
 
 
-@catalog.command()
+@catalogue.command()
 @click.argument("bundle_id")
 def enable(bundle_id: str) -> None:
     """Put a bundle on sale."""
@@ -85,7 +85,7 @@ def enable(bundle_id: str) -> None:
     click.echo(f"{bundle.slug} ({bundle.mode}) is on sale{' as before' if bundle.enabled else ' now'}.")
 
 
-@catalog.command()
+@catalogue.command()
 @click.argument("bundle_id")
 def disable(bundle_id: str) -> None:
     """Take a bundle off sale. Orders placed already are not touched."""

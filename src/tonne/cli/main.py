@@ -20,7 +20,7 @@ COMMANDS = {
     "link": "links:link_group",
     "page": "pages:page_group",
     "estimate": "estimates:estimate",
-    "catalog": "catalog:catalog",
+    "catalogue": "catalog:catalogue",
     "card": "cards:card",
     "invoice": "invoices:invoice",
     "retirement": "retirements:retirement",

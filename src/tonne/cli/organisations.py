@@ -250,6 +250,6 @@ async def check_selection(tx: Connection, mode: Mode, words: tuple[str, ...]) ->
     choices = read_selection(words)
     catalogue = await load_catalogue(tx, mode, "")
     if catalogue is None:
-        raise click.ClickException(f"There is no {mode} catalogue yet: run `tonne catalog import` first.")
+        raise click.ClickException(f"There is no {mode} catalogue yet: run `tonne catalogue import` first.")
     resolve(choices, catalogue)
     return storable(choices)

@@ -1,4 +1,4 @@
-"""`tonne catalog`, as an operator meets it."""
+"""`tonne catalogue`, as an operator meets it."""
 
 from importlib import resources
 from pathlib import Path
@@ -19,7 +19,7 @@ class Operator:
         self._url = url
 
     def run(self, *words: str | Path) -> Result:
-        result = CliRunner().invoke(main, ["catalog", *map(str, words)], env={"TONNE_DATABASE_URL": self._url})
+        result = CliRunner().invoke(main, ["catalogue", *map(str, words)], env={"TONNE_DATABASE_URL": self._url})
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
 
