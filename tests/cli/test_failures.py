@@ -9,7 +9,9 @@ import pytest
 
 from tests.cli.command import free_port, output_of, refusal_of, tonne
 from tests.conftest import Server
-from tonne.db.migrate import all_migrations
+from tonne.base.settings import Settings
+from tonne.db.embedded import database_url, ensure_database
+from tonne.db.migrate import all_migrations, migrate
 from tonne.db.pool import Connection
 
 NOWHERE = "postgresql://tonne:hunter2@127.0.0.1:1/tonne"
@@ -133,6 +135,19 @@ async def test_a_database_of_a_newer_release_is_not_touched(bare_url: str) -> No
     await connection.execute("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', 'x')")
     await connection.close()
     assert "run the newer release" in refusal_of("migrate", database_url=bare_url)
+
+
+async def test_an_embedded_database_of_an_unreleased_version_names_the_folder_to_delete(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with database_url(settings) as url:
+        await ensure_database(url)
+        connection: Connection = await asyncpg.connect(url)
+        await migrate(connection)
+        await connection.execute("UPDATE schema_migrations SET name = '0001_foundation'")
+        await connection.close()
+        sentence = refusal_of("migrate", data_dir=tmp_path)
+    assert sentence.endswith(f"cannot be migrated: delete the folder {tmp_path / 'postgres'} and start again.")
 
 
 @pytest.mark.parametrize("words", [("no-such-command",), ("org", "create"), ("doctor", "--no-such-option")])

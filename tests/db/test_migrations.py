@@ -1,4 +1,4 @@
-"""Migrations: numbered, applied once, in turns, and refused when they do not fit."""
+"""Migrations: numbered files, applied once, serialised, and refused when the schema is not known."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ NAME = "unmigrated"
 
 @pytest.fixture
 async def bare_url(server: Server, worker_id: str) -> AsyncIterator[str]:
-    """A database in which nothing has been made yet."""
+    """An empty database."""
     name = f"{NAME}_{worker_id}"
     connection: Connection = await asyncpg.connect(server.url("postgres"))
     await connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
@@ -40,7 +40,7 @@ def test_files_are_numbered_from_one_without_a_gap() -> None:
     assert [migration.version for migration in all_migrations()] == list(range(1, len(names) + 1))
 
 
-async def test_all_are_applied_in_order_and_a_second_time_does_nothing(bare: Connection) -> None:
+async def test_migrating_applies_all_files_in_order_and_a_second_run_does_nothing(bare: Connection) -> None:
     assert await migrate(bare) == all_migrations()
     tables = await bare.fetchval("SELECT array_agg(oid::text ORDER BY oid) FROM pg_class")
     assert await migrate(bare) == []
@@ -70,7 +70,7 @@ async def test_a_file_that_was_changed_after_it_was_applied_is_refused(bare: Con
     await migrate(bare)
     await bare.execute("UPDATE schema_migrations SET checksum = repeat('0', 64) WHERE version = 1")
     for attempt in (migrate, require_migrated):
-        with pytest.raises(MigrationError, match="0001_foundation was changed after it was applied"):
+        with pytest.raises(MigrationError, match="0001_schema was changed after it was applied"):
             await attempt(bare)
 
 
@@ -82,7 +82,19 @@ async def test_a_database_of_a_newer_release_is_refused(bare: Connection) -> Non
             await attempt(bare)
 
 
-async def test_a_refusal_lets_go_of_the_lock(bare: Connection, bare_url: str) -> None:
+async def test_a_database_of_an_unreleased_version_must_be_created_again(bare: Connection) -> None:
+    await migrate(bare)
+    await bare.execute("UPDATE schema_migrations SET name = '0001_foundation' WHERE version = 1")
+    for attempt in (migrate, require_migrated):
+        with pytest.raises(MigrationError) as refusal:
+            await attempt(bare)
+        assert str(refusal.value) == (
+            "The database was created by an unreleased version of Tonne, so it cannot be migrated: drop the database, "
+            "create it again and run `tonne migrate`."
+        )
+
+
+async def test_a_refused_migration_releases_the_lock(bare: Connection, bare_url: str) -> None:
     await migrate(bare)
     await bare.execute("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', 'x')")
     with pytest.raises(MigrationError):
@@ -93,7 +105,7 @@ async def test_a_refusal_lets_go_of_the_lock(bare: Connection, bare_url: str) ->
     await other.close()
 
 
-async def test_several_that_migrate_at_once_take_turns(bare_url: str) -> None:
+async def test_concurrent_migrations_are_serialised(bare_url: str) -> None:
     connections = [await asyncpg.connect(bare_url) for _ in range(4)]
     barrier = asyncio.Barrier(len(connections))
 
@@ -107,12 +119,10 @@ async def test_several_that_migrate_at_once_take_turns(bare_url: str) -> None:
         await connection.close()
 
 
-async def test_a_migration_that_fails_leaves_nothing_behind_and_lets_go_of_the_lock(
-    bare: Connection, bare_url: str
-) -> None:
+async def test_a_failed_migration_is_rolled_back_and_releases_the_lock(bare: Connection, bare_url: str) -> None:
     await migrate(bare)
     last = all_migrations()[-1]
-    # Its tables are there already, so applying it again fails.
+    # Its tables exist, so applying it again fails.
     await bare.execute("DELETE FROM schema_migrations WHERE version = $1", last.version)
     other: Connection = await asyncpg.connect(bare_url)
     for connection in (bare, other):

@@ -2,9 +2,7 @@
 
 import asyncio
 import random
-import re
 from datetime import UTC, date, datetime
-from importlib import resources
 
 import httpx
 import pytest
@@ -117,24 +115,6 @@ async def test_workers_at_once_count_every_gram_and_never_wait_for_each_other(
     await asyncio.gather(*(work() for _ in range(4)))
     for buyer in buyers:
         assert sum(grams for *_, grams in await totals(live, buyer)) == bought[buyer.account_id]
-    await live.check_all_is_well()
-
-
-async def test_the_migration_counts_orders_that_were_complete_before_it(live: Shop) -> None:
-    await live.sell("wind", {"A": 1, "B": 1})
-    await live.supply("A", 2020, 2, retired=True)
-    await live.supply("B", 2020, 9, retired=True)
-    ada = await live.account("Ada")
-    await live.buy(ada, 4 * TONNE, "wind")
-    await live.work()
-    counted = await totals(live, ada)
-    migration = (resources.files("tonne.db") / "migrations" / "0004_pages.sql").read_text(encoding="utf-8")
-    found = re.search(r"INSERT INTO retired_totals .*?;", migration, re.DOTALL)
-    assert found is not None
-    async with live.services.database.transaction() as tx:
-        await tx.execute("DELETE FROM retired_totals")
-        await tx.execute(found.group())
-    assert await totals(live, ada) == counted
     await live.check_all_is_well()
 
 

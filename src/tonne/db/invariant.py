@@ -1,11 +1,11 @@
-"""What must always be true, each as one query that returns no row when all is well."""
+"""Conditions that must always hold, each as a query that returns the violations."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """`sql` returns one row per breach, with a column `where` that names the place; `meaning` is for people."""
+    """`sql` returns one row per violation, with a column `where` that locates it. `meaning` explains it to a person."""
 
     name: str
     meaning: str

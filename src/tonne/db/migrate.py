@@ -1,4 +1,4 @@
-"""Numbered SQL files, each applied once, in order, in its own transaction."""
+"""Applies the numbered SQL files, each once, in order, in a transaction of its own."""
 
 import hashlib
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from importlib import resources
 
 from tonne.db.pool import Connection
 
-# Any number, the same in every process: two that migrate at once take turns.
+# Key of the advisory lock that serialises concurrent migrations. The number is arbitrary.
 _LOCK = 7_405_610_214
 
 CREATE_TABLE = """
@@ -19,8 +19,21 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 """
 
 
+# Versions before the first release had four files, which 0001_schema replaces.
+_UNRELEASED = "0001_foundation"
+
+
 class MigrationError(Exception):
-    """The database and the program do not fit together; the message says what to do."""
+    """The schema does not match this release. The message says what to do."""
+
+
+class UnreleasedSchemaError(MigrationError):
+    """The database was created before the first release, and no migration leads from there."""
+
+    def __init__(self, remedy: str) -> None:
+        super().__init__(
+            f"The database was created by an unreleased version of Tonne, so it cannot be migrated: {remedy}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +57,16 @@ def all_migrations() -> list[Migration]:
 
 
 async def pending_migrations(connection: Connection) -> list[Migration]:
-    """Those not applied yet. Refuses a database that a newer release has migrated, and a file changed afterwards."""
+    """The migrations not applied yet.
+
+    Raises an error if the database has migrations of a newer or an unreleased version, or if a file was changed after
+    it was applied.
+    """
     if await connection.fetchval("SELECT to_regclass('schema_migrations') IS NULL"):
         return all_migrations()
     rows = await connection.fetch("SELECT version, name, checksum FROM schema_migrations ORDER BY version")
+    if any(row["name"] == _UNRELEASED for row in rows):
+        raise UnreleasedSchemaError("drop the database, create it again and run `tonne migrate`.")
     applied = {row["version"]: row for row in rows}
     known = {migration.version: migration for migration in all_migrations()}
     for version, row in applied.items():
@@ -57,13 +76,16 @@ async def pending_migrations(connection: Connection) -> list[Migration]:
             )
         if row["checksum"] != known[version].checksum:
             raise MigrationError(
-                f"Migration {row['name']} was changed after it was applied: restore the file, and add a new migration."
+                f"Migration {row['name']} was changed after it was applied: restore the file and add a new migration."
             )
     return [migration for version, migration in known.items() if version not in applied]
 
 
 async def migrate(connection: Connection) -> list[Migration]:
-    """Apply what is pending and return it. Waits at most 5 s for a lock, so that it never queues up the traffic."""
+    """Apply the pending migrations and return them.
+
+    Each waits at most 5 s for a table lock: other queries queue behind a waiting lock request.
+    """
     await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
     try:
         await connection.execute(CREATE_TABLE)
@@ -84,7 +106,7 @@ async def migrate(connection: Connection) -> list[Migration]:
 
 
 async def require_migrated(connection: Connection) -> None:
-    """Refuse to serve on a schema that is not this release's."""
+    """Raise an error if the schema is not this release's."""
     pending = await pending_migrations(connection)
     if pending:
         names = ", ".join(migration.name for migration in pending)
