@@ -8,9 +8,10 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import httpx
@@ -163,3 +164,20 @@ async def api(services: Services, world: World) -> AsyncIterator[ApiClient]:
     transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         yield ApiClient(client, world.ours_test.key)
+
+
+@pytest.fixture
+async def browser(services: Services) -> AsyncIterator[httpx.AsyncClient]:
+    """Keeps cookies, follows nothing by itself, and is nobody's client."""
+    transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
+        yield client
+
+
+@pytest.fixture
+def rows(services: Services) -> Callable[[str], Awaitable[list[dict[str, Any]]]]:
+    async def fetch(statement: str) -> list[dict[str, Any]]:
+        async with services.database.connection() as connection:
+            return [dict(row) for row in await connection.fetch(statement)]
+
+    return fetch
