@@ -15,7 +15,7 @@ from tonne.base.logs import configure_logs
 from tonne.base.settings import load_settings
 from tonne.cli import serve
 from tonne.db.pool import Database
-from tonne.http.middleware import AsgiApp
+from tonne.http.asgi import AsgiApp
 from tonne.http.route import Access, Endpoint, Request, Response, Route
 
 # Where the bodies of the bare routes lie, one file each.

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 
 import asyncpg
 import structlog
-from litestar import Litestar
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.endpoints import AccountEndpoints
@@ -41,14 +40,15 @@ from tonne.events.endpoints import EventEndpoints
 from tonne.events.notify import Notifier
 from tonne.gateways.mail import mail_from_settings
 from tonne.gateways.outbox import SendMails
+from tonne.http.asgi import AsgiApp
 from tonne.http.authenticator import Authenticator
 from tonne.http.docs import DocsEndpoints
 from tonne.http.health import HealthEndpoints
 from tonne.http.metrics import Metrics
-from tonne.http.middleware import AsgiApp, RequestMiddleware
+from tonne.http.middleware import RequestMiddleware
 from tonne.http.openapi import openapi_document
 from tonne.http.route import Route
-from tonne.http.server import build_litestar
+from tonne.http.server import Application
 from tonne.invoices.chase_invoices import ChaseInvoices
 from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
 from tonne.invoices.issue_invoices import IssueInvoices
@@ -260,12 +260,12 @@ def build_app(services: Services) -> AsgiApp:
     """The HTTP application: it opens the database when the server starts and closes it when the server stops."""
     background: list[asyncio.Task[None]] = []
 
-    async def start(_: Litestar) -> None:
+    async def start() -> None:
         await services.database.open()
         background.append(asyncio.create_task(services.write_uses_for_ever()))
         freeze_startup_objects()
 
-    async def stop(_: Litestar) -> None:
+    async def stop() -> None:
         for task in background:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -274,8 +274,8 @@ def build_app(services: Services) -> AsgiApp:
         await services.webhooks.close()
         await services.close()
 
-    app = build_litestar(services.routes(), services.authenticator, on_startup=[start], on_shutdown=[stop])
-    return RequestMiddleware(app, services.metrics)  # type: ignore[arg-type]  # Litestar types its scopes more narrowly than ASGI does
+    app = Application(services.routes(), services.authenticator, start=start, stop=stop)
+    return RequestMiddleware(app, services.metrics)
 
 
 def create_app() -> AsgiApp:

@@ -3,11 +3,13 @@
 import re
 import shutil
 import subprocess
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import ROOT
+from tests.architecture.source import ROOT, imports, modules
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
@@ -42,6 +44,29 @@ def test_development_pins_agree_with_the_runtime() -> None:
 
     runtime, dev = versions("runtime.txt"), versions("dev.txt")
     assert {name: dev.get(name) for name in runtime if name in dev} == {n: v for n, v in runtime.items() if n in dev}
+
+
+OWN = {"tonne", "tests", "bench", "chaos"}
+
+
+def test_every_imported_package_is_a_requirement_of_its_own() -> None:
+    """A package that another one brings along goes when that one goes."""
+
+    def named(name: str) -> set[str]:
+        return set((ROOT / "requirements" / name).read_text(encoding="utf-8").split("\n"))
+
+    runtime = named("runtime.in")
+    packages = packages_distributions()
+    missing = set()
+    for module in modules():
+        allowed = runtime if module.path.is_relative_to(ROOT / "src") else runtime | named("dev.in")
+        for name, _ in imports(module):
+            top = name.partition(".")[0]
+            if top in sys.stdlib_module_names | OWN:
+                continue
+            if not {found.lower().replace("_", "-") for found in packages[top]} & allowed:
+                missing.add(f"{module.name}: {top}")
+    assert missing == set()
 
 
 @pytest.mark.parametrize("target", ["run", "test", "setup", "lint", "format", "bench", "clean"])

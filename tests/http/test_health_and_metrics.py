@@ -35,7 +35,7 @@ async def test_requests_are_counted_by_method_route_and_status(api: ApiClient) -
     assert answer.headers["content-type"].startswith("text/plain")
     counts = {(method, route, status): float(n) for method, route, status, n in SAMPLE.findall(answer.text)}
     assert counts["POST", "/v1/orders/by-mass", "201"] == 1
-    assert counts["GET", "/v1/orders/{order_id:str}", "404"] == 3
+    assert counts["GET", "/v1/orders/{order_id}", "404"] == 3
     assert counts["GET", "unmatched", "404"] == 1
     for name in ("tonne_http_request_seconds_bucket", "tonne_http_requests_in_flight", "process_resident_memory_bytes"):
         assert f"\n{name}" in answer.text

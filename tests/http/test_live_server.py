@@ -161,6 +161,15 @@ async def test_what_is_not_http_does_not_hurt(live_server: LiveServer, live_api:
     assert (await live_api.get("/v1/orders?limit=1")).status_code == 200
 
 
+async def test_head_over_a_socket_has_the_length_of_get_and_no_body(live_server: LiveServer) -> None:
+    end = b"HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    answer = await send_raw(live_server, b"HEAD /health/live " + end)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"content-length: 15" in head.lower()
+    assert body == b""
+
+
 async def test_keys_with_anything_in_them_are_read_back_over_a_real_socket(live_api: ApiClient) -> None:
     for key in (
         "a/b",

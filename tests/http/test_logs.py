@@ -46,7 +46,7 @@ async def test_every_request_is_one_line_with_id_route_and_status(
 ) -> None:
     for answer, route in (
         (await live_api.post("/v1/orders/by-mass", ONE_TONNE), "/v1/orders/by-mass"),
-        (await live_api.get("/v1/orders/unknown"), "/v1/orders/{order_id:str}"),
+        (await live_api.get("/v1/orders/unknown"), "/v1/orders/{order_id}"),
         (await live_api.get("/nowhere"), "unmatched"),
         (await live_api.as_key("wrong").get("/v1/orders"), "/v1/orders"),
         (await live_api.post_raw("/v1/orders/by-mass", b"{"), "/v1/orders/by-mass"),

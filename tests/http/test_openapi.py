@@ -53,7 +53,7 @@ def _references(node: Any) -> list[str]:
 def test_every_route_is_in_the_document(document: dict[str, Any], services: Services) -> None:
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     routes = {
-        (route.method, re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path))
+        (route.method, re.sub(r"\{(\w+)(?::path)?\}", r"{\1}", route.path))
         for route in services.routes()
         if route.tag not in UNDOCUMENTED_TAGS and route.path.startswith("/v1/")
     }
@@ -125,7 +125,10 @@ async def test_only_the_files_of_the_documentation_are_served(api: ApiClient) ->
 async def test_allow_lists_exactly_the_methods_of_an_address(api: ApiClient, services: Services) -> None:
     methods: dict[str, set[str]] = {}
     for route in services.routes():
-        methods.setdefault(re.sub(r"\{(\w+):\w+\}", "x", route.path), {"OPTIONS"}).add(route.method)
+        methods.setdefault(re.sub(r"\{(\w+)(?::path)?\}", "x", route.path), {"OPTIONS"}).add(route.method)
+    for allowed in methods.values():
+        if "GET" in allowed:
+            allowed.add("HEAD")
     for path, allowed in methods.items():
         for method, status in (("OPTIONS", 204), ("PATCH", 405)):
             answer = await api.http.request(method, path)

@@ -19,7 +19,7 @@ from tonne.http.route import Access, Route
 from tonne.webhooks.register import register_webhook
 from tonne.webhooks.schemas import RewindIn, SkipIn
 
-PARAMETER = re.compile(r"\{(\w+):\w+\}")
+PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 
 

@@ -15,7 +15,7 @@ from tonne.http.route import Access, Route
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.schemas import OrderOut
 
-_HELPED = "/v1/test-helpers/orders/{order_id:str}"
+_HELPED = "/v1/test-helpers/orders/{order_id}"
 _ONE: dict[str, Any] = {
     "method": "POST",
     "access": Access.API_KEY,

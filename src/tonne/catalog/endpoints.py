@@ -62,7 +62,7 @@ class CatalogueEndpoints:
         return [
             Route(
                 method="GET",
-                path="/images/bundles/{name:str}",
+                path="/images/bundles/{name}",
                 endpoint=self.read_image,
                 access=Access.PUBLIC,
                 summary="A picture of the demo catalogue",
@@ -88,7 +88,7 @@ class CatalogueEndpoints:
             ),
             Route(
                 method="GET",
-                path="/v1/bundles/{bundle_id:str}",
+                path="/v1/bundles/{bundle_id}",
                 endpoint=self.read_bundle,
                 access=Access.API_KEY,
                 summary="Read a bundle",
@@ -110,7 +110,7 @@ class CatalogueEndpoints:
             ),
             Route(
                 method="GET",
-                path="/v1/projects/{project_id:str}",
+                path="/v1/projects/{project_id}",
                 endpoint=self.read_project,
                 access=Access.API_KEY,
                 summary="Read a project",

@@ -15,7 +15,7 @@ from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.http.route import Access, Route
 
 _ALL: dict[str, Any] = {"access": Access.API_KEY, "tag": "Offset links"}
-_ONE = "/v1/offset-links/{offset_link_id:str}"
+_ONE = "/v1/offset-links/{offset_link_id}"
 _SETTINGS_ERRORS = (BundleInvalid, RatiosInvalid, RatiosInvalidFormat, OffsetLinkAmountInvalid, RedirectRefused)
 _SETTINGS = {
     "title": "Offset your flight",

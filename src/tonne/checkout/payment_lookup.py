@@ -51,7 +51,7 @@ class PaymentLookup:
         return [
             Route(
                 method="GET",
-                path="/v1/payments/by-temporary-id/{temporary_id:str}",
+                path="/v1/payments/by-temporary-id/{temporary_id}",
                 endpoint=self.by_temporary_id,
                 access=Access.API_KEY,
                 summary="Find a payment by the temporary id of its redirect",

@@ -112,7 +112,7 @@ class EstimateEndpoints:
             ),
             Route(
                 method="GET",
-                path="/v1/estimates/{estimate_id:str}",
+                path="/v1/estimates/{estimate_id}",
                 endpoint=self.read_estimate,
                 access=Access.API_KEY,
                 summary="Read an emission calculation",

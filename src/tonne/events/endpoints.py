@@ -102,7 +102,7 @@ class EventEndpoints:
             ),
             Route(
                 method="GET",
-                path="/v1/events/{event_id:str}",
+                path="/v1/events/{event_id}",
                 endpoint=self.read_event,
                 access=Access.API_KEY,
                 summary="Read an event",

@@ -61,7 +61,7 @@ class DocsEndpoints:
             )
             for path, endpoint, summary in (
                 ("/docs", self.page, "This documentation"),
-                ("/docs/assets/{name:str}", self.asset, "A file of the documentation"),
+                ("/docs/assets/{name}", self.asset, "A file of the documentation"),
                 ("/openapi.json", self.document, "The OpenAPI document"),
             )
         ]

@@ -3,20 +3,14 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import structlog
 
 from tonne.base.ids import new_id
+from tonne.http.asgi import AsgiApp, AsgiScope, Message, Receive, Send
 from tonne.http.errors import InternalError, error_body
 from tonne.http.metrics import Metrics
-
-Message = MutableMapping[str, Any]
-AsgiScope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 _log = structlog.get_logger()
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

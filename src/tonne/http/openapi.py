@@ -23,7 +23,7 @@ from tonne.http.errors import (
 )
 from tonne.http.route import Access, Route
 
-_PATH_PARAMETER = re.compile(r"\{(\w+):\w+\}")
+_PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 _REF = "#/components/schemas/{name}"
 _INTRODUCTION = """\
 Tonne sells carbon offsets as orders.

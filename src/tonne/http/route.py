@@ -35,7 +35,7 @@ class Response:
 class Request:
     """One request, admitted."""
 
-    __slots__ = ("_key_id", "_path_params", "_raw_path", "_scope", "body", "client", "headers", "query_string")
+    __slots__ = ("_key_id", "_path_parameters", "_scope", "body", "client", "headers", "query_string")
 
     def __init__(
         self,
@@ -44,8 +44,7 @@ class Request:
         key_id: str,
         client: str,
         headers: dict[bytes, bytes],
-        path_params: dict[str, Any],
-        raw_path: bytes,
+        path_parameters: dict[str, str],
         query_string: bytes,
         body: bytes,
     ) -> None:
@@ -54,8 +53,7 @@ class Request:
         # The caller's network address.
         self.client = client
         self.headers = headers
-        self._path_params = path_params
-        self._raw_path = raw_path
+        self._path_parameters = path_parameters
         self.query_string = query_string
         self.body = body
 
@@ -72,12 +70,12 @@ class Request:
         return f"key:{self._key_id}"
 
     def path(self, name: str) -> str:
-        """A segment of the address. What can be in no id or key reads as the empty string, which finds nothing."""
-        return _decode(str(self._path_params[name]).encode("latin-1"))
-
-    def path_tail(self, prefix: str) -> str:
-        """All that follows `prefix`: slashes and dots in it are the client's own."""
-        return _decode(self._raw_path.partition(prefix.encode())[2])
+        """A decoded path parameter; the empty string, which matches nothing, when it cannot be text in the database."""
+        try:
+            text = unquote_to_bytes(self._path_parameters[name].encode("latin-1")).decode("utf-8")
+        except UnicodeDecodeError:
+            return ""
+        return "" if "\x00" in text else text
 
     def query(self, *names: str) -> list[str | None]:
         """The values of these query parameters; one sent twice is refused, since either could be meant."""
@@ -140,14 +138,6 @@ def _pairs(query: str) -> list[tuple[str, str]]:
     # Nothing to decode, as in nearly every request: then splitting is all there is to do.
     split = [part.partition("=") for part in query.split("&") if part]
     return [(name, value) for name, _, value in split]
-
-
-def _decode(part: bytes) -> str:
-    try:
-        text = unquote_to_bytes(part).decode("utf-8")
-    except UnicodeDecodeError:
-        return ""
-    return "" if "\x00" in text else text
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]

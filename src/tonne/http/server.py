@@ -1,107 +1,109 @@
-"""The table of routes as a Litestar application: each row becomes a handler behind its access rule."""
+"""The ASGI application: finds the route, applies its access rule, calls the endpoint, turns failures into responses."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import traceback
+from collections.abc import Awaitable, Callable, Iterable
 
 import asyncpg
 import structlog
-from litestar import Litestar, Request, Response
-from litestar.exceptions import HTTPException
-from litestar.handlers import HTTPRouteHandler
-from litestar.response.base import ASGIResponse
 
-from tonne.base.errors import TonneError
+from tonne.base.errors import Fault, Invalid, TonneError
+from tonne.http.asgi import AsgiScope, Receive, Send
 from tonne.http.authenticator import Authenticator
 from tonne.http.errors import (
     STATUS,
     BodyTooLarge,
     InternalError,
     MethodNotAllowed,
-    RouteNotFound,
     ServiceUnavailable,
     error_body,
 )
-from tonne.http.route import JSON, Access, Route
-from tonne.http.route import Request as Call
-from tonne.http.route import Response as Answer
+from tonne.http.route import JSON, Access, Request, Response, Route
+from tonne.http.router import Router
 
 MAX_BODY_BYTES = 256 * 1024
 
-Receive = Callable[[], Awaitable[Any]]
-Lifecycle = Callable[[Litestar], Awaitable[None]]
+Lifecycle = Callable[[], Awaitable[None]]
 _log = structlog.get_logger()
 
 
-def build_litestar(
-    routes: Sequence[Route],
-    authenticator: Authenticator,
-    *,
-    on_startup: Sequence[Lifecycle],
-    on_shutdown: Sequence[Lifecycle],
-) -> Litestar:
-    return Litestar(
-        [_handler(path, by_method, authenticator) for path, by_method in _by_path(routes).items()],
-        on_startup=on_startup,
-        on_shutdown=on_shutdown,
-        exception_handlers={Exception: _answer_exception},
-        openapi_config=None,  # ours is made from the routes: see openapi.py
-        logging_config=None,
-    )
+class Application:
+    def __init__(
+        self, routes: Iterable[Route], authenticator: Authenticator, *, start: Lifecycle, stop: Lifecycle
+    ) -> None:
+        self._router = Router(routes)
+        self._authenticator = authenticator
+        self._start = start
+        self._stop = stop
 
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._run_lifespan(receive, send)
+        elif scope["type"] == "http":
+            await _send(await self._respond(scope, receive), send, head_only=scope["method"] == "HEAD")
+        else:
+            raise ValueError(f"the protocol {scope['type']} is not supported")
 
-def _by_path(routes: Sequence[Route]) -> dict[str, dict[str, Route]]:
-    """One handler for each address, with all its methods: the server is up sooner, and OPTIONS knows all of them."""
-    found: dict[str, dict[str, Route]] = {}
-    for route in routes:
-        found.setdefault(route.path, {})[route.method] = route
-    return found
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
+        """Start when the server starts, stop when it stops; a failure is reported to the server, which then exits."""
+        for phase, run in (("startup", self._start), ("shutdown", self._stop)):
+            await receive()
+            try:
+                await run()
+            except BaseException:
+                await send({"type": f"lifespan.{phase}.failed", "message": traceback.format_exc()})
+                raise
+            await send({"type": f"lifespan.{phase}.complete"})
 
-
-def _handler(path: str, by_method: dict[str, Route], authenticator: Authenticator) -> HTTPRouteHandler:
-    methods = sorted([*by_method, "OPTIONS"])
-    allow = {"allow": ", ".join(methods)}
-
-    async def handle(request: Request[Any, Any, Any]) -> ASGIResponse:
-        asgi = request.scope
-        route = by_method.get(asgi["method"])
-        if route is None:
-            return ASGIResponse(status_code=204, headers=allow)
-        seen = asgi["tonne"]  # type: ignore[typeddict-item]  # put there by the edge
-        seen["route"] = route.path
-        headers = dict(asgi["headers"])
-        scope = None
+    async def _respond(self, asgi: AsgiScope, receive: Receive) -> Response:
+        # Shared with the middleware, which logs it.
+        seen = asgi["tonne"]
+        route: Route | None = None
         try:
-            peer = authenticator.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
+            resource, parameters = self._router.find(asgi["path"])
+            route = resource.by_method.get(asgi["method"])
+            if route is None:
+                return _options(asgi["method"], resource.allow)
+            seen["route"] = route.path
+            headers = dict(asgi["headers"])
+            scope = None
+            client = self._authenticator.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
             if route.access is Access.API_KEY:
-                holder, scope, seen["headers"] = await authenticator.admit(headers, peer)
+                holder, scope, seen["headers"] = await self._authenticator.admit(headers, client)
                 seen["key_id"], seen["account_id"] = holder.key_id, scope.account_id
-            call = Call(
+            request = Request(
                 scope=scope,
                 key_id=seen.get("key_id", ""),
-                client=peer,
+                client=client,
                 headers=headers,
-                path_params=asgi["path_params"],
-                raw_path=asgi["raw_path"],
+                path_parameters=parameters,
                 query_string=asgi["query_string"],
-                body=await _read_body(request.receive, headers) if route.body else b"",
+                body=await _read_body(receive, headers) if route.body else b"",
             )
-            response = await route.endpoint(call)
-        except Exception as error:  # noqa: BLE001 - every failure becomes an answer here, the unknown ones logged
-            response = _answer_for(error, seen["request_id"], route)
-        return _respond(response)
+            return await route.endpoint(request)
+        except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
+            return _error_response(error, seen["request_id"], route)
 
-    return HTTPRouteHandler(path, http_method=methods, status_code=200)(handle)  # type: ignore[arg-type]
+
+def _options(method: str, allow: str) -> Response:
+    if method == "OPTIONS":
+        return Response(b"", 204, headers={"Allow": allow})
+    refusal = MethodNotAllowed()
+    refusal.headers["Allow"] = allow
+    raise refusal
 
 
 async def _read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
-    """The whole body, unless it is too large: then no more of it than shows that."""
+    """The whole body. A body that is too large is read only as far as is needed to know that."""
     declared = headers.get(b"content-length", b"")
     if declared.isdigit() and int(declared[:20]) > MAX_BODY_BYTES:
         raise BodyTooLarge
     body, more = b"", True
     while more:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            # Otherwise the part that arrived would be processed as if it were the whole body.
+            raise Invalid([Fault("validation_error", "The body ended early: send the whole request again.")])
         body += message.get("body", b"")
         more = bool(message.get("more_body", False))
         if len(body) > MAX_BODY_BYTES:
@@ -109,39 +111,28 @@ async def _read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
     return body
 
 
-def _respond(response: Answer) -> ASGIResponse:
-    return ASGIResponse(
-        body=response.body,
-        status_code=response.status,
-        headers={"content-type": response.media_type.decode(), **response.headers},
-    )
+async def _send(response: Response, send: Send, *, head_only: bool) -> None:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
+    if response.status != 204:
+        headers += [(b"content-type", response.media_type), (b"content-length", b"%d" % len(response.body))]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head_only else response.body})
 
 
-def _answer_for(error: Exception, request_id: str, route: Route | None = None) -> Answer:
+def _error_response(error: Exception, request_id: str, route: Route | None) -> Response:
     refusal = _refusal_for(error)
     if isinstance(refusal, (InternalError, ServiceUnavailable)):
         _log.error("request_failed", request_id=request_id, exc_info=error)
     if route is not None and route.show_error is not None:
         return route.show_error(refusal, request_id)
-    return Answer(error_body(refusal.faults, request_id), STATUS[refusal.kind], JSON, refusal.headers)
+    return Response(error_body(refusal.faults, request_id), STATUS[refusal.kind], JSON, refusal.headers)
 
 
 def _refusal_for(error: Exception) -> TonneError:
     if isinstance(error, TonneError):
         return error
-    if isinstance(error, HTTPException):
-        by_status: dict[int, type[TonneError]] = {404: RouteNotFound, 405: MethodNotAllowed}
-        refusal = by_status.get(error.status_code, InternalError)()
-        refusal.headers.update(error.headers or {})
-        return refusal
     if isinstance(error, (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)):
         return ServiceUnavailable()
     if isinstance(error, (asyncpg.CannotConnectNowError, asyncpg.QueryCanceledError, asyncpg.TooManyConnectionsError)):
         return ServiceUnavailable()
     return InternalError()
-
-
-def _answer_exception(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """For what Litestar refuses before a handler runs: no such address, no such method."""
-    response = _answer_for(error, request.scope["tonne"]["request_id"])  # type: ignore[typeddict-item]
-    return Response(response.body, status_code=response.status, headers=response.headers, media_type="application/json")

@@ -102,7 +102,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
     return [
         Route(
             method="GET",
-            path="/v1/orders/{order_id:str}/invoice",
+            path="/v1/orders/{order_id}/invoice",
             endpoint=endpoints.read_invoice,
             access=Access.API_KEY,
             summary="Read an order's invoice as a PDF",
@@ -113,7 +113,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
         ),
         Route(
             method="POST",
-            path="/v1/test-helpers/orders/{order_id:str}/settle-invoice",
+            path="/v1/test-helpers/orders/{order_id}/settle-invoice",
             endpoint=endpoints.settle_test_invoice,
             access=Access.API_KEY,
             summary="Settle a placed order's invoice now, as if its money had come",
@@ -123,7 +123,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             errors=(OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard),
         ),
         Route(
-            path="/v1/orders/{order_id:str}/cancel",
+            path="/v1/orders/{order_id}/cancel",
             endpoint=endpoints.cancel_order,
             summary="Cancel an order that is received or placed",
             description="If a payment races the cancellation, exactly one wins. A captured charge is refunded.",
@@ -133,7 +133,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             **_CANCEL,
         ),
         Route(
-            path="/v1/test-helpers/orders/{order_id:str}/cancel",
+            path="/v1/test-helpers/orders/{order_id}/cancel",
             endpoint=endpoints.cancel_test_order,
             summary="Cancel an order that is received or placed, as the order's own endpoint does",
             description="Test keys only.",

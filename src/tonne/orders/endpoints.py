@@ -30,8 +30,6 @@ from tonne.orders.errors import EstimateUnknown, OrderNotFound
 from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price, price_if_possible
 from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, place_of
 
-BY_KEY = "/v1/orders/by-idempotency-key/"
-
 
 class _Buyer(NamedTuple):
     scope: Scope
@@ -83,7 +81,7 @@ class OrderEndpoints:
 
     async def read_by_key(self, request: Request) -> Response:
         async with self._database.connection() as connection:
-            found = await store.find_by_key(connection, request.scope, request.path_tail(BY_KEY))
+            found = await store.find_by_key(connection, request.scope, request.path("idempotency_key"))
         if found is None:
             raise OrderNotFound
         return Response(found.document)

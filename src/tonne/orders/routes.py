@@ -132,7 +132,7 @@ def _read_routes(endpoints: OrderEndpoints) -> list[Route]:
         ),
         Route(
             method="GET",
-            path="/v1/orders/{order_id:str}",
+            path="/v1/orders/{order_id}",
             endpoint=endpoints.read_order,
             access=Access.API_KEY,
             summary="Read an order",

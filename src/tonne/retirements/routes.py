@@ -17,7 +17,7 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
     return [
         Route(
             method="GET",
-            path="/v1/orders/{order_id:str}/certificate",
+            path="/v1/orders/{order_id}/certificate",
             endpoint=endpoints.certificate,
             access=Access.API_KEY,
             summary="The certificate of a complete order, as a PDF",
@@ -27,7 +27,7 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
         ),
         Route(
             method="GET",
-            path="/v1/orders/{order_id:str}/certificate.json",
+            path="/v1/orders/{order_id}/certificate.json",
             endpoint=endpoints.certificate_json,
             access=Access.API_KEY,
             summary="The facts of that certificate",
@@ -50,7 +50,7 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
         ),
         Route(
             method="POST",
-            path="/v1/test-helpers/orders/{order_id:str}/retire",
+            path="/v1/test-helpers/orders/{order_id}/retire",
             endpoint=endpoints.retire,
             access=Access.API_KEY,
             summary="Retire the credits of a paid order",
@@ -61,7 +61,7 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
         ),
         Route(
             method="POST",
-            path="/v1/test-helpers/orders/{order_id:str}/complete",
+            path="/v1/test-helpers/orders/{order_id}/complete",
             endpoint=endpoints.complete,
             access=Access.API_KEY,
             summary="Complete a paid order",

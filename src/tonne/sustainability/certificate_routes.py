@@ -14,14 +14,14 @@ def certificate_routes(pages: CertificatePages, renderer: Renderer) -> list[Rout
     route = partial(Route, method="GET", access=Access.PUBLIC, tag="Pages", show_error=renderer.error)
     return [
         route(
-            path="/certificates/{number:str}",
+            path="/certificates/{number}",
             endpoint=pages.page,
             summary="The certificate of a complete order, if its account shows it to the public",
             answers={200: None},
             errors=(CertificateNotFound, RateLimited),
         ),
         route(
-            path="/certificates/{number:str}/document",
+            path="/certificates/{number}/document",
             endpoint=pages.document,
             summary="That certificate as a PDF",
             answers={200: None},
@@ -35,7 +35,7 @@ def certificate_routes(pages: CertificatePages, renderer: Renderer) -> list[Rout
             errors=(Invalid,),
         ),
         route(
-            path="/verify/{number:str}",
+            path="/verify/{number}",
             endpoint=pages.verify,
             summary="What a certificate says, and whether a document is genuine",
             answers={200: None},

@@ -147,7 +147,7 @@ class SustainabilityView:
             Route(path=page_path(Mode.LIVE, "test"), endpoint=self.show_nothing, summary="No page", **every),
             *(
                 Route(
-                    path=page_path(mode, "{slug:str}") + tail,
+                    path=page_path(mode, "{slug}") + tail,
                     endpoint=partial(self._find, mode, tail, show),
                     summary=summary,
                     query=() if tail else (after,),

@@ -34,7 +34,7 @@ def asset_routes() -> list[Route]:
             errors=(AssetNotFound,),
         )
         for path, endpoint, summary in (
-            ("/assets/{name:str}", read_asset, "A file of the pages"),
+            ("/assets/{name}", read_asset, "A file of the pages"),
             ("/favicon.ico", read_icon, "The mark in the browser's tab"),
         )
     ]

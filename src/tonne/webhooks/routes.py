@@ -26,7 +26,7 @@ from tonne.webhooks.schemas import (
 )
 
 _ALL: dict[str, Any] = {"access": Access.API_KEY, "tag": "Webhooks"}
-_ONE = "/v1/webhooks/{webhook_id:str}"
+_ONE = "/v1/webhooks/{webhook_id}"
 
 
 def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:

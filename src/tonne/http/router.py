@@ -1,0 +1,97 @@
+"""Finds the routes of a path: a dictionary for fixed paths, a tree of segments for paths with parameters.
+
+A route's path is made of fixed segments and of parameters: `{name}` matches one segment, `{name:path}` at the end
+matches all that is left, slashes included. A fixed segment is preferred to a parameter, without backtracking.
+"""
+
+from collections.abc import Iterable
+
+from tonne.http.errors import RouteNotFound
+from tonne.http.route import Route
+
+
+class Resource:
+    """The routes of one path, by method. HEAD is answered by the route for GET."""
+
+    __slots__ = ("allow", "by_method")
+
+    def __init__(self) -> None:
+        self.by_method: dict[str, Route] = {}
+        # The value of the Allow header.
+        self.allow = ""
+
+    def add(self, route: Route) -> None:
+        if route.method in self.by_method:
+            raise ValueError(f"{route.method} {route.path} is in the table of routes twice")
+        self.by_method[route.method] = route
+        if route.method == "GET":
+            self.by_method["HEAD"] = route
+        self.allow = ", ".join(sorted([*self.by_method, "OPTIONS"]))
+
+
+class _Node:
+    """One segment of the tree."""
+
+    __slots__ = ("children", "parameter", "resource", "takes_rest")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.parameter: _Node | None = None
+        self.takes_rest = False
+        self.resource: tuple[Resource, list[str]] | None = None
+
+
+class Router:
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._fixed: dict[str, Resource] = {}
+        self._root = _Node()
+        for route in routes:
+            self._add(route)
+
+    def find(self, path: str) -> tuple[Resource, dict[str, str]]:
+        """The resource at a path that is still percent-encoded, and its parameters, encoded as well.
+
+        Repeated slashes count as one, and one at the end is ignored, except within a `{name:path}` parameter.
+        """
+        fixed = self._fixed.get(path)
+        if fixed is not None:
+            return fixed, {}
+        node, values, matched = self._root, list[str](), 0
+        segments = path.split("/")
+        for position, segment in enumerate(segments):
+            if not segment:
+                continue
+            child = node.children.get(segment)
+            if child is None:
+                child = node.parameter
+                if child is None:
+                    raise RouteNotFound
+                if child.takes_rest:
+                    values.append("/".join(segments[matched + 1 :]))
+                    node = child
+                    break
+                values.append(segment)
+            node, matched = child, position
+        if node.resource is None:
+            raise RouteNotFound
+        resource, names = node.resource
+        return resource, dict(zip(names, values, strict=True))
+
+    def _add(self, route: Route) -> None:
+        node, names = self._root, list[str]()
+        for segment in route.path.split("/")[1:]:
+            if segment.startswith("{"):
+                name, _, kind = segment[1:-1].partition(":")
+                names.append(name)
+                node.parameter = node.parameter or _Node()
+                node = node.parameter
+                node.takes_rest = kind == "path"
+            else:
+                node = node.children.setdefault(segment, _Node())
+        if node.resource is None:
+            node.resource = Resource(), names
+        if node.resource[1] != names:
+            raise ValueError(f"{route.path} names its parameters differently from another route of the same path")
+        node.resource[0].add(route)
+        if not names:
+            self._fixed[route.path] = node.resource[0]
