@@ -35,6 +35,7 @@ class AccountEndpoints:
         self._database = database
 
     async def read_account(self, request: Request) -> Response:
+        """Returns the account that the API key, or the account header, selects."""
         async with self._database.connection() as connection:
             account = await store.find_account(connection, request.scope)
         if account is None:

@@ -58,6 +58,7 @@ class CardEndpoints:
         self._notifier = notifier
 
     async def pay_test_order(self, request: Request) -> Response:
+        """Pays a test order with a simulated card that works, whatever card the account has. Test keys only."""
         require_test_mode(request.scope)
         read(request.json_or_empty(), PayIn)
         order = await simulate_payment(
@@ -71,6 +72,10 @@ class CardEndpoints:
         return self._show(order)
 
     async def decline_test_order(self, request: Request) -> Response:
+        """Declines the payment of a test order. Test keys only.
+
+        The retry schedule continues; a final decline fails the order.
+        """
         require_test_mode(request.scope)
         body = read(request.json_or_empty(), DeclineIn)
         async with self._database.transaction() as tx:

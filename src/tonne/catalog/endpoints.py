@@ -22,6 +22,7 @@ class CatalogueEndpoints:
         self._directory = directory
 
     async def list_bundles(self, request: Request) -> Response:
+        """Returns the enabled bundles, newest first, with prices in the account's currency."""
         catalogue = await self._catalogues.current(request.scope.mode)
         terms = await self._directory.terms_of(request.scope)
         enabled = (bundle for bundle in catalogue.bundles.values() if bundle.enabled)
@@ -30,6 +31,7 @@ class CatalogueEndpoints:
         return json_response(ListOut(cursor is not None, cursor, shown))
 
     async def read_bundle(self, request: Request) -> Response:
+        """Returns one bundle. A bundle that is no longer on sale has `enabled` set to false."""
         catalogue = await self._catalogues.current(request.scope.mode)
         terms = await self._directory.terms_of(request.scope)
         bundle = catalogue.bundles.get(request.path("bundle_id"))
@@ -38,11 +40,13 @@ class CatalogueEndpoints:
         return json_response(bundle_out(bundle, catalogue, terms.currency, terms.fee_rate))
 
     async def list_projects(self, request: Request) -> Response:
+        """Returns the projects of the catalogue, newest first."""
         catalogue = await self._catalogues.current(request.scope.mode)
         page, cursor = _page(request, catalogue.projects.values(), f"projects {request.scope.mode}")
         return json_response(ListOut(cursor is not None, cursor, [project_out(project) for project in page]))
 
     async def read_project(self, request: Request) -> Response:
+        """Returns one project of the catalogue."""
         catalogue = await self._catalogues.current(request.scope.mode)
         project = catalogue.projects.get(request.path("project_id"))
         if project is None:
@@ -80,7 +84,6 @@ class CatalogueEndpoints:
                 endpoint=self.list_bundles,
                 access=Access.API_KEY,
                 summary="List the bundles on sale",
-                description="Enabled bundles, newest first, with prices in the account's currency.",
                 tag="Catalogue",
                 query=LIST_PARAMETERS,
                 answers={200: ListOut[BundleOut]},
@@ -92,7 +95,6 @@ class CatalogueEndpoints:
                 endpoint=self.read_bundle,
                 access=Access.API_KEY,
                 summary="Read a bundle",
-                description="Also one that is no longer on sale: then `enabled` is false.",
                 tag="Catalogue",
                 answers={200: BundleOut},
                 errors=(BundleNotFound,),

@@ -32,6 +32,7 @@ class OffsetLinkEndpoints:
         self._base_url = settings.base_url
 
     async def create_offset_link(self, request: Request) -> Response:
+        """Creates a public address at which anybody may pay by card for an order of the account."""
         body = read(request.json(), OffsetLinkIn)
         shop = await self._shop(request)
         async with self._database.transaction() as tx:
@@ -39,6 +40,7 @@ class OffsetLinkEndpoints:
         return json_response(offset_link_out(link, shop.currency, self._base_url), 201)
 
     async def list_offset_links(self, request: Request) -> Response:
+        """Returns the offset links of the account, newest first."""
         limit_text, after = request.query("limit", "after")
         limit = parse_limit(limit_text)
         list_name = f"offset links {request.scope.account_id}"
@@ -53,6 +55,7 @@ class OffsetLinkEndpoints:
         return json_response(ListOut[OffsetLinkOut](cursor is not None, cursor, page))
 
     async def read_offset_link(self, request: Request) -> Response:
+        """Returns one offset link of the account."""
         currency = await self._currency(request)
         async with self._database.connection() as connection:
             link = await store.find_link(connection, request.scope, request.path("offset_link_id"))
@@ -61,6 +64,10 @@ class OffsetLinkEndpoints:
         return json_response(offset_link_out(link, currency, self._base_url))
 
     async def replace_offset_link(self, request: Request) -> Response:
+        """Replaces all settings of an offset link; fields that are left out return to their defaults.
+
+        To close a link, send its settings with `enabled` set to false.
+        """
         document, shop = request.json(), await self._shop(request)
         async with self._database.transaction() as tx:
             # Before the body is judged: of a link that is not theirs, nobody learns more than that.

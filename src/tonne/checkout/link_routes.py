@@ -53,7 +53,6 @@ def offset_link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
             path="/v1/offset-links",
             endpoint=endpoints.create_offset_link,
             summary="Make an offset link",
-            description="A public address at which anybody may pay for an order of the account, by card.",
             body=OffsetLinkIn,
             example=_SETTINGS,
             answers={201: OffsetLinkOut},
@@ -86,8 +85,6 @@ def offset_link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
             path=_ONE,
             endpoint=endpoints.replace_offset_link,
             summary="Replace the settings of an offset link",
-            description="What is left out returns to its default. To close a link, send its settings with `enabled` "
-            "false.",
             body=OffsetLinkIn,
             example={**_SETTINGS, "enabled": False},
             answers={200: OffsetLinkOut},

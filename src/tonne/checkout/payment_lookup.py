@@ -29,6 +29,10 @@ class PaymentLookup:
         self._misses = TokenBuckets(settings.failed_lookup_per_minute / 60, settings.failed_lookup_burst)
 
     async def by_temporary_id(self, request: Request) -> Response:
+        """Finds the order of a payment by the `temporary_id` in the redirect after it.
+
+        The id is valid for 15 minutes after the payment, for every key of the organisation in the same mode.
+        """
         text = request.path("temporary_id")
         try:
             well_formed = str(uuid.UUID(text)) == text.lower()
@@ -55,7 +59,6 @@ class PaymentLookup:
                 endpoint=self.by_temporary_id,
                 access=Access.API_KEY,
                 summary="Find a payment by the temporary id of its redirect",
-                description="Valid for 15 minutes from the payment; for any key of the organisation in that mode.",
                 tag="Payments",
                 answers={200: PaymentOut},
                 errors=(Invalid, PaymentNotFound),

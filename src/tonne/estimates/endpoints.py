@@ -32,6 +32,7 @@ class EstimateEndpoints:
         self._clock = clock
 
     async def create_estimate(self, request: Request) -> Response:
+        """Stores an estimate that you calculated, and returns it with a quote for offsetting it now."""
         document = request.json()
         digest = request_digest("estimate", document)
         key = peek_idempotency_key(document)
@@ -45,6 +46,7 @@ class EstimateEndpoints:
         return json_response(await self._show(estimate), 201)
 
     async def read_estimate(self, request: Request) -> Response:
+        """Returns one estimate of the account with a quote for offsetting it now."""
         async with self._database.connection() as connection:
             estimate = await store.find_estimate(connection, request.scope, request.path("estimate_id"))
         if estimate is None:
@@ -99,7 +101,6 @@ class EstimateEndpoints:
                 endpoint=self.create_estimate,
                 access=Access.API_KEY,
                 summary="Record an emission calculation",
-                description="The calculation is made elsewhere; the answer carries what offsetting it would cost now.",
                 tag="Estimates",
                 body=EstimateIn,
                 example={

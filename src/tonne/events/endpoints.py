@@ -34,6 +34,10 @@ class EventEndpoints:
         self._database = database
 
     async def list_events(self, request: Request) -> Response:
+        """Returns the organisation's events, newest first, or oldest first with `order=asc`.
+
+        To catch up, ask for the events after the last `sequence` that you processed, oldest first.
+        """
         limit_text, after, account_id, event_type, since, order = request.query(
             "limit", "after", "account_id", "event_type", "after_sequence", "order"
         )
@@ -64,6 +68,7 @@ class EventEndpoints:
         return Response(f'{{"has_more":{more},"next_cursor":{cursor},"data":[{events}]}}'.encode())
 
     async def read_event(self, request: Request) -> Response:
+        """Returns one event, byte for byte as it is delivered to webhooks."""
         async with self._database.connection() as connection:
             row = await store.find_event(connection, request.scope, request.path("event_id"))
         if row is None:
@@ -87,8 +92,6 @@ class EventEndpoints:
                 endpoint=self.list_events,
                 access=Access.API_KEY,
                 summary="List the events of the organisation in this mode",
-                description="Newest first, or oldest first with `order=asc`: to catch up, ask for the events after the "
-                "last `sequence` you handled, oldest first.",
                 tag="Events",
                 query=(
                     *LIST_PARAMETERS,
@@ -106,7 +109,6 @@ class EventEndpoints:
                 endpoint=self.read_event,
                 access=Access.API_KEY,
                 summary="Read an event",
-                description="The very bytes that every delivery carries.",
                 tag="Events",
                 answers={200: WebhookEventOut},
                 errors=(EventNotFound,),

@@ -1,5 +1,6 @@
 """The OpenAPI document, made from the table of routes, so that it cannot drift away from what is served."""
 
+import inspect
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -76,12 +77,11 @@ def _operation(route: Route, schemas: dict[str, Any], settings: Settings) -> dic
     operation: dict[str, Any] = {
         "operationId": route.endpoint.__name__,
         "summary": route.summary,
+        "description": inspect.getdoc(route.endpoint) or "",
         "tags": [route.tag],
         "parameters": _parameters(route, settings),
         "responses": {**_answers(route, schemas), **_refusals(route, schemas)},
     }
-    if route.description:
-        operation["description"] = route.description
     if route.access is Access.PUBLIC:
         operation["security"] = []
     if route.body is not None:
@@ -92,7 +92,13 @@ def _operation(route: Route, schemas: dict[str, Any], settings: Settings) -> dic
 
 def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        {
+            "name": name,
+            "in": "path",
+            "description": f"The {name.replace('_', ' ')}, URL-encoded.",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1},
+        }
         for name in _PATH_PARAMETER.findall(route.path)
     ]
     parameters += [

@@ -158,8 +158,8 @@ class Route:
     path: str
     endpoint: Endpoint
     access: Access
+    # In a few words; the description in the OpenAPI document is the endpoint's docstring.
     summary: str
-    description: str = ""
     tag: str
     body: type[msgspec.Struct] | None = None
     body_required: bool = True

@@ -38,6 +38,7 @@ class InvoiceEndpoints:
         self._notifier = notifier
 
     async def read_invoice(self, request: Request) -> Response:
+        """Returns the invoice of an order as a PDF, as it was mailed to the organisation's admins."""
         order_id = request.path("order_id")
         async with self._database.connection() as connection:
             invoice = await invoice_store.find_invoice(connection, request.scope, order_id)
@@ -49,6 +50,10 @@ class InvoiceEndpoints:
         return Response(pdf, 200, b"application/pdf", headers)
 
     async def cancel_order(self, request: Request) -> Response:
+        """Cancels an order that is not yet allocated.
+
+        If a payment races the cancellation, exactly one of them wins. A captured charge is refunded.
+        """
         body = read(request.json_or_empty(), CancelIn)
         async with self._database.transaction() as tx:
             order = await lock_order(tx, request.scope, request.path("order_id"))
@@ -62,10 +67,12 @@ class InvoiceEndpoints:
         return Response(order_document(cancelled))
 
     async def cancel_test_order(self, request: Request) -> Response:
+        """Cancels a test order, like the endpoint for all orders. Test keys only."""
         require_test_mode(request.scope)
         return await self.cancel_order(request)
 
     async def settle_test_invoice(self, request: Request) -> Response:
+        """Marks the invoice of a test order as paid, and issues it first if necessary. Test keys only."""
         require_test_mode(request.scope)
         async with self._database.transaction() as tx:
             order = await lock_order(tx, request.scope, request.path("order_id"))
@@ -106,7 +113,6 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             endpoint=endpoints.read_invoice,
             access=Access.API_KEY,
             summary="Read an order's invoice as a PDF",
-            description="As it was mailed to the organisation's admins.",
             tag="Orders",
             answers={200: None},
             errors=(OrderNotFound, InvoiceNotAvailable),
@@ -117,7 +123,6 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             endpoint=endpoints.settle_test_invoice,
             access=Access.API_KEY,
             summary="Settle a placed order's invoice now, as if its money had come",
-            description="The invoice is issued first when it has not been yet. Test keys only.",
             tag="Test helpers",
             answers={200: OrderOut},
             errors=(OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard),
@@ -126,7 +131,6 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             path="/v1/orders/{order_id}/cancel",
             endpoint=endpoints.cancel_order,
             summary="Cancel an order that is received or placed",
-            description="If a payment races the cancellation, exactly one wins. A captured charge is refunded.",
             tag="Orders",
             example={"reason": "Ordered twice"},
             errors=(OrderNotFound, TransitionInvalid),
@@ -136,7 +140,6 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             path="/v1/test-helpers/orders/{order_id}/cancel",
             endpoint=endpoints.cancel_test_order,
             summary="Cancel an order that is received or placed, as the order's own endpoint does",
-            description="Test keys only.",
             tag="Test helpers",
             example={"reason": "Trying it out"},
             errors=(OrderNotFound, RouteNotFound, TransitionInvalid),

@@ -55,24 +55,52 @@ class OrderEndpoints:
         self._pricing_retry = timedelta(seconds=settings.pricing_retry_s)
 
     async def place_by_estimate(self, request: Request) -> Response:
+        """Places an order for the mass of an estimate.
+
+        Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
+        its current state and the header `Idempotent-Replayed: true`.
+        """
         return await self._place(request, OrderByEstimateIn)
 
     async def place_by_mass(self, request: Request) -> Response:
+        """Places an order for a mass of CO2 equivalent.
+
+        Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
+        its current state and the header `Idempotent-Replayed: true`.
+        """
         return await self._place(request, OrderByMassIn)
 
     async def place_by_value(self, request: Request) -> Response:
+        """Places an order for an amount of money.
+
+        Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
+        its current state and the header `Idempotent-Replayed: true`.
+        """
         return await self._place(request, OrderByValueIn)
 
     async def quote_by_estimate(self, request: Request) -> Response:
+        """Prices an order for the mass of an estimate without placing it.
+
+        Takes the body of the order; `idempotency_key` and `metadata` are ignored.
+        """
         return await self._quote(request, OrderByEstimateIn)
 
     async def quote_by_mass(self, request: Request) -> Response:
+        """Prices an order for a mass of CO2 equivalent without placing it.
+
+        Takes the body of the order; `idempotency_key` and `metadata` are ignored.
+        """
         return await self._quote(request, OrderByMassIn)
 
     async def quote_by_value(self, request: Request) -> Response:
+        """Prices an order for an amount of money without placing it.
+
+        Takes the body of the order; `idempotency_key` and `metadata` are ignored.
+        """
         return await self._quote(request, OrderByValueIn)
 
     async def read_order(self, request: Request) -> Response:
+        """Returns one order of the account in its current state."""
         async with self._database.connection() as connection:
             document = await store.find_by_id(connection, request.scope, request.path("order_id"))
         if document is None:
@@ -80,6 +108,10 @@ class OrderEndpoints:
         return Response(document)
 
     async def read_by_key(self, request: Request) -> Response:
+        """Returns the order that was placed with an `idempotency_key`.
+
+        URL-encode the key: a slash in it is `%2F`.
+        """
         async with self._database.connection() as connection:
             found = await store.find_by_key(connection, request.scope, request.path("idempotency_key"))
         if found is None:
@@ -87,6 +119,7 @@ class OrderEndpoints:
         return Response(found.document)
 
     async def list_orders(self, request: Request) -> Response:
+        """Returns the orders of the account, newest first."""
         limit_text, after, link = request.query("limit", "after", "offset_link_id")
         limit = parse_limit(limit_text)
         list_name = f"orders {request.scope.account_id} {link}"

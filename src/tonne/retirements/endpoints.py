@@ -45,10 +45,15 @@ class RetirementEndpoints:
         self._notifier = notifier
 
     async def certificate(self, request: Request) -> Response:
+        """Returns the retirement certificate of a completed order as a PDF."""
         record = msgspec.json.decode(await self._record(request), type=CertificateRecord)
         return pdf_answer(record, await draw_certificate(self._database, record, self._clock))
 
     async def certificate_json(self, request: Request) -> Response:
+        """Returns the retirement certificate of a completed order as JSON, with the same contents as the PDF.
+
+        The contents never change after the order has completed.
+        """
         return Response(await self._record(request))
 
     async def _record(self, request: Request) -> bytes:
@@ -61,6 +66,9 @@ class RetirementEndpoints:
         return record
 
     async def list_retirements(self, request: Request) -> Response:
+        """Returns the organisation's retirements, newest first, with their serial numbers and the share of each
+        order.
+        """
         limit_text, after = request.query("limit", "after")
         limit = parse_limit(limit_text)
         list_name = f"retirements {request.scope.organisation_id} {request.scope.mode}"
@@ -73,11 +81,14 @@ class RetirementEndpoints:
         return json_response(ListOut(cursor is not None, cursor, [each.wire for each in page]))
 
     async def retire(self, request: Request) -> Response:
-        """Allocate a paid order of a test account, if need be, and retire all of its grams."""
+        """Retires the credits of a paid test order, and allocates them first if necessary. Test keys only.
+
+        The order is `retiring` afterwards and completes within seconds.
+        """
         return await self._help(request, self._retire)
 
     async def complete(self, request: Request) -> Response:
-        """The same, and the order is complete with it."""
+        """Retires the credits of a test order if necessary, issues its certificate and completes it. Test keys only."""
         return await self._help(request, self._complete)
 
     async def _help(self, request: Request, step: Step) -> Response:

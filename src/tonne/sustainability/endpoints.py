@@ -27,10 +27,18 @@ class SustainabilityEndpoints:
         self._base_url = settings.base_url
 
     async def read_sustainability_page(self, request: Request) -> Response:
+        """Returns the settings of the account's Sustainability page.
+
+        A page that was never set up is not enabled, and has a free slug as a suggestion.
+        """
         async with self._database.snapshot() as connection:
             return json_response(page_out(await read_page(connection, request.scope), self._base_url))
 
     async def change_sustainability_page(self, request: Request) -> Response:
+        """Changes the settings of the account's Sustainability page; fields that are left out keep their values.
+
+        Previous addresses of the page redirect to the current one.
+        """
         document = request.json()
         body = read(document, SustainabilityPageIn)
         change = Change(
@@ -52,14 +60,12 @@ class SustainabilityEndpoints:
                 method="GET",
                 endpoint=self.read_sustainability_page,
                 summary="Read the account's Sustainability page",
-                description="Before it is set up it is not enabled, and its slug is one that is free.",
                 **_ALL,
             ),
             Route(
                 method="PUT",
                 endpoint=self.change_sustainability_page,
                 summary="Set up, change or rename the account's Sustainability page",
-                description="What is left out stays. An address that the page had before leads to the one it has now.",
                 body=SustainabilityPageIn,
                 example={
                     "enabled": True,

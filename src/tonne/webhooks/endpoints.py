@@ -55,6 +55,10 @@ class WebhookEndpoints:
             await self._made_sender.close()
 
     async def register_webhook(self, request: Request) -> Response:
+        """Registers a webhook for the events of the API key's mode from now on.
+
+        The signing secret is returned only in this response.
+        """
         body = read(request.json(), WebhookIn)
         await register.check_url(self._sender, body.url)
         async with self._database.transaction() as tx:
@@ -70,6 +74,7 @@ class WebhookEndpoints:
             return await self._show(tx, webhook, secret, status=201)
 
     async def list_webhooks(self, request: Request) -> Response:
+        """Returns the organisation's webhooks in the API key's mode, newest first."""
         limit_text, after = request.query("limit", "after")
         limit = parse_limit(limit_text)
         list_name = f"webhooks {request.scope.organisation_id} {request.scope.mode}"
@@ -82,10 +87,15 @@ class WebhookEndpoints:
         return json_response(ListOut(cursor is not None, cursor, page))
 
     async def read_webhook(self, request: Request) -> Response:
+        """Returns one webhook with its delivery state."""
         async with self._database.connection() as connection:
             return await self._show(connection, await self._find(connection, request))
 
     async def change_webhook(self, request: Request) -> Response:
+        """Changes a webhook; fields that are left out keep their values.
+
+        The events of a request that is in progress are sent again.
+        """
         body = read(request.json(), WebhookChangeIn)
         if body.url is not None:
             await register.check_url(self._sender, body.url)
@@ -101,12 +111,17 @@ class WebhookEndpoints:
             return await self._show(tx, changed)
 
     async def delete_webhook(self, request: Request) -> Response:
+        """Deletes a webhook. Events that were not delivered are not sent any more."""
         async with self._database.transaction() as tx:
             webhook_id = request.path("webhook_id")
             await register.remove_webhook(tx, request.scope, webhook_id, actor=request.actor, now=self._clock())
         return Response(b"", 204)
 
     async def rotate_secret(self, request: Request) -> Response:
+        """Replaces the signing secret and returns the new one.
+
+        For `overlap_seconds`, requests are signed with both secrets.
+        """
         body = read(request.json_or_empty(), RotateIn)
         async with self._database.transaction() as tx:
             webhook = await register.require(tx, request.scope, request.path("webhook_id"))
@@ -116,7 +131,10 @@ class WebhookEndpoints:
             return await self._show(tx, rotated, secret)
 
     async def test_webhook(self, request: Request) -> Response:
-        """Sends one marked event now, outside of the log, and returns what the receiver answered."""
+        """Sends one event marked as a test now and returns the receiver's response.
+
+        The event is not stored in the event log.
+        """
         async with self._database.connection() as connection:
             webhook = await self._find(connection, request)
             boxes = await store.find_secret_boxes(connection, webhook)
@@ -136,6 +154,7 @@ class WebhookEndpoints:
         return json_response(test_out(event_id, await self._sender.post(webhook.url, body, headers)))
 
     async def list_attempts(self, request: Request) -> Response:
+        """Returns the delivery attempts of a webhook, newest first."""
         limit_text, after = request.query("limit", "after")
         limit = parse_limit(limit_text)
         list_name = f"attempts {request.path('webhook_id')}"
@@ -162,6 +181,7 @@ class WebhookEndpoints:
         return json_response(ListOut(cursor is not None, cursor, page))
 
     async def rewind_webhook(self, request: Request) -> Response:
+        """Moves a webhook back to an earlier event, so that all events from there on are sent again."""
         body = read(request.json(), RewindIn)
         async with self._database.transaction() as tx:
             webhook = await register.require(tx, request.scope, request.path("webhook_id"))
@@ -170,12 +190,14 @@ class WebhookEndpoints:
             return await self._show(tx, webhook)
 
     async def retry_webhook_now(self, request: Request) -> Response:
+        """Retries the next delivery of a webhook now instead of after the back-off."""
         async with self._database.transaction() as tx:
             webhook = await register.require(tx, request.scope, request.path("webhook_id"))
             await store.retry_now(tx, webhook)
             return await self._show(tx, webhook)
 
     async def skip_event(self, request: Request) -> Response:
+        """Gives up one event of a webhook that cannot be delivered, and continues with the next."""
         body = read(request.json(), SkipIn)
         async with self._database.transaction() as tx:
             webhook = await register.require(tx, request.scope, request.path("webhook_id"))
