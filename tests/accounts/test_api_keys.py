@@ -48,7 +48,9 @@ async def test_only_a_hash_of_a_key_is_stored(furnished_db: Database, world: Wor
 async def test_a_key_is_found_by_its_hash_alone(furnished_db: Database, world: World) -> None:
     key, secret = await _issue(furnished_db, world.ours_test.scope)
     async with furnished_db.connection() as connection:
-        assert await store.find_valid_key(connection, hash_key(secret.encode())) == (key.id, world.ours_test.scope)
+        assert await store.find_valid_key(connection, hash_key(secret.encode())) == KeyHolder(
+            key.id, world.ours_test.scope
+        )
         for wrong in (secret[:-1], secret + "x", secret.swapcase(), "", key.id):
             assert await store.find_valid_key(connection, hash_key(wrong.encode())) is None
 

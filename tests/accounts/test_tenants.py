@@ -118,7 +118,7 @@ async def test_the_default_selection_is_the_accounts_then_the_organisations_then
     own, shared = [{"bundle_id": "bun_own"}], [{"bundle_id": "bun_shared", "percentage": "100"}]
     async with furnished_db.transaction() as tx:
         assert (await store.find_terms(tx, scope)).default_selection is None
-        assert await store.set_organisation_selection(tx, scope.organisation_id, Mode.TEST, shared)
+        await store.set_organisation_selection(tx, scope.organisation_id, Mode.TEST, shared)
         assert (await store.find_terms(tx, scope)).default_selection == shared
         assert (await store.find_terms(tx, world.ours_live.scope)).default_selection is None
         await store.set_account_selection(tx, scope, own)

@@ -35,6 +35,8 @@ ACROSS_ACCOUNTS = {
     "src/tonne/retirements/import_confirmations.py": "the operator's: a registry knows no accounts",
     "src/tonne/webhooks/deliver.py": "a job of the worker",
     "src/tonne/accounts/directory.py": "notes when keys were last used, in the background",
+    "src/tonne/accounts/lookup.py": "finds what the operator names by its id alone",
+    "src/tonne/checkout/change_link.py": "changes a link that the operator names by its id alone",
     "src/tonne/accounts/api_keys.py": "revokes a key that the operator names by its id alone",
 }
 # A parameter that says whose rows are meant: a scope, an owner's id, a value that carries its scope, or the key itself.

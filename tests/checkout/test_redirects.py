@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tonne.accounts.errors import RedirectHostInvalid
 from tonne.accounts.redirect_hosts import read_host, spell_host
 from tonne.base.scope import Mode
-from tonne.checkout.link_errors import RedirectRefused
+from tonne.checkout.errors import RedirectRefused
 from tonne.checkout.redirects import check_redirect, with_query
 
 HOSTS = frozenset({"example.com", "shop.example.com:8443", "xn--bcher-kva.example", "localhost", "127.0.0.1"})

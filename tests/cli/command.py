@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,25 @@ def refusal_of(*words: str, **settings: str | Path | int) -> str:
     assert "\n" not in sentence, "it is one line"
     assert "Traceback" not in sentence
     return sentence
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Runs commands on this database."""
+
+    url: str
+    public_url: str = "https://offsets.example.com"
+
+    def does(self, *words: str) -> str:
+        return output_of(*words, database_url=self.url, public_url=self.public_url)
+
+    def is_refused(self, *words: str) -> str:
+        return refusal_of(*words, database_url=self.url, public_url=self.public_url)
+
+    def facts(self, *words: str) -> dict[str, str]:
+        """The names and values that a `show` command prints, without the further lines of a value."""
+        lines = [line for line in self.does(*words).splitlines() if line[0] != " "]
+        return {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
 
 
 def free_port() -> int:

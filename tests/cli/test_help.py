@@ -1,5 +1,7 @@
-"""`--help` of every command: it is there, and it says something."""
+"""`--help` of every command."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
@@ -7,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli.command import output_of
-from tonne.cli.main import main
+from tonne.cli.main import COMMANDS, main
 
 Named = tuple[tuple[str, ...], click.Command]
 
@@ -57,6 +59,30 @@ def test_the_short_form_is_the_same(words: tuple[str, ...], command: click.Comma
     assert command is not None
     long, short = (CliRunner().invoke(main, [*words, form], prog_name="tonne") for form in ("--help", "-h"))
     assert (short.exit_code, short.output) == (0, long.output)
+
+
+@pytest.mark.parametrize(
+    ("words", "group"), [(words, command) for words, command in ALL if isinstance(command, click.Group)], ids=str
+)
+def test_one_line_helps_fit_80_columns(words: tuple[str, ...], group: click.Group) -> None:
+    done = CliRunner().invoke(main, [*words, "--help"], prog_name="tonne", terminal_width=80)
+    listed = done.output.partition("Commands:\n")[2].splitlines()
+    assert len(listed) == len(group.list_commands(click.Context(group))), "one line per command"
+    assert [line for line in listed if line.endswith("...") or len(line) > 80] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_table_repeats_the_help_of_each_command(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert COMMANDS[name] == command.get_short_help_str(200)
+
+
+def test_help_imports_no_command() -> None:
+    script = "import sys; from tonne.cli.main import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = done.stdout.splitlines()[-1].split()
+    assert [name for name in imported if name.startswith("tonne.")] == ["tonne.cli", "tonne.cli.main"]
 
 
 def test_the_installed_command_answers_without_a_database() -> None:

@@ -1,39 +1,13 @@
 """Offset links and redirect hosts from the command line."""
 
 import json
-from dataclasses import dataclass
-
-import pytest
 
 from tests.api_client import ApiClient
-from tests.cli.command import output_of, refusal_of, tonne
+from tests.cli.command import Operator, tonne
 from tests.world import World
 from tonne.db.pool import Database
 
 BASE = "https://offsets.example.com"
-
-
-@dataclass(frozen=True)
-class Operator:
-    """Someone with a terminal on this database."""
-
-    url: str
-
-    def does(self, *words: str) -> str:
-        return output_of(*words, database_url=self.url, public_url=BASE)
-
-    def is_refused(self, *words: str) -> str:
-        return refusal_of(*words, database_url=self.url, public_url=BASE)
-
-    def facts(self, link_id: str) -> dict[str, str]:
-        """What `tonne link show` prints."""
-        lines = self.does("link", "show", link_id).splitlines()
-        return {line[:16].strip(): line[16:] for line in lines}
-
-
-@pytest.fixture
-def operator(furnished_db: Database) -> Operator:
-    return Operator(furnished_db._url)
 
 
 def id_of(address: str) -> str:
@@ -51,7 +25,7 @@ async def test_a_link_is_made_shown_changed_and_closed(operator: Operator, api: 
     link_id = id_of(address)
     assert address == f"{BASE}/offset/{link_id}"
 
-    facts = operator.facts(link_id)
+    facts = operator.facts("link", "show", link_id)
     assert facts | {"created": ""} == {
         "id": link_id,
         "address": address,
@@ -73,20 +47,24 @@ async def test_a_link_is_made_shown_changed_and_closed(operator: Operator, api: 
     assert (seen["preset_quantity"], seen["amount_editable"], seen["max_value"]) == ("1.5", False, "50.00")
 
     assert operator.does("link", "update", link_id, "--value", "20", "--free", "--message", "") == address
-    facts = operator.facts(link_id)
+    facts = operator.facts("link", "show", link_id)
     assert (facts["quantity"], facts["value"]) == ("-", "preset 20.00 EUR, at most 50.00 EUR")
     assert (facts["amount"], facts["message"], facts["title"]) == ("free", "-", "Offset your flight")
     cleared = ("--bundle", "", "--redirect-url", "", "--expires", "", "--max-value", "", "--title", "Anew")
     operator.does("link", "update", link_id, *cleared)
-    facts = operator.facts(link_id)
-    assert (facts["bundles"], facts["redirect URL"], facts["expires"]) == ("the account's selection", "-", "never")
+    facts = operator.facts("link", "show", link_id)
+    assert (facts["bundles"], facts["redirect URL"], facts["expires"]) == (
+        "the account's default bundles",
+        "-",
+        "never",
+    )
     assert (facts["value"], facts["title"], facts["redirect label"]) == ("preset 20.00 EUR", "Anew", "Shop")
 
-    assert operator.does("link", "disable", link_id) == ""
-    assert operator.facts(link_id)["state"] == "disabled"
+    assert operator.does("link", "disable", link_id) == f"{link_id} is disabled."
+    assert operator.facts("link", "show", link_id)["state"] == "disabled"
     assert "disabled" in operator.does("link", "list", "--account", account_id)
     assert operator.does("link", "enable", link_id) == address
-    assert operator.facts(link_id) == facts
+    assert operator.facts("link", "show", link_id) == facts
 
 
 def test_a_link_that_names_a_forbidden_host_can_still_be_closed(operator: Operator, world: World) -> None:
@@ -140,7 +118,7 @@ async def test_redirect_hosts_are_shown_in_one_spelling_and_audited(
     assert "redirects to  pay.example.com:8443, shop.example.com, xn--bcher-kva.example" in shown
     assert "Ours" in shown
     said = operator.does("org", "forbid-redirect", organisation_id, "BÜCHER.example")
-    assert said == "Checkouts send nobody to xn--bcher-kva.example any more."
+    assert said == "Checkouts no longer redirect to xn--bcher-kva.example."
     assert "redirects to  pay.example.com:8443, shop.example.com" in operator.does("org", "show", organisation_id)
     assert "redirects to  -" in operator.does("org", "show", world.theirs_test.scope.organisation_id)
     async with furnished_db.connection() as connection:

@@ -80,7 +80,7 @@ def test_a_newcomer_starts_orders_stops_and_finds_the_order_again(service: Servi
     # Commands join the database that runs already, and leave it running.
     data_dir = service.data_dir
     assert facts["organisation_id"] in output_of("org", "list", data_dir=data_dir)
-    assert "All is well." in output_of("doctor", data_dir=data_dir)
+    assert "All checks passed." in output_of("doctor", data_dir=data_dir)
     assert service.get("/health/ready")[0] == 200
 
     assert service.stop() == 0
@@ -132,7 +132,7 @@ def _check_that_the_death_of(service: Service, name: str) -> None:
     os.kill(service.children()[name], signal.SIGKILL)
     assert service.parent.wait(40) == 1
     last = service.errors().splitlines()[-1]
-    assert last == f"Error: The {name} process has ended by itself: its last log lines say why."
+    assert last == f"Error: The {name} process stopped unexpectedly. Its last log lines say why."
     wait_until(lambda: service.left() == [], 5, "nothing is left running")
 
 

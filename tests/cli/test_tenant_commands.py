@@ -1,11 +1,9 @@
 """Tenants made from the command line, up to the first order they place."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from tests.api_client import ApiClient
-from tests.cli.command import output_of, refusal_of, tonne
+from tests.cli.command import Operator, tonne
 from tests.world import World
 from tonne.db.pool import Database
 
@@ -13,24 +11,6 @@ DUMP = """
 SELECT concat_ws(E'\n', (SELECT string_agg(api_keys::text, E'\n') FROM api_keys),
                  (SELECT string_agg(audit_log::text, E'\n') FROM audit_log))
 """
-
-
-@dataclass(frozen=True)
-class Operator:
-    """Someone with a terminal on this database."""
-
-    url: str
-
-    def does(self, *words: str) -> str:
-        return output_of(*words, database_url=self.url)
-
-    def is_refused(self, *words: str) -> str:
-        return refusal_of(*words, database_url=self.url)
-
-
-@pytest.fixture
-def operator(furnished_db: Database) -> Operator:
-    return Operator(furnished_db._url)
 
 
 async def test_from_an_organisation_to_its_first_order(operator: Operator, api: ApiClient, world: World) -> None:
@@ -47,7 +27,7 @@ async def test_from_an_organisation_to_its_first_order(operator: Operator, api: 
     assert "A customer" in accounts[client]
 
     bundle = world.bundles_test["wind-power"]
-    assert operator.does("account", "set-bundles", main, bundle) == ""
+    assert operator.does("account", "set-bundles", main, bundle) == f"The default bundles of {main} are set."
     estimate_id = operator.does("estimate", "create", main, "184.2", "kg", "--description", "One week")
     as_main = api.as_key(operator.does("key", "create", main, "--name", "Till"))
     answer = await as_main.post("/v1/orders/by-estimate", {"estimate_id": estimate_id})
@@ -60,10 +40,43 @@ async def test_from_an_organisation_to_its_first_order(operator: Operator, api: 
     theirs = await as_main.post("/v1/orders/by-mass", {"mass": {"amount": 1, "unit": "t"}}, Service_Account=client)
     assert theirs.json()["currency"] == "JPY"
 
-    operator.does("org", "set-fee", organisation_id, "0")
-    operator.does("org", "set-address", organisation_id, "1 Harbour Street", "1000 Sample Town")
+    said = operator.does("org", "set-fee", organisation_id, "0")
+    assert said == f"New orders of {organisation_id} have the fee rate 0."
     free = (await as_main.post("/v1/orders/by-value", {"value": "74.50"})).json()
     assert (free["quantity"], free["commission"]) == ("10", "0.00")
+
+
+def test_setters_say_what_they_did_and_org_show_shows_it(operator: Operator) -> None:
+    organisation_id = operator.does("org", "create", "Ours", "--fee-rate", "0.12345")
+    said = operator.does("org", "set-address", organisation_id, "1 Harbour Street", "1000 Sample Town")
+    assert said == f"The address of {organisation_id} is set."
+    for email in ("grace@ours.test", "ada@ours.test"):
+        assert operator.does("org", "add-admin", organisation_id, email) == f"{email} is an admin of {organisation_id}."
+    shown = operator.does("org", "show", organisation_id)
+    assert "address       1 Harbour Street\n              1000 Sample Town\n" in shown
+    assert "admins        ada@ours.test, grace@ours.test\n" in shown
+    assert "fee rate      0.12345\n" in shown
+    said = operator.does("org", "remove-admin", organisation_id, "ada@ours.test")
+    assert said == f"ada@ours.test is no longer an admin of {organisation_id}."
+    assert "is not an admin" in operator.is_refused("org", "remove-admin", organisation_id, "ada@ours.test")
+    assert operator.does("org", "set-address", organisation_id) == f"The address of {organisation_id} is cleared."
+    said = operator.does("org", "set-bundles", organisation_id, "--mode", "test")
+    assert said == f"The default bundles of {organisation_id} in test mode are cleared."
+
+
+def test_an_account_is_updated(operator: Operator, world: World) -> None:
+    account_id, organisation_id = world.ours_test.scope.account_id, world.ours_test.scope.organisation_id
+    said = operator.does("account", "update", account_id, "--name", "Renamed", "--payment-method", "card", "--wait")
+    assert said == f"Account {account_id} is updated."
+    [row] = [line for line in operator.does("account", "list", organisation_id).splitlines() if account_id in line]
+    assert "Renamed" in row
+    assert "card" in row
+    assert "Only test accounts" in operator.is_refused("account", "update", world.ours_live.scope.account_id, "--wait")
+
+
+@pytest.mark.parametrize("words", [("account", "list"), ("key", "list"), ("org", "show")], ids=" ".join)
+def test_listing_an_unknown_organisation_fails(operator: Operator, words: tuple[str, str]) -> None:
+    assert operator.is_refused(*words, "org_nope").startswith("There is no organisation org_nope.")
 
 
 async def test_a_key_is_shown_once_kept_as_a_hash_and_revoked_within_a_moment(
@@ -97,7 +110,7 @@ def test_what_does_not_exist_is_said_in_a_sentence(operator: Operator, world: Wo
     assert "tonne key list" in operator.is_refused("key", "revoke", "key_gone")
     assert "tonne org list" in operator.is_refused("org", "set-fee", "org_gone", "0.1")
     assert "tonne org list" in operator.is_refused("org", "set-address", "org_gone", "1 Harbour Street")
-    assert "at most 1000" in operator.is_refused("org", "set-address", "org_gone", "x" * 1001)
+    assert "at most 1000" in operator.is_refused("org", "set-address", organisation_id, "x" * 1001)
     assert "1 to 200" in operator.is_refused("org", "create", " ")
     assert "bundle" in operator.is_refused("account", "set-bundles", account_id, world.disabled_bundle_test)
     halves = [f"{bundle}=49" for bundle in list(world.bundles_test.values())[:2]]
@@ -128,7 +141,7 @@ async def test_the_doctor_tells_health_by_its_exit_code(
 ) -> None:
     order = await api.order()
     report = operator.does("doctor")
-    assert report.endswith("All is well.")
+    assert report.endswith("All checks passed.")
     assert "BROKEN" not in report
     async with furnished_db.transaction() as tx:
         await tx.execute("UPDATE order_lines SET quantity_grams = quantity_grams + 1")

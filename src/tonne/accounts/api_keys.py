@@ -1,4 +1,4 @@
-"""Issuing and revoking keys."""
+"""Issuing and revoking API keys."""
 
 from datetime import datetime
 
@@ -13,34 +13,26 @@ from tonne.http.authenticator import hash_key
 
 
 async def issue_key(tx: Connection, scope: Scope, name: str, *, actor: str, now: datetime) -> tuple[ApiKey, str]:
-    """A key for the organisation and mode of `scope`, with its account as default. The secret is returned only here."""
+    """Create a key for the organisation and mode of `scope`, whose account is the key's default account.
+
+    Returns the key and its secret. Only a hash of the secret is stored, so it cannot be shown again.
+    """
     secret = new_secret(scope.mode)
     key = ApiKey(new_id("key"), scope, check_name(name), secret[-4:], now, None, None)
     await store.insert_key(tx, key, hash_key(secret.encode()))
-    await audit.record(
-        tx,
-        scope.organisation_id,
-        actor=actor,
-        action="api_key.issued",
-        subject_id=key.id,
-        at=now,
-        last_four=key.last_four,
-    )
+    await _record(tx, key, "api_key.issued", actor, now)
     return key, secret
 
 
 async def revoke_key(tx: Connection, key_id: str, *, actor: str, now: datetime) -> ApiKey:
-    """The key stops working within seconds: every process looks its keys up again that often."""
+    """The key stops working within seconds, once every process has looked it up again."""
     key = await store.revoke_key_any_account(tx, key_id, now)
     if key is None:
         raise KeyNotFound
-    await audit.record(
-        tx,
-        key.scope.organisation_id,
-        actor=actor,
-        action="api_key.revoked",
-        subject_id=key.id,
-        at=now,
-        last_four=key.last_four,
-    )
+    await _record(tx, key, "api_key.revoked", actor, now)
     return key
+
+
+async def _record(tx: Connection, key: ApiKey, action: str, actor: str, now: datetime) -> None:
+    organisation_id, last_four = key.scope.organisation_id, key.last_four
+    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=key.id, last_four=last_four)

@@ -1,4 +1,4 @@
-"""What the HTTP gate and the endpoints ask about keys and accounts, remembered for a moment."""
+"""Lookups of keys and accounts for the HTTP layer. Terms are cached for a few seconds."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Database
 from tonne.http.authenticator import KeyHolder
 
-_MAX_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 
 
 class AccountDirectory:
@@ -27,8 +27,7 @@ class AccountDirectory:
 
     async def find_key(self, secret_hash: bytes) -> KeyHolder | None:
         async with self._database.connection() as connection:
-            found = await store.find_valid_key(connection, secret_hash)
-        return None if found is None else KeyHolder(*found)
+            return await store.find_valid_key(connection, secret_hash)
 
     async def has_account(self, organisation_id: str, mode: Mode, account_id: str) -> bool:
         async with self._database.connection() as connection:
@@ -38,7 +37,7 @@ class AccountDirectory:
         self._uses[holder.scope.organisation_id, holder.key_id] = self._clock()
 
     async def write_uses(self) -> None:
-        """Record when keys were last used: all since the last call in one statement."""
+        """Write the last-used times that were noted since the last call, in one statement."""
         uses, self._uses = self._uses, {}
         if uses:
             async with self._database.connection() as connection:
@@ -46,12 +45,12 @@ class AccountDirectory:
 
     async def terms_of(self, scope: Scope) -> Terms:
         now = self._monotonic()
-        known = self._terms.get(scope.account_id)
-        if known is not None and known[0] > now:
-            return known[1]
+        cached = self._terms.get(scope.account_id)
+        if cached is not None and cached[0] > now:
+            return cached[1]
         async with self._database.connection() as connection:
             terms = await store.find_terms(connection, scope)
-        if len(self._terms) >= _MAX_REMEMBERED:
+        if len(self._terms) >= _MAX_CACHED:
             self._terms.clear()
         self._terms[scope.account_id] = (now + self._refresh_s, terms)
         return terms

@@ -1,4 +1,4 @@
-"""Organisations, accounts and keys as values."""
+"""Organisations, accounts and API keys."""
 
 import secrets
 from dataclasses import dataclass
@@ -29,6 +29,14 @@ class Organisation:
 
 
 @dataclass(frozen=True, slots=True)
+class OrganisationDetails:
+    organisation: Organisation
+    address: str
+    admins: list[str]
+    redirect_hosts: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     scope: Scope
     kind: AccountKind
@@ -37,13 +45,13 @@ class Account:
     beneficiary: str
     payment_method: PaymentMethod
     created_at: datetime
-    # Whether its orders go on by themselves: in test mode they may wait for the test helpers instead.
+    # False only in test mode: the account's orders then wait for the test helpers.
     auto_advance: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms an account buys. `default_selection` is the account's, else its organisation's, else None."""
+    """The terms an account buys on. `default_selection` is the account's own, else its organisation's."""
 
     currency: str
     payment_method: PaymentMethod
@@ -54,7 +62,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is listed: the secret itself is shown once and never stored."""
+    """An API key without its secret, of which only a hash is stored."""
 
     id: str
     scope: Scope

@@ -1,7 +1,6 @@
-import asyncpg
-
 from tonne.accounts import audit, store
-from tonne.accounts.errors import CurrencyUnknown, OrganisationNotFound
+from tonne.accounts.errors import CurrencyUnknown
+from tonne.accounts.lookup import require_organisation
 from tonne.accounts.model import Account
 from tonne.accounts.open_organisation import check_name
 from tonne.base.currency import DECIMALS
@@ -9,23 +8,24 @@ from tonne.db.pool import Connection
 
 
 async def open_account(tx: Connection, account: Account, *, actor: str) -> Account:
-    """The account's currency is fixed for good: its orders, prices and invoices are in it."""
+    """The currency can never change: the account's orders and invoices are in it."""
+    await require_organisation(tx, account.scope.organisation_id)
     check_name(account.name)
     check_name(account.beneficiary)
     if account.currency not in DECIMALS:
-        raise CurrencyUnknown(f"{account.currency} is not a currency code of ISO 4217, such as EUR.", field="currency")
-    try:
-        await store.insert_account(tx, account)
-    except asyncpg.ForeignKeyViolationError as error:
-        raise OrganisationNotFound from error
+        raise CurrencyUnknown(
+            f"{account.currency} is not a known currency. Use an ISO 4217 code such as EUR.", field="currency"
+        )
+    scope = account.scope
+    await store.insert_account(tx, account)
     await audit.record(
         tx,
-        account.scope.organisation_id,
+        scope.organisation_id,
+        "account.opened",
         actor=actor,
-        action="account.opened",
-        subject_id=account.scope.account_id,
         at=account.created_at,
+        subject_id=scope.account_id,
         name=account.name,
-        mode=account.scope.mode,
+        mode=scope.mode,
     )
     return account

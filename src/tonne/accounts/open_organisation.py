@@ -14,16 +14,14 @@ DEFAULT_FEE_RATE = Decimal("0.10")
 
 
 async def open_organisation(tx: Connection, name: str, fee_rate: Decimal, *, actor: str, now: datetime) -> Organisation:
-    """An organisation in both modes, each with its own stream of events."""
+    """Opens the organisation in both modes, each with its own event stream."""
     name = check_name(name)
     organisation = Organisation(new_id("org"), name, check_fee_rate(fee_rate), now)
     await store.insert_organisation(tx, organisation, fee_rate)
     for mode in Mode:
         await store.insert_mode(tx, organisation.id, mode)
         await open_stream(tx, organisation.id, mode)
-    await audit.record(
-        tx, organisation.id, actor=actor, action="organisation.opened", subject_id=organisation.id, at=now, name=name
-    )
+    await audit.record(tx, organisation.id, "organisation.opened", actor=actor, at=now, name=name)
     return organisation
 
 

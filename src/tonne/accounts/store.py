@@ -1,4 +1,4 @@
-"""SQL of organisations, accounts and keys."""
+"""SQL for organisations, accounts and API keys."""
 
 import json
 from collections.abc import Sequence
@@ -9,9 +9,10 @@ from typing import Any
 
 import asyncpg
 
-from tonne.accounts.model import Account, AccountKind, ApiKey, Organisation, PaymentMethod, Terms
+from tonne.accounts.model import Account, AccountKind, ApiKey, Organisation, OrganisationDetails, PaymentMethod, Terms
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
+from tonne.http.authenticator import KeyHolder
 
 INSERT_ORGANISATION = "INSERT INTO organisations (id, name, fee_rate, created_at) VALUES ($1, $2, $3, $4)"
 
@@ -31,38 +32,49 @@ LIST_ORGANISATIONS = "SELECT id, name, fee_rate, created_at FROM organisations O
 
 
 async def list_organisations_any_account(connection: Connection) -> list[Organisation]:
-    return [
-        Organisation(row["id"], row["name"], Fraction(row["fee_rate"]), row["created_at"])
-        for row in await connection.fetch(LIST_ORGANISATIONS)
-    ]
+    return [_organisation(row) for row in await connection.fetch(LIST_ORGANISATIONS)]
 
 
-SET_FEE_RATE = "UPDATE organisations SET fee_rate = $2 WHERE id = $1 RETURNING true"
+FIND_ORGANISATION = """
+SELECT id, name, fee_rate, created_at, address,
+       ARRAY(SELECT email FROM organisation_admins WHERE organisation_id = $1 ORDER BY email) AS admins,
+       ARRAY(SELECT host FROM redirect_hosts WHERE organisation_id = $1 ORDER BY host) AS redirect_hosts
+FROM organisations WHERE id = $1
+"""
 
 
-async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal) -> bool:
-    return await tx.fetchval(SET_FEE_RATE, organisation_id, fee_rate) is True
+async def find_organisation(connection: Connection, organisation_id: str) -> OrganisationDetails | None:
+    row = await connection.fetchrow(FIND_ORGANISATION, organisation_id)
+    if row is None:
+        return None
+    return OrganisationDetails(_organisation(row), row["address"], row["admins"], row["redirect_hosts"])
 
 
-SET_ADDRESS = "UPDATE organisations SET address = $2 WHERE id = $1 RETURNING true"
+SET_FEE_RATE = "UPDATE organisations SET fee_rate = $2 WHERE id = $1"
 
 
-async def set_address(tx: Connection, organisation_id: str, address: str) -> bool:
-    """As lines, the way they are printed on invoices."""
-    return await tx.fetchval(SET_ADDRESS, organisation_id, address) is True
+async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal) -> None:
+    await tx.execute(SET_FEE_RATE, organisation_id, fee_rate)
+
+
+SET_ADDRESS = "UPDATE organisations SET address = $2 WHERE id = $1"
+
+
+async def set_address(tx: Connection, organisation_id: str, address: str) -> None:
+    """`address` holds the lines that invoices print, separated by newlines."""
+    await tx.execute(SET_ADDRESS, organisation_id, address)
 
 
 SET_ORGANISATION_SELECTION = """
-UPDATE organisation_modes SET default_bundle_selection = $3::jsonb
-WHERE organisation_id = $1 AND mode = $2 RETURNING true
+UPDATE organisation_modes SET default_bundle_selection = $3::jsonb WHERE organisation_id = $1 AND mode = $2
 """
 
 
 async def set_organisation_selection(
     tx: Connection, organisation_id: str, mode: Mode, selection: list[dict[str, Any]] | None
-) -> bool:
+) -> None:
     text = None if selection is None else json.dumps(selection)
-    return await tx.fetchval(SET_ORGANISATION_SELECTION, organisation_id, mode, text) is True
+    await tx.execute(SET_ORGANISATION_SELECTION, organisation_id, mode, text)
 
 
 ADD_ADMIN = """
@@ -82,11 +94,8 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
     return await tx.fetchval(REMOVE_ADMIN, organisation_id, email) is True
 
 
-INSERT_ACCOUNT = """
-INSERT INTO accounts (organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at,
-                      auto_advance)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-"""
+_ACCOUNT = "organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance"
+INSERT_ACCOUNT = f"INSERT INTO accounts ({_ACCOUNT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"  # noqa: S608 - columns above
 
 
 async def insert_account(tx: Connection, account: Account) -> None:
@@ -106,20 +115,14 @@ async def insert_account(tx: Connection, account: Account) -> None:
     )
 
 
-LIST_ACCOUNTS = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance
-FROM accounts WHERE organisation_id = $1 ORDER BY mode, created_at, id
-"""
+LIST_ACCOUNTS = f"SELECT {_ACCOUNT} FROM accounts WHERE organisation_id = $1 ORDER BY mode, created_at, id"  # noqa: S608 - columns above
 
 
 async def list_accounts(connection: Connection, organisation_id: str) -> list[Account]:
     return [_account(row) for row in await connection.fetch(LIST_ACCOUNTS, organisation_id)]
 
 
-FIND_ACCOUNT = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance
-FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3
-"""
+FIND_ACCOUNT = f"SELECT {_ACCOUNT} FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3"  # noqa: S608 - columns above
 
 
 async def find_account(connection: Connection, scope: Scope) -> Account | None:
@@ -127,14 +130,10 @@ async def find_account(connection: Connection, scope: Scope) -> Account | None:
     return None if row is None else _account(row)
 
 
-FIND_ACCOUNT_BY_ID = """
-SELECT organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance
-FROM accounts WHERE id = $1
-"""
+FIND_ACCOUNT_BY_ID = f"SELECT {_ACCOUNT} FROM accounts WHERE id = $1"  # noqa: S608 - columns above
 
 
 async def find_account_any_account(connection: Connection, account_id: str) -> Account | None:
-    """For the command line, where the operator names an account by its id alone."""
     row = await connection.fetchrow(FIND_ACCOUNT_BY_ID, account_id)
     return None if row is None else _account(row)
 
@@ -224,27 +223,22 @@ SELECT id, organisation_id, default_account_id, mode FROM api_keys WHERE secret_
 """
 
 
-async def find_valid_key(connection: Connection, secret_hash: bytes) -> tuple[str, Scope] | None:
+async def find_valid_key(connection: Connection, secret_hash: bytes) -> KeyHolder | None:
     row = await connection.fetchrow(FIND_VALID_KEY, secret_hash)
     if row is None:
         return None
-    return row["id"], Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"]))
+    return KeyHolder(row["id"], Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"])))
 
 
-LIST_KEYS = """
-SELECT id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at
-FROM api_keys WHERE organisation_id = $1 ORDER BY created_at, id
-"""
+_KEY = "id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at"
+LIST_KEYS = f"SELECT {_KEY} FROM api_keys WHERE organisation_id = $1 ORDER BY created_at, id"  # noqa: S608 - columns above
 
 
 async def list_keys(connection: Connection, organisation_id: str) -> list[ApiKey]:
     return [_api_key(row) for row in await connection.fetch(LIST_KEYS, organisation_id)]
 
 
-REVOKE_KEY = """
-UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1
-RETURNING id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at
-"""
+REVOKE_KEY = f"UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING {_KEY}"  # noqa: S608 - columns above
 
 
 async def revoke_key_any_account(tx: Connection, key_id: str, now: datetime) -> ApiKey | None:
@@ -260,27 +254,14 @@ WHERE api_keys.organisation_id = used.organisation_id AND api_keys.id = used.id
 
 
 async def note_uses_any_account(connection: Connection, uses: Sequence[tuple[str, str, datetime]]) -> None:
-    """Sorted, so that two processes that note the same keys take their row locks in one order."""
+    """The rows are sorted so that processes lock them in the same order: otherwise they could deadlock."""
     organisations, ids, moments = zip(*sorted(uses), strict=True)
     await connection.execute(NOTE_USES, organisations, ids, moments)
 
 
-APPEND_AUDIT = """
-INSERT INTO audit_log (organisation_id, id, at, actor, action, subject_id, details)
-VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb)
-"""
-
-
-async def insert_audit(tx: Connection, organisation_id: str, *, entry: dict[str, Any], at: datetime) -> None:
-    await tx.execute(
-        APPEND_AUDIT,
-        organisation_id,
-        entry["id"],
-        at,
-        entry["actor"],
-        entry["action"],
-        entry["subject_id"],
-        json.dumps(entry["details"]),
+def _organisation(row: asyncpg.Record) -> Organisation:
+    return Organisation(
+        id=row["id"], name=row["name"], fee_rate=Fraction(row["fee_rate"]), created_at=row["created_at"]
     )
 
 

@@ -6,9 +6,11 @@ from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
 from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import link_store as store
-from tonne.checkout.link_errors import OffsetLinkNotFound
+from tonne.checkout.create_link import create_link
+from tonne.checkout.errors import OffsetLinkNotFound
 from tonne.checkout.link_schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
-from tonne.checkout.links import Shop, create_link, replace_link, require
+from tonne.checkout.link_settings import LinkOwner
+from tonne.checkout.replace_link import lock_link, replace_link
 from tonne.db.pool import Database
 from tonne.http.json_body import read
 from tonne.http.lists import ListOut
@@ -34,10 +36,10 @@ class OffsetLinkEndpoints:
     async def create_offset_link(self, request: Request) -> Response:
         """Creates a public address at which anybody may pay by card for an order of the account."""
         body = read(request.json(), OffsetLinkIn)
-        shop = await self._shop(request)
+        owner = await self._owner(request)
         async with self._database.transaction() as tx:
-            link = await create_link(tx, shop, body, actor=request.actor, now=self._clock())
-        return json_response(offset_link_out(link, shop.currency, self._base_url), 201)
+            link = await create_link(tx, owner, body, actor=request.actor, now=self._clock())
+        return json_response(offset_link_out(link, owner.currency, self._base_url), 201)
 
     async def list_offset_links(self, request: Request) -> Response:
         """Returns the offset links of the account, newest first."""
@@ -68,17 +70,19 @@ class OffsetLinkEndpoints:
 
         To close a link, send its settings with `enabled` set to false.
         """
-        document, shop = request.json(), await self._shop(request)
+        document, owner = request.json(), await self._owner(request)
         async with self._database.transaction() as tx:
             # Before the body is judged: of a link that is not theirs, nobody learns more than that.
-            old = await require(tx, shop.scope, request.path("offset_link_id"))
+            old = await lock_link(tx, owner.scope, request.path("offset_link_id"))
             body = read(document, OffsetLinkIn)
-            link = await replace_link(tx, shop, old, body, actor=request.actor, now=self._clock())
-        return json_response(offset_link_out(link, shop.currency, self._base_url))
+            link = await replace_link(tx, owner, old, body, actor=request.actor, now=self._clock())
+        return json_response(offset_link_out(link, owner.currency, self._base_url))
 
-    async def _shop(self, request: Request) -> Shop:
+    async def _owner(self, request: Request) -> LinkOwner:
         """Before the connection is taken: one request never holds one connection and waits for another."""
-        return Shop(request.scope, await self._currency(request), await self._catalogues.current(request.scope.mode))
+        return LinkOwner(
+            request.scope, await self._currency(request), await self._catalogues.current(request.scope.mode)
+        )
 
     async def _currency(self, request: Request) -> str:
         return (await self._directory.terms_of(request.scope)).currency

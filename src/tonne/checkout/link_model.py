@@ -38,3 +38,6 @@ class OffsetLink:
 
     def is_open(self, now: datetime) -> bool:
         return self.enabled and (self.expires_at is None or now < self.expires_at)
+
+    def address(self, base_url: str) -> str:
+        return f"{base_url}/offset/{self.id}"

@@ -3,13 +3,13 @@
 from typing import Any
 
 from tonne.catalog.errors import BundleInvalid, RatiosInvalid, RatiosInvalidFormat
-from tonne.checkout.link_endpoints import OffsetLinkEndpoints
-from tonne.checkout.link_errors import (
+from tonne.checkout.errors import (
     OffsetLinkAmountInvalid,
     OffsetLinkExpiryInvalid,
     OffsetLinkNotFound,
     RedirectRefused,
 )
+from tonne.checkout.link_endpoints import OffsetLinkEndpoints
 from tonne.checkout.link_schemas import OffsetLinkIn, OffsetLinkOut
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.http.route import Access, Route

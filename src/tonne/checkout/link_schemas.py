@@ -154,7 +154,7 @@ def offset_link_out(link: OffsetLink, currency: str, base_url: str) -> OffsetLin
     selection = link.bundle_selection
     return OffsetLinkOut(
         id=link.id,
-        url=f"{base_url}/offset/{link.id}",
+        url=link.address(base_url),
         title=link.title,
         message=link.message,
         bundle_selection=None

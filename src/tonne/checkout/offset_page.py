@@ -18,8 +18,7 @@ from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
 from tonne.checkout.begin_checkout import Visitor, begin_checkout, read_email, read_external_id
-from tonne.checkout.errors import AlreadyPaid, OffsetLinkClosed
-from tonne.checkout.link_errors import RedirectRefused
+from tonne.checkout.errors import AlreadyPaid, OffsetLinkClosed, RedirectRefused
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.offer import Offered, choose, offered_bundles, parse_quantity, parse_value, price_offer

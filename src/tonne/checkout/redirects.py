@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote_plus, urlencode
 from tonne.accounts.errors import RedirectHostInvalid
 from tonne.accounts.redirect_hosts import read_host, spell_host
 from tonne.base.scope import Mode
-from tonne.checkout.link_errors import RedirectRefused
+from tonne.checkout.errors import RedirectRefused
 
 MAX_URL = 2000
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE | re.ASCII)

@@ -1,44 +1,42 @@
 """tonne account"""
 
-from dataclasses import replace
-
 import click
 
-from tonne.accounts import audit, store
+from tonne.accounts import lookup
+from tonne.accounts.change_account import AccountChange, change_account
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
-from tonne.accounts.open_organisation import check_name
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
-from tonne.cli.database import run_in_transaction
-from tonne.cli.organisations import check_selection
-from tonne.cli.show import ACTOR, SELECTION, print_table
-from tonne.db.pool import Connection
-from tonne.http.errors import AccountNotFound
+from tonne.catalog.selection import BundleChoiceIn
+from tonne.catalog.set_default_selection import set_account_default
+from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
+from tonne.cli.output import print_table
+from tonne.cli.parameters import BUNDLE_CHOICE, MODE
 
 _METHOD = click.Choice([method.value for method in PaymentMethod])
 
 
 @click.group()
 def account() -> None:
-    """Accounts and client accounts: who orders, in which currency, for whom."""
+    """Manage accounts and client accounts, which place the orders."""
 
 
 @account.command("create")
 @click.argument("organisation_id")
 @click.argument("name")
-@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), required=True, help="Live or test; for good.")
-@click.option("--currency", required=True, help="ISO 4217, such as EUR. It cannot be changed later.")
-@click.option("--beneficiary", help="In whose name credits are retired. [default: the account's name]")
+@click.option("--mode", type=MODE, required=True, help="Live or test. It cannot be changed later.")
+@click.option("--currency", required=True, help="ISO 4217 code such as EUR. It cannot be changed later.")
+@click.option("--beneficiary", help="The name credits are retired for. [default: the account's name]")
 @click.option(
     "--payment-method",
     type=_METHOD,
     default=PaymentMethod.INVOICE.value,
     show_default=True,
-    help="How its orders are paid.",
+    help="How the account pays for its orders.",
 )
-@click.option("--client", is_flag=True, help="A client account: one of the organisation's own customers.")
+@click.option("--client", is_flag=True, help="Create a client account, for a customer of the organisation.")
 def create(
     organisation_id: str,
     name: str,
@@ -49,7 +47,7 @@ def create(
     payment_method: str,
     client: bool,
 ) -> None:
-    """Open an account called NAME in an organisation."""
+    """Create an account called NAME and print its id."""
     opened = Account(
         scope=Scope(organisation_id, new_id("acc"), Mode(mode)),
         kind=AccountKind.CLIENT_ACCOUNT if client else AccountKind.ACCOUNT,
@@ -59,80 +57,49 @@ def create(
         payment_method=PaymentMethod(payment_method),
         created_at=utc_now(),
     )
-
-    async def work(tx: Connection) -> None:
-        await open_account(tx, opened, actor=ACTOR)
-
-    run_in_transaction(work)
-    click.echo(opened.scope.account_id)
+    click.echo(run_in_transaction(open_account, opened, actor=ACTOR).scope.account_id)
 
 
 @account.command("list")
 @click.argument("organisation_id")
 def list_(organisation_id: str) -> None:
-    """List an organisation's accounts."""
-
-    async def work(tx: Connection) -> list[Account]:
-        return await store.list_accounts(tx, organisation_id)
-
+    """List the accounts of an organisation."""
     rows = [
         (a.scope.account_id, a.scope.mode, a.kind, a.name, a.currency, a.payment_method, a.beneficiary)
-        for a in run_in_transaction(work)
+        for a in run_in_transaction(lookup.list_accounts, organisation_id)
     ]
     print_table(("id", "mode", "kind", "name", "currency", "pays by", "beneficiary"), rows)
 
 
 @account.command("update")
 @click.argument("account_id")
-@click.option("--name", help="What the account is called.")
-@click.option("--beneficiary", help="In whose name credits are retired.")
-@click.option("--payment-method", type=_METHOD, help="How its orders are paid.")
+@click.option("--name", help="The name of the account.")
+@click.option("--beneficiary", help="The name credits are retired for.")
+@click.option("--payment-method", type=_METHOD, help="How the account pays for its orders.")
 @click.option(
-    "--advance/--wait", default=None, help="In test mode: orders go on by themselves, or wait for the helpers."
+    "--advance/--wait", default=None, help="Test accounts: advance orders automatically, or wait for the test helpers."
 )
 def update(
     account_id: str, *, name: str | None, beneficiary: str | None, payment_method: str | None, advance: bool | None
 ) -> None:
-    """Change name, beneficiary, payment method or pace; orders already placed keep theirs."""
-
-    async def work(tx: Connection) -> None:
-        old = await find_account(tx, account_id)
-        if advance is False and old.scope.mode is Mode.LIVE:
-            raise click.ClickException("Only a test account can wait for the test helpers: this one is live.")
-        new = replace(
-            old,
-            name=check_name(name or old.name),
-            beneficiary=check_name(beneficiary or old.beneficiary),
-            payment_method=PaymentMethod(payment_method or old.payment_method),
-            auto_advance=old.auto_advance if advance is None else advance,
-        )
-        await store.update_account(tx, new)
-        await _record(tx, new, "account.updated")
-
-    run_in_transaction(work)
+    """Change an account. Orders placed earlier keep the old values."""
+    change = AccountChange(
+        name=name,
+        beneficiary=beneficiary,
+        payment_method=None if payment_method is None else PaymentMethod(payment_method),
+        auto_advance=advance,
+    )
+    run_for_account(account_id, change_account, change, actor=ACTOR, now=utc_now())
+    click.echo(f"Account {account_id} is updated.")
 
 
 @account.command("set-bundles")
 @click.argument("account_id")
-@click.argument("selection", nargs=-1, metavar=SELECTION)
-def set_bundles(account_id: str, selection: tuple[str, ...]) -> None:
-    """Set which bundles an account buys by default; nothing clears it, and the organisation's default applies."""
+@click.argument("bundles", nargs=-1, type=BUNDLE_CHOICE, metavar="[BUNDLE_ID[=PERCENTAGE]]...")
+def set_bundles(account_id: str, bundles: tuple[BundleChoiceIn, ...]) -> None:
+    """Set an account's default bundles. Give none to clear them.
 
-    async def work(tx: Connection) -> None:
-        found = await find_account(tx, account_id)
-        await store.set_account_selection(tx, found.scope, await check_selection(tx, found.scope.mode, selection))
-        await _record(tx, found, "account.bundles_set")
-
-    run_in_transaction(work)
-
-
-async def find_account(tx: Connection, account_id: str) -> Account:
-    found = await store.find_account_any_account(tx, account_id)
-    if found is None:
-        raise AccountNotFound("There is no such account: `tonne account list` shows an organisation's.")
-    return found
-
-
-async def _record(tx: Connection, changed: Account, action: str) -> None:
-    scope = changed.scope
-    await audit.record(tx, scope.organisation_id, actor=ACTOR, action=action, subject_id=scope.account_id, at=utc_now())
+    Without default bundles of its own, an account uses those of its organisation.
+    """
+    run_for_account(account_id, set_account_default, bundles, actor=ACTOR, now=utc_now())
+    click.echo(f"The default bundles of {account_id} are {'set' if bundles else 'cleared'}.")

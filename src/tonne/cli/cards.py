@@ -8,19 +8,20 @@ from collections.abc import Iterator
 import click
 import structlog
 
+from tonne.accounts.lookup import require_account_any_account
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import utc_now
 from tonne.base.settings import Settings
 from tonne.cards.stored_cards import card_gateways, describe_card, remove_card, require_card, store_card
-from tonne.cli.accounts import find_account
 from tonne.cli.database import (
+    ACTOR,
     open_database,
     plain_failures,
-    run_in_transaction,
+    run_for_account,
     settings_from_environment,
     with_connection,
 )
-from tonne.cli.show import ACTOR, print_table
+from tonne.cli.output import print_table
 from tonne.db.migrate import require_migrated
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import StoredCard
@@ -28,18 +29,18 @@ from tonne.gateways.card import StoredCard
 
 @click.group()
 def card() -> None:
-    """Cards of accounts. Numbers stay with the gateway: here are only its names for them."""
+    """Manage the stored cards of accounts. Card numbers stay with the gateway."""
 
 
 @card.command("set")
 @click.argument("account_id")
-@click.option("--method", required=True, help="The payment method at Stripe (pm_…); in test mode a test number.")
-@click.option("--customer", help="The customer at Stripe (cus_…) to whom it belongs; not needed in test mode.")
+@click.option("--method", required=True, help="Payment method at Stripe (pm_…), or a test card number in test mode.")
+@click.option("--customer", help="Customer at Stripe (cus_…) who owns it. Not needed in test mode.")
 def set_(account_id: str, method: str, customer: str | None) -> None:
-    """Store the card with which an account pays, in place of the one before.
+    """Store the card an account pays with, replacing the current one.
 
-    The gateway is asked whether there is such a card. Live accounts have theirs at Stripe; test accounts use the
-    numbers of test cards, such as 4242424242424242, which always works.
+    Tonne asks the gateway whether the card exists. Live accounts use a card stored at Stripe. Test accounts use a test
+    card number, such as 4242424242424242, which always works.
     """
     with plain_failures():
         settings = settings_from_environment()
@@ -47,7 +48,9 @@ def set_(account_id: str, method: str, customer: str | None) -> None:
             stored, is_used = asyncio.run(_set(url, settings, account_id, method=method, customer=customer))
     click.echo(f"{stored.brand} …{stored.last_four}, expires {stored.expires}")
     if not is_used:
-        click.echo(f"Its orders are paid by invoice: tonne account update {account_id} --payment-method card")
+        click.echo(
+            f"The account pays by invoice. To use the card: tonne account update {account_id} --payment-method card"
+        )
 
 
 async def _set(
@@ -57,8 +60,8 @@ async def _set(
 
     async def work(connection: Connection) -> tuple[StoredCard, bool]:
         await require_migrated(connection)
-        account = await find_account(connection, account_id)
-        # The gateway is asked before the transaction begins: it may take its time.
+        account = await require_account_any_account(connection, account_id)
+        # Outside the transaction: the gateway may be slow.
         stored = await describe_card(gateways, account.scope.mode, customer, method)
         async with connection.transaction():
             await store_card(connection, account.scope, stored, actor=ACTOR, now=utc_now())
@@ -74,7 +77,7 @@ async def _set(
 
 @contextlib.contextmanager
 def _without_logs() -> Iterator[None]:
-    """What a gateway would log, the command says in its own words."""
+    """The command reports failures itself, so the gateway's log lines would repeat them."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -86,12 +89,8 @@ def _without_logs() -> Iterator[None]:
 @card.command("show")
 @click.argument("account_id")
 def show(account_id: str) -> None:
-    """Show the card of an account."""
-
-    async def work(tx: Connection) -> StoredCard:
-        return await require_card(tx, (await find_account(tx, account_id)).scope)
-
-    stored = run_in_transaction(work)
+    """Show the stored card of an account."""
+    stored = run_for_account(account_id, require_card)
     print_table(
         ("brand", "last four", "expires", "customer"),
         [(stored.brand, stored.last_four, stored.expires, stored.customer)],
@@ -101,9 +100,9 @@ def show(account_id: str) -> None:
 @card.command("remove")
 @click.argument("account_id")
 def remove(account_id: str) -> None:
-    """Forget the card of an account. Orders that are to be paid with it fail, unless another is set before."""
+    """Remove the stored card of an account.
 
-    async def work(tx: Connection) -> None:
-        await remove_card(tx, (await find_account(tx, account_id)).scope, actor=ACTOR, now=utc_now())
-
-    run_in_transaction(work)
+    Unpaid orders that need it fail unless you store another card first.
+    """
+    run_for_account(account_id, remove_card, actor=ACTOR, now=utc_now())
+    click.echo(f"The card of {account_id} is removed.")

@@ -14,7 +14,7 @@ from tonne.catalog.csv_files import MAX_BYTES, CsvFile, FileKind
 from tonne.catalog.import_catalogue import BadLinesError, CatalogueError, ImportReport, import_catalogue
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.cli.database import run_in_transaction
-from tonne.cli.show import print_table
+from tonne.cli.output import print_table
 from tonne.db.pool import Connection
 from tonne.retirements.retire_parcels import wake_short_orders
 
@@ -31,7 +31,7 @@ _mode_option = click.option(
 
 @click.group()
 def catalogue() -> None:
-    """Import projects, bundles, prices and supply, and see what is on sale."""
+    """Manage projects, bundles, prices and supply."""
 
 
 @catalogue.command("import")

@@ -1,38 +1,45 @@
-"""How a command reaches the database, and how it fails: one sentence, exit code 1."""
+"""Running a use case from a command. Failures the operator can fix become one sentence and exit code 1."""
 
 import asyncio
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import asyncpg
 import click
 
+from tonne.accounts.lookup import require_account_any_account
 from tonne.base.errors import TonneError
+from tonne.base.scope import Scope
 from tonne.base.settings import Settings, SettingsError, load_settings
 from tonne.db.embedded import DatabaseUnavailable, database_url, ensure_database
 from tonne.db.migrate import MigrationError, require_migrated
 from tonne.db.pool import Connection
 
+P = ParamSpec("P")
 T = TypeVar("T")
+# Actor in the audit log: the command line has no login of its own.
+ACTOR = f"cli:{os.environ.get('USER', 'unknown')}"
 
 
 @contextlib.contextmanager
 def plain_failures() -> Iterator[None]:
-    """Turn what an operator can cause or mend into a sentence instead of a traceback."""
+    """Print one sentence instead of a traceback, all errors of an invalid value included."""
     try:
         yield
-    except (SettingsError, DatabaseUnavailable, MigrationError, TonneError) as error:
+    except TonneError as error:
+        raise click.ClickException(" ".join(fault.message for fault in error.faults)) from error
+    except (SettingsError, DatabaseUnavailable, MigrationError) as error:
         raise click.ClickException(str(error)) from error
     except asyncpg.CannotConnectNowError as error:
-        raise click.ClickException("The database is just starting or stopping: try again in a moment.") from error
+        raise click.ClickException("The database is starting up or shutting down. Try again in a moment.") from error
     except asyncpg.ClientConfigurationError as error:
-        raise click.ClickException(f"TONNE_DATABASE_URL cannot be used: {error}.") from error
+        raise click.ClickException(f"TONNE_DATABASE_URL is not valid: {error}.") from error
     except asyncpg.InvalidPasswordError as error:
-        raise click.ClickException(f"The database refuses the login in TONNE_DATABASE_URL: {error}.") from error
+        raise click.ClickException(f"The database rejected the login in TONNE_DATABASE_URL: {error}.") from error
     except (OSError, asyncpg.PostgresConnectionError, asyncpg.InvalidCatalogNameError) as error:
-        raise click.ClickException(f"The database cannot be reached ({error}): check TONNE_DATABASE_URL.") from error
+        raise click.ClickException(f"Cannot connect to the database ({error}). Check TONNE_DATABASE_URL.") from error
 
 
 def settings_from_environment() -> Settings:
@@ -41,7 +48,7 @@ def settings_from_environment() -> Settings:
 
 @contextlib.contextmanager
 def open_database(settings: Settings) -> Iterator[str]:
-    """The address of a database that exists, embedded or the operator's own."""
+    """The URL of the configured database, or of the embedded one, which is started and created when needed."""
     with database_url(settings) as url:
         if not settings.database_url:
             asyncio.run(ensure_database(url))
@@ -56,13 +63,30 @@ async def with_connection(url: str, work: Callable[[Connection], Awaitable[T]]) 
         await connection.close()
 
 
-def run_in_transaction(work: Callable[[Connection], Awaitable[T]]) -> T:
-    """Run `work` in one transaction on a database whose schema is this release's."""
+def run_in_transaction(
+    work: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Run `work(tx, ...)` in one transaction, on a database whose migrations are all applied."""
 
     async def checked(connection: Connection) -> T:
         await require_migrated(connection)
         async with connection.transaction():
-            return await work(connection)
+            return await work(connection, *args, **kwargs)
 
     with plain_failures(), open_database(settings_from_environment()) as url:
         return asyncio.run(with_connection(url, checked))
+
+
+def run_for_account(
+    account_id: str,
+    work: Callable[Concatenate[Connection, Scope, P], Awaitable[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Like `run_in_transaction`, with the scope of the account as the second argument of `work`."""
+
+    async def scoped(tx: Connection) -> T:
+        account = await require_account_any_account(tx, account_id)
+        return await work(tx, account.scope, *args, **kwargs)
+
+    return run_in_transaction(scoped)

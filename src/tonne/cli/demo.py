@@ -1,6 +1,5 @@
 """The demo organisation: what a newcomer finds after the first start."""
 
-import hashlib
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -10,24 +9,24 @@ import msgspec
 
 from tonne.accounts import store
 from tonne.accounts.api_keys import issue_key
+from tonne.accounts.change_organisation import add_admin, set_address
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
-from tonne.base.mass import MassUnit, to_grams
+from tonne.base.mass import MassUnit
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cards.stored_cards import store_card
 from tonne.catalog.demo import demo_files
 from tonne.catalog.import_catalogue import import_catalogue
 from tonne.catalog.store import load_catalogue
+from tonne.checkout.create_link import create_account_link
 from tonne.checkout.link_schemas import OffsetLinkIn
-from tonne.checkout.links import Shop, create_link
-from tonne.cli.show import ACTOR
+from tonne.cli.database import ACTOR
 from tonne.db.pool import Connection
-from tonne.estimates.model import Estimate
-from tonne.estimates.store import insert_estimate
+from tonne.estimates.record_estimate import record_estimate
 from tonne.gateways.card import StoredCard
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.authenticator import hash_key
@@ -125,8 +124,8 @@ async def _known(connection: Connection, path: Path) -> Demo | None:
 
 async def _seed(tx: Connection) -> Demo:
     organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, actor=ACTOR, now=utc_now())
-    await store.set_address(tx, organisation.id, ADDRESS)
-    await store.add_admin(tx, organisation.id, ADMIN, utc_now())
+    await set_address(tx, organisation.id, ADDRESS, actor=ACTOR, now=utc_now())
+    await add_admin(tx, organisation.id, ADMIN, actor=ACTOR, now=utc_now())
     for mode in Mode:
         await import_catalogue(tx, mode, demo_files(mode), currency=CURRENCY, now=utc_now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
@@ -157,7 +156,10 @@ async def _equip(tx: Connection, organisation_id: str) -> Demo:
             api_key=(await issue_key(tx, account, "Demo key", actor=ACTOR, now=utc_now()))[1],
             account_id=account.account_id,
             client_account_id=client.account_id,
-            estimate_ids=[await _record(tx, account, *emission) for emission in _EMISSIONS],
+            estimate_ids=[
+                (await record_estimate(tx, account, Decimal(amount), unit, description, now=utc_now())).id
+                for amount, unit, description in _EMISSIONS
+            ],
             bundle_ids=[bundle.id for bundle in bundles if bundle.enabled],
         )
     scope = Scope(organisation_id, modes[Mode.TEST].account_id, Mode.TEST)
@@ -172,35 +174,17 @@ async def _equip(tx: Connection, organisation_id: str) -> Demo:
 
 
 async def _open_link(tx: Connection, scope: Scope) -> str:
-    shop = Shop(scope, CURRENCY, await load_catalogue(tx, scope.mode, ""))
     body = OffsetLinkIn(
         title="Offset your trip",
         message="This link belongs to the demo. Pay with the test card 4242 4242 4242 4242 and see what happens.",
         preset_quantity="1.5",
     )
-    return (await create_link(tx, shop, body, actor=ACTOR, now=utc_now())).id
+    return (await create_account_link(tx, scope, body, actor=ACTOR, now=utc_now())).id
 
 
 async def _open_page(tx: Connection, scope: Scope) -> str:
     change = Change(enabled=True, title="What our demo has retired", description="Every order of the demo counts.")
     return (await change_page(tx, scope, change, actor=ACTOR, now=utc_now())).slug
-
-
-async def _record(tx: Connection, scope: Scope, amount: str, unit: MassUnit, description: str) -> str:
-    key = new_id("demo")
-    estimate = Estimate(
-        scope=scope,
-        id=new_id("est"),
-        idempotency_key=key,
-        mass_grams=to_grams(Decimal(amount), unit),
-        mass_amount=amount,
-        mass_unit=unit,
-        description=description,
-        metadata="{}",
-        created_at=utc_now(),
-    )
-    await insert_estimate(tx, estimate, hashlib.sha256(key.encode()).digest())
-    return estimate.id
 
 
 def _write(path: Path, demo: Demo) -> None:

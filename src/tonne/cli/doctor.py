@@ -15,15 +15,15 @@ from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 
 ALL_INVARIANTS = (*EVENTS, *ORDERS, *CATALOGUE, *PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
-# More breaches of one kind than this tell nothing new.
+# Violations listed per invariant.
 SHOWN = 10
 
 
 @click.command()
 def doctor() -> None:
-    """Check everything that must always be true; exit code 1 when something is not.
+    """Check the data for broken invariants. The exit code is 1 if there are any.
 
-    Reads only, and from one snapshot: safe to run on a busy service.
+    It only reads, from one snapshot, so it is safe to run on a busy service.
     """
     breaches = run_in_transaction(examine)
     for invariant in ALL_INVARIANTS:
@@ -36,12 +36,12 @@ def doctor() -> None:
             if len(found) > SHOWN:
                 click.echo(f"        - and {len(found) - SHOWN} more")
     if breaches:
-        raise click.ClickException(f"{len(breaches)} of {len(ALL_INVARIANTS)} checks failed: see above.")
-    click.echo("All is well.")
+        raise click.ClickException(f"{len(breaches)} of {len(ALL_INVARIANTS)} checks failed. See above.")
+    click.echo("All checks passed.")
 
 
 async def examine(tx: Connection) -> dict[str, list[str]]:
-    """The places where an invariant is broken, by its name."""
+    """The rows that violate each invariant, by the name of the invariant."""
     await tx.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
     return {invariant.name: found for invariant in ALL_INVARIANTS if (found := await _breaches(tx, invariant))}
 

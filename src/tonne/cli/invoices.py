@@ -11,8 +11,8 @@ from tonne.base.clock import to_wire, utc_now
 from tonne.base.scope import Mode
 from tonne.catalog.csv_files import MAX_BYTES, show
 from tonne.catalog.import_catalogue import BadLinesError
-from tonne.cli.database import plain_failures, run_in_transaction, settings_from_environment
-from tonne.cli.show import ACTOR, print_table
+from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.cli.output import print_table
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store as invoice_store
@@ -32,7 +32,7 @@ _mode_of_number = click.option("--mode", type=_MODES, help="Whose number it is; 
 
 @click.group()
 def invoice() -> None:
-    """Invoices: listed, settled by hand or from a bank statement, sent again."""
+    """List, settle, resend and export invoices."""
 
 
 @invoice.command("list")
@@ -178,10 +178,10 @@ def pdf(number: str, mode: str | None, output: Path) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--mode", type=_MODES, required=True, help="Whose invoices the money is for.")
 def import_(file: Path, mode: str) -> None:
-    """Import a bank statement from a CSV FILE and settle the invoices that it pays.
+    """Import a bank statement and settle the invoices it pays.
 
-    The columns are booked_on, amount, currency, payer and reference, separated by commas or semicolons. A line that was
-    imported before is left alone, so statements may overlap.
+    FILE is a CSV file with the columns booked_on, amount, currency, payer and reference, separated by commas or
+    semicolons. Lines that were imported before are skipped, so statements may overlap.
 
     If any line is bad, every bad line is listed with what to do about it, nothing is imported, and the exit code is 1.
     """

@@ -15,7 +15,7 @@ from tonne.webhooks.signing import new_secret, signature_header
 
 POLL_S = 0.5
 PAUSES_S = (1, 2, 5, 10)
-_TROUBLE = (aiohttp.ClientError, TimeoutError, OSError)
+_FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 class _Event(msgspec.Struct):
@@ -30,7 +30,7 @@ class _Page(msgspec.Struct):
 
 
 @click.command()
-@click.option("--forward-to", "target", required=True, metavar="URL", help="Where to send the events.")
+@click.option("--forward-to", "target", required=True, metavar="URL", help="URL of your receiver.")
 @click.option("--api-key", envvar=API_KEY_VARIABLE, required=True, show_envvar=True, help="A test API key.")
 @click.option(
     "--api-url",
@@ -38,20 +38,21 @@ class _Page(msgspec.Struct):
     default="http://127.0.0.1:8080/v1",
     show_default=True,
     show_envvar=True,
-    help="The service's base address.",
+    help="Base URL of the API.",
 )
-@click.option("--secret", help="The secret to sign with. [default: a new one, printed]")
-@click.option("--brand", default="Service", show_default=True, help="The name in the signature header.")
+@click.option("--secret", help="Secret to sign with. [default: a new one, which is printed]")
+@click.option("--brand", default="Service", show_default=True, help="Name in the signature header.")
 def listen(target: str, api_key: str, api_url: str, *, secret: str | None, brand: str) -> None:
-    """Forward the events of a test key to a receiver on your own machine, as they happen.
+    """Forward test events to a webhook receiver on your machine.
 
-    Nothing needs to be reachable from outside: this command asks for new events, signs them like the real thing, sends
-    them to URL and prints one line each. An event that is not taken is sent again until it is, in order.
+    Your machine needs no public address: the command polls for new events, signs them like real deliveries, sends them
+    to URL and prints one line for each. An event that the receiver does not accept is sent again until it does, in
+    order.
     """
     if not api_key.startswith("tonne_test_"):
-        raise click.ClickException("tonne listen takes a test key (tonne_test_...): live events go to real receivers.")
+        raise click.ClickException("Use a test key (tonne_test_...). Live events go only to registered webhooks.")
     if urlsplit(target).scheme not in {"http", "https"}:
-        raise click.BadParameter("expected an http or https address", param_hint="--forward-to")
+        raise click.BadParameter("expected an http or https URL", param_hint="--forward-to")
     forwarder = _Forwarder(target, api_key, api_url.rstrip("/"), secret or new_secret(), f"{brand}-HMAC")
     try:
         asyncio.run(forwarder.run())
@@ -82,15 +83,15 @@ class _Forwarder:
                     await asyncio.sleep(POLL_S)
 
     async def _first(self, session: aiohttp.ClientSession) -> dict[str, Any]:
-        """Whose key it is; a wrong key or address ends the command with a sentence."""
+        """The account of the key. A wrong key or address ends the command."""
         try:
             account: dict[str, Any] = msgspec.json.decode(await self._get(session, "/account"))
         except aiohttp.ClientResponseError as error:
             raise click.ClickException(
-                f"The service refuses the key ({error.status}): check {API_KEY_VARIABLE}."
+                f"The service rejected the key ({error.status}). Check {API_KEY_VARIABLE}."
             ) from error
-        except _TROUBLE as error:
-            raise click.ClickException(f"{self._api_url} cannot be reached: is the service running?") from error
+        except _FAILURES as error:
+            raise click.ClickException(f"Cannot connect to {self._api_url}. Is the service running?") from error
         return account
 
     async def _get(self, session: aiohttp.ClientSession, path: str) -> bytes:
@@ -102,14 +103,14 @@ class _Forwarder:
         after = f"&after_sequence={since}" if since else ""
         try:
             page = msgspec.json.decode(await self._get(session, f"/events?order=asc&limit=100{after}"), type=_Page)
-        except _TROUBLE as error:
-            click.echo(f"{_now()}  the service does not answer: {error}", err=True)
+        except _FAILURES as error:
+            click.echo(f"{_now()}  the service does not respond: {error}", err=True)
             await asyncio.sleep(PAUSES_S[0])
             return []
         return page.data
 
     async def _forward(self, session: aiohttp.ClientSession, organisation_id: str, page: list[msgspec.Raw]) -> str:
-        """Send until taken; returns the last sequence."""
+        """Retry until the receiver accepts the events; returns the last sequence."""
         body = b'{"events":[' + b",".join([bytes(event) for event in page]) + b"]}"
         events = [msgspec.json.decode(event, type=_Event) for event in page]
         for attempt in range(1_000_000):
@@ -118,12 +119,12 @@ class _Forwarder:
             try:
                 async with session.post(self._target, data=body, headers=headers, allow_redirects=False) as answer:
                     result = str(answer.status)
-                    taken = 200 <= answer.status < 300
-            except _TROUBLE as error:
-                result, taken = str(error) or type(error).__name__, False
+                    accepted = 200 <= answer.status < 300
+            except _FAILURES as error:
+                result, accepted = str(error) or type(error).__name__, False
             for event in events:
                 click.echo(f"{_now()}  {event.event_type:<16}  {event.event_id}  {event.account_id}  -> {result}")
-            if taken:
+            if accepted:
                 break
             await asyncio.sleep(PAUSES_S[min(attempt, len(PAUSES_S) - 1)])
         return events[-1].sequence

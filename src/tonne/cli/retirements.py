@@ -9,8 +9,8 @@ from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.catalog.csv_files import MAX_BYTES, show
 from tonne.catalog.import_catalogue import BadLinesError
-from tonne.cli.database import run_in_transaction
-from tonne.cli.show import ACTOR, print_table
+from tonne.cli.database import ACTOR, run_in_transaction
+from tonne.cli.output import print_table
 from tonne.retirements.import_confirmations import import_confirmations
 from tonne.retirements.work_list import export_tasks, list_tasks_any_account
 
@@ -27,7 +27,7 @@ _mode_option = click.option(
 
 @click.group()
 def retirement() -> None:
-    """The work list: credits that you retire at their registries, by hand."""
+    """Export credits to retire and import confirmations."""
 
 
 @retirement.command("list")

@@ -25,7 +25,7 @@ from tonne.db.pool import Database
 from tonne.events.notify import listen
 from tonne.worker.loop import run_jobs
 
-# Granian's few lines of its own, in the form that all others have.
+# Granian's own log lines, in the same format as ours.
 _GRANIAN_LOGS = {
     "handlers": {"json": {"class": "tonne.base.logs.LibraryHandler"}},
     "loggers": {"_granian": {"handlers": ["json"], "propagate": False}},
@@ -34,14 +34,14 @@ _WITH_PARENT = click.option("--stop-with-parent", "with_parent", is_flag=True, h
 
 
 @click.command()
-@click.option("--demo", is_flag=True, help="Migrate, and fill an empty database with a demo organisation.")
+@click.option("--demo", is_flag=True, help="Apply migrations and create a demo organisation in an empty database.")
 def serve(demo: bool) -> None:
-    """Start the whole service: database, api and worker. Ctrl-C stops all of it.
+    """Run the whole service: database, API and worker. Ctrl-C stops it.
 
-    With --demo an empty database gets an organisation, keys for both modes, a catalogue and estimates; the same facts
-    are written to demo.json in the data folder, for scripts.
+    With --demo, an empty database gets an organisation, keys for both modes, a catalogue and estimates. Their ids and
+    keys are also written to demo.json in the data folder, for scripts.
     """
-    # Asked for before anything is started, so that a signal at any moment ends in the orderly way below.
+    # Installed before any child starts, so that a signal at any moment leads to an orderly shutdown.
     stopping: list[bool] = []
 
     def ask_to_stop(_signal: int, _frame: FrameType | None) -> None:
@@ -78,14 +78,14 @@ def _run_children(url: str, settings: Settings, facts: Demo | None, stopping: li
         ended = processes.ended()
         processes.stop()
     if not stopping:
-        raise click.ClickException(f"The {ended or 'api'} process has ended by itself: its last log lines say why.")
+        raise click.ClickException(f"The {ended or 'api'} process stopped unexpectedly. Its last log lines say why.")
     click.echo("Stopped.")
 
 
 @click.command()
 @_WITH_PARENT
 def api(with_parent: bool) -> None:
-    """Serve HTTP alone. Any number of api and worker processes may share one database."""
+    """Run an API process. Any number of them can share one database."""
     with plain_failures():
         settings = settings_from_environment()
         configure_logs(settings.log_level, "api")
@@ -116,7 +116,7 @@ def api(with_parent: bool) -> None:
 @click.command()
 @_WITH_PARENT
 def worker(with_parent: bool) -> None:
-    """Run the work that follows a request. Any number of workers may share one database."""
+    """Run a worker process. Any number of them can share one database."""
     with plain_failures():
         settings = settings_from_environment()
         configure_logs(settings.log_level, "worker")
@@ -148,7 +148,7 @@ async def _work(url: str, settings: Settings) -> None:
 
 @click.command()
 def migrate() -> None:
-    """Bring the database's schema up to this release. Running servers may stay up."""
+    """Apply pending database migrations. Running servers can stay up."""
     with plain_failures(), open_database(settings_from_environment()) as url:
         applied = asyncio.run(with_connection(url, migrations.migrate))
     for migration in applied:

@@ -5,7 +5,6 @@ import msgspec
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
 from tonne.base.ids import new_id
-from tonne.base.mass import MAX_GRAMS, to_grams
 from tonne.base.scope import Scope
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.pricing import PriceList, price_quantity
@@ -16,6 +15,7 @@ from tonne.db.pool import Database
 from tonne.estimates import store
 from tonne.estimates.errors import EstimateNotFound, MassInvalid
 from tonne.estimates.model import Estimate
+from tonne.estimates.record_estimate import mass_in_grams
 from tonne.estimates.schemas import EstimateIn, EstimateOut, estimate_out
 from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
 from tonne.http.json_body import Document, read
@@ -56,14 +56,11 @@ class EstimateEndpoints:
     def _read(self, scope: Scope, document: Document) -> Estimate:
         body = read(document, EstimateIn)
         metadata = metadata_text(document)
-        mass_grams = to_grams(body.mass.amount, body.mass.unit)
-        if not 1 <= mass_grams <= MAX_GRAMS:
-            raise MassInvalid(field="mass.amount")
         return Estimate(
             scope=scope,
             id=new_id("est"),
             idempotency_key=body.idempotency_key or new_id("auto"),
-            mass_grams=mass_grams,
+            mass_grams=mass_in_grams(body.mass.amount, body.mass.unit),
             mass_amount=f"{body.mass.amount:f}",
             mass_unit=body.mass.unit,
             description=body.description,

@@ -1,4 +1,4 @@
-"""Making and changing offset links: what their settings must be beyond their form."""
+"""Validating the settings of an offset link beyond their format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 
 from tonne.accounts import audit
 from tonne.accounts.redirect_hosts import list_hosts
+from tonne.accounts.store import find_account
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import scaled
 from tonne.base.errors import Fault, Invalid, TonneError
@@ -18,79 +19,63 @@ from tonne.base.scope import Scope
 from tonne.catalog.errors import BundleInvalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.selection import FIELD, BundleChoiceIn, resolve, storable
-from tonne.checkout import link_store as store
-from tonne.checkout.link_errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInvalid, OffsetLinkNotFound
+from tonne.catalog.store import load_catalogue
+from tonne.checkout.errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInvalid
 from tonne.checkout.link_model import Bounds, OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.checkout.redirects import check_redirect
 from tonne.db.pool import Connection
+from tonne.http.errors import AccountNotFound
 
-# Far more than anybody pays, and within what the database counts.
+# Well within a bigint, so that sums cannot overflow.
 MAX_VALUE_MINOR = 10**17
 
 
 @dataclass(frozen=True, slots=True)
-class Shop:
-    """The account that sells through the link. `catalogue` is that of its mode, None where nothing is imported yet."""
+class LinkOwner:
+    """The account that sells through the link. `catalogue` is None when nothing is imported for its mode."""
 
     scope: Scope
     currency: str
     catalogue: Catalogue | None
 
 
-async def create_link(tx: Connection, shop: Shop, body: OffsetLinkIn, *, actor: str, now: datetime) -> OffsetLink:
-    link = await _judged(tx, shop, body, old=None, now=now)
-    await store.insert_link(tx, link)
-    await _record(tx, link, "offset_link.created", actor, now)
-    return link
+async def load_link_owner(connection: Connection, scope: Scope) -> LinkOwner:
+    account = await find_account(connection, scope)
+    if account is None:
+        raise AccountNotFound
+    return LinkOwner(scope, account.currency, await load_catalogue(connection, scope.mode, ""))
 
 
-async def replace_link(
-    tx: Connection, shop: Shop, old: OffsetLink, body: OffsetLinkIn, *, actor: str, now: datetime
+async def build_link(
+    tx: Connection, owner: LinkOwner, body: OffsetLinkIn, *, old: OffsetLink | None, now: datetime
 ) -> OffsetLink:
-    """All settings at once; id and time of creation stay. `old` is locked."""
-    link = await _judged(tx, shop, body, old=old, now=now)
-    await store.update_link(tx, link)
-    await _record(tx, link, "offset_link.changed", actor, now)
-    return link
+    """The link with these settings, or `Invalid` with every error in them.
 
-
-async def require(tx: Connection, scope: Scope, link_id: str) -> OffsetLink:
-    """Found and locked: nobody else changes it until the transaction ends."""
-    link = await store.lock_link(tx, scope, link_id)
-    if link is None:
-        raise OffsetLinkNotFound
-    return link
-
-
-async def _judged(
-    tx: Connection, shop: Shop, body: OffsetLinkIn, *, old: OffsetLink | None, now: datetime
-) -> OffsetLink:
-    """The link that the settings make, or every fault of them.
-
-    A selection or redirect URL that stays as it was is not judged again, and a change may leave the link expired: a
-    link can be switched off whatever has changed around it. The checkout judges all of this anew for every person.
+    An unchanged selection or redirect URL is not validated again, and an existing link may be saved although it has
+    expired: otherwise a link could not be disabled once its bundle is off sale or its host is forbidden. The checkout
+    validates all of this again for every visitor.
     """
     faults: list[Fault] = []
     grams = {name: _grams(body, name, faults) for name in ("preset_quantity", "min_quantity", "max_quantity")}
-    minor = {name: _minor(body, name, shop, faults) for name in ("preset_value", "min_value", "max_value")}
+    minor = {name: _minor(body, name, owner, faults) for name in ("preset_value", "min_value", "max_value")}
     _check_range("quantity", grams, faults)
     _check_range("value", minor, faults)
     _check_presets(body, faults)
     if old is None and body.expires_at is not None and body.expires_at <= now:
         faults += OffsetLinkExpiryInvalid(field="expires_at").faults
-    selection = _selection(shop, body.bundle_selection, None if old is None else old.bundle_selection, faults)
+    selection = _selection(owner, body.bundle_selection, None if old is None else old.bundle_selection, faults)
     redirect_url = body.redirect_url
     if redirect_url is not None and (old is None or redirect_url != old.redirect_url):
         try:
-            hosts = await list_hosts(tx, shop.scope.organisation_id)
-            redirect_url = check_redirect(redirect_url, hosts, shop.scope.mode)
+            hosts = await list_hosts(tx, owner.scope.organisation_id)
+            redirect_url = check_redirect(redirect_url, hosts, owner.scope.mode)
         except TonneError as error:
             faults += error.faults
     if faults:
         raise Invalid(faults)
     return OffsetLink(
-        scope=shop.scope,
+        scope=owner.scope,
         id=new_secret_id("lnk") if old is None else old.id,
         title=body.title,
         message=body.message,
@@ -120,15 +105,15 @@ def _grams(body: OffsetLinkIn, name: str, faults: list[Fault]) -> int | None:
     return grams
 
 
-def _minor(body: OffsetLinkIn, name: str, shop: Shop, faults: list[Fault]) -> int | None:
+def _minor(body: OffsetLinkIn, name: str, owner: LinkOwner, faults: list[Fault]) -> int | None:
     text: str | None = getattr(body, name)
     if text is None:
         return None
-    minor = scaled(Decimal(text), DECIMALS[shop.currency])
+    minor = scaled(Decimal(text), DECIMALS[owner.currency])
     if minor is None or not 1 <= minor <= MAX_VALUE_MINOR:
-        least, most = (format_money(bound, shop.currency) for bound in (1, MAX_VALUE_MINOR))
+        least, most = (format_money(bound, owner.currency) for bound in (1, MAX_VALUE_MINOR))
         faults += OffsetLinkAmountInvalid(
-            f"{name} must be from {least} to {most} {shop.currency}, without further decimals.", field=name
+            f"{name} must be from {least} to {most} {owner.currency}, without further decimals.", field=name
         ).faults
         return None
     return minor
@@ -157,29 +142,29 @@ def _check_presets(body: OffsetLinkIn, faults: list[Fault]) -> None:
 
 
 def _selection(
-    shop: Shop, choices: Sequence[BundleChoiceIn] | None, old: list[dict[str, Any]] | None, faults: list[Fault]
+    owner: LinkOwner, choices: Sequence[BundleChoiceIn] | None, old: list[dict[str, Any]] | None, faults: list[Fault]
 ) -> list[dict[str, str]] | None:
     if choices is None:
         return None
     stored = storable(choices)
-    if shop.catalogue is None:
+    if owner.catalogue is None:
         faults += BundleInvalid(field=FIELD).faults
     elif stored != old:
         try:
-            resolve(choices, shop.catalogue)
+            resolve(choices, owner.catalogue)
         except TonneError as error:
             faults += error.faults
     return stored
 
 
-async def _record(tx: Connection, link: OffsetLink, action: str, actor: str, now: datetime) -> None:
+async def record_link(tx: Connection, link: OffsetLink, action: str, *, actor: str, now: datetime) -> None:
     await audit.record(
         tx,
         link.scope.organisation_id,
+        action,
         actor=actor,
-        action=action,
-        subject_id=link.id,
         at=now,
+        subject_id=link.id,
         title=link.title,
         enabled=link.enabled,
         redirect_url=link.redirect_url,

@@ -1,0 +1,39 @@
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tonne.accounts import audit, store
+from tonne.accounts.errors import LiveAccountCannotWait
+from tonne.accounts.model import Account, PaymentMethod
+from tonne.accounts.open_organisation import check_name
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.http.errors import AccountNotFound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountChange:
+    """Fields that are None keep their value."""
+
+    name: str | None = None
+    beneficiary: str | None = None
+    payment_method: PaymentMethod | None = None
+    auto_advance: bool | None = None
+
+
+async def change_account(tx: Connection, scope: Scope, change: AccountChange, *, actor: str, now: datetime) -> Account:
+    """Orders placed earlier keep the old values."""
+    account = await store.find_account(tx, scope)
+    if account is None:
+        raise AccountNotFound
+    if change.auto_advance is False and scope.mode is Mode.LIVE:
+        raise LiveAccountCannotWait
+    changed = replace(
+        account,
+        name=check_name(change.name or account.name),
+        beneficiary=check_name(change.beneficiary or account.beneficiary),
+        payment_method=change.payment_method or account.payment_method,
+        auto_advance=account.auto_advance if change.auto_advance is None else change.auto_advance,
+    )
+    await store.update_account(tx, changed)
+    await audit.record(tx, scope.organisation_id, "account.updated", actor=actor, at=now, subject_id=scope.account_id)
+    return changed

@@ -1,0 +1,43 @@
+"""Which bundles an organisation or an account buys when an order names none."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tonne.accounts import audit, store
+from tonne.accounts.lookup import require_organisation
+from tonne.base.scope import Mode, Scope
+from tonne.catalog.errors import PriceUnavailable
+from tonne.catalog.selection import BundleChoiceIn, resolve, storable
+from tonne.catalog.store import load_catalogue
+from tonne.db.pool import Connection
+
+
+async def set_organisation_default(
+    tx: Connection, organisation_id: str, mode: Mode, choices: Sequence[BundleChoiceIn], *, actor: str, now: datetime
+) -> None:
+    """No choices clear the default."""
+    await require_organisation(tx, organisation_id)
+    selection = await _validate(tx, mode, choices)
+    await store.set_organisation_selection(tx, organisation_id, mode, selection)
+    action = "organisation.bundles_set"
+    await audit.record(tx, organisation_id, action, actor=actor, at=now, mode=mode, selection=selection)
+
+
+async def set_account_default(
+    tx: Connection, scope: Scope, choices: Sequence[BundleChoiceIn], *, actor: str, now: datetime
+) -> None:
+    """No choices clear the default: the organisation's default then applies."""
+    await store.set_account_selection(tx, scope, await _validate(tx, scope.mode, choices))
+    action = "account.bundles_set"
+    await audit.record(tx, scope.organisation_id, action, actor=actor, at=now, subject_id=scope.account_id)
+
+
+async def _validate(tx: Connection, mode: Mode, choices: Sequence[BundleChoiceIn]) -> list[dict[str, str]] | None:
+    """The selection as it is stored, validated like one that a client sends."""
+    if not choices:
+        return None
+    catalogue = await load_catalogue(tx, mode, "")
+    if catalogue is None:
+        raise PriceUnavailable(f"There is no {mode} catalogue yet. Import one with `tonne catalogue import`.")
+    resolve(choices, catalogue)
+    return storable(choices)

@@ -1,0 +1,51 @@
+"""The operator's partial update of a link, which is found by its id alone."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tonne.checkout import link_store as store
+from tonne.checkout.errors import OffsetLinkNotFound
+from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_schemas import OffsetLinkIn, offset_link_out
+from tonne.checkout.link_settings import load_link_owner
+from tonne.checkout.replace_link import lock_link, replace_link
+from tonne.db.pool import Connection
+from tonne.http.json_body import decode_json, read
+
+
+def read_link_settings(settings: Mapping[str, Any]) -> OffsetLinkIn:
+    """Settings by their names in the API, validated like the body of a request."""
+    return read(decode_json(json.dumps(settings).encode()), OffsetLinkIn)
+
+
+async def require_link_any_account(connection: Connection, link_id: str) -> OffsetLink:
+    link = await store.find_link_any_account(connection, link_id)
+    if link is None:
+        raise OffsetLinkNotFound(
+            f"There is no offset link {link_id}. Run `tonne link list` to see the links of an account."
+        )
+    return link
+
+
+async def show_link_any_account(connection: Connection, link_id: str) -> tuple[OffsetLink, str]:
+    """The link and the currency of its account."""
+    link = await require_link_any_account(connection, link_id)
+    return link, (await load_link_owner(connection, link.scope)).currency
+
+
+async def change_link_any_account(
+    tx: Connection, link_id: str, changes: dict[str, Any], *, actor: str, now: datetime
+) -> OffsetLink:
+    """Settings that `changes` does not name keep their value; None clears one. A new preset replaces the other one."""
+    scope = (await require_link_any_account(tx, link_id)).scope
+    owner, old = await load_link_owner(tx, scope), await lock_link(tx, scope, link_id)
+    current = msgspec.to_builtins(offset_link_out(old, owner.currency, ""))
+    settings = {name: current[name] for name in OffsetLinkIn.__struct_fields__} | changes
+    for preset, other in (("preset_quantity", "preset_value"), ("preset_value", "preset_quantity")):
+        if changes.get(preset) and other not in changes:
+            settings[other] = None
+    return await replace_link(tx, owner, old, read_link_settings(settings), actor=actor, now=now)

@@ -1,0 +1,26 @@
+from datetime import datetime
+
+from tonne.base.scope import Scope
+from tonne.checkout import link_store as store
+from tonne.checkout.errors import OffsetLinkNotFound
+from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_schemas import OffsetLinkIn
+from tonne.checkout.link_settings import LinkOwner, build_link, record_link
+from tonne.db.pool import Connection
+
+
+async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink:
+    link = await store.lock_link(tx, scope, link_id)
+    if link is None:
+        raise OffsetLinkNotFound
+    return link
+
+
+async def replace_link(
+    tx: Connection, owner: LinkOwner, old: OffsetLink, body: OffsetLinkIn, *, actor: str, now: datetime
+) -> OffsetLink:
+    """Replaces all settings; the id and the creation time stay. The caller has locked `old`."""
+    link = await build_link(tx, owner, body, old=old, now=now)
+    await store.update_link(tx, link)
+    await record_link(tx, link, "offset_link.changed", actor=actor, now=now)
+    return link
