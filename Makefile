@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: run test setup lint format bench bench-delivery bench-life chaos lock clean
+.PHONY: run test setup lint format bench chaos lock clean
 
 run: .venv/runtime.done
 	@exec $(BIN)/tonne serve --demo
@@ -29,13 +29,7 @@ format: .venv/dev.done
 	@$(BIN)/ruff check --quiet --fix .
 
 bench: .venv/dev.done
-	@$(BIN)/python -m bench
-
-bench-delivery: .venv/dev.done
-	@$(BIN)/python -m bench.delivery
-
-bench-life: .venv/dev.done
-	@$(BIN)/python -m bench.life
+	@$(BIN)/python -m bench all
 
 chaos: .venv/dev.done
 	@$(BIN)/python -m chaos

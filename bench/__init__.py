@@ -1,1 +1,1 @@
-"""How fast the service is, as ratios taken within one run. See docs/benchmarks.md."""
+"""Benchmarks, reported as ratios against a limit measured in the same run. See docs/benchmarks.md."""

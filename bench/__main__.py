@@ -1,94 +1,61 @@
-"""python -m bench [create] [read] [list] [growth] [memory] [--quick]"""
+"""python -m bench api|delivery|life|all [NAME ...] [--quick]"""
 
 import argparse
 import asyncio
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
 import psutil
 
-from bench import growth, speed
-from bench.checks import NotMeasured, count_orders, require_sound
-from bench.fill import fill
-from bench.load import WrongAnswer
-from bench.pace import FULL, QUICK, Pace
-from bench.report import Goal, Result, print_line, print_table
-from bench.requests import creates
-from bench.stage import set_stage
-from bench.tenants import ORGANISATIONS
+from bench.api import run as api
+from bench.checks import NotMeasured
+from bench.delivery import run as delivery
+from bench.life import run as life
+from bench.load import UnexpectedResponse
+from bench.report import Report
 
-NAMES = ("create", "read", "list", "growth", "memory")
-SPEED = {"create": speed.create, "read": speed.read_by_key, "list": speed.list_100}
-MEMORY_LIMIT_MB = 200.0
-QUIET_PERCENT = 10.0
-# So many that every tenant has more than one page of 100.
-FULL_PAGES = 110 * ORGANISATIONS
+SUBJECTS = {"api": api, "delivery": delivery, "life": life}
+IDLE_PERCENT = 10.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tonne, as docs/benchmarks.md says.")
-    parser.add_argument("names", nargs="*", metavar="name", help=f"which benchmarks: {', '.join(NAMES)} (all)")
-    parser.add_argument("--quick", action="store_true", help="only see whether the benchmarks work")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tonne. See docs/benchmarks.md.")
+    parser.add_argument("subject", nargs="?", choices=[*SUBJECTS, "all"], help="what to measure")
+    listed = "; ".join(f"{name}: {', '.join(subject.NAMES)}" for name, subject in SUBJECTS.items())
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these benchmarks ({listed})")
+    parser.add_argument("--quick", action="store_true", help="only check that the benchmarks work")
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - set(NAMES)
-    if unknown:
-        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}: choose from {', '.join(NAMES)}.")
-    # As Ctrl-C does, so that server, database and folder are gone whoever ends us.
+    if arguments.subject is None:
+        parser.print_help()
+        return
+    subjects = list(SUBJECTS) if arguments.subject == "all" else [arguments.subject]
+    known = {name for subject in subjects for name in SUBJECTS[subject].NAMES}
+    if unknown := set(arguments.names) - known:
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: choose from {', '.join(sorted(known))}")
+    # SIGTERM stops the run like Ctrl-C, so that server, database and folder are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(_measure(subjects, set(arguments.names) or known, quick=arguments.quick))
+
+
+def _measure(subjects: Sequence[str], names: set[str], *, quick: bool) -> int:
     started = time.monotonic()
-    _warn_when_busy()
+    busy_percent = psutil.cpu_percent(interval=1.0)
+    if busy_percent > IDLE_PERCENT:
+        print(f"Other processes use {busy_percent:.0f} % of the CPU: the results will be wrong.", file=sys.stderr)
+    report = Report()
     try:
-        results = asyncio.run(_run(set(arguments.names or NAMES), QUICK if arguments.quick else FULL))
-    except (NotMeasured, WrongAnswer) as error:
+        for subject in subjects:
+            if wanted := names & set(SUBJECTS[subject].NAMES):
+                asyncio.run(SUBJECTS[subject].run(wanted, report, quick=quick))
+    except (NotMeasured, UnexpectedResponse) as error:
         sys.exit(f"The run is void. {error}")
     except KeyboardInterrupt:
         sys.exit("Stopped.")
-    print_table(results)
-    print(f"\nIt took {time.monotonic() - started:.0f} s.")
-    sys.exit(any(result.verdict == "MISSED" for result in results))
-
-
-def _warn_when_busy() -> None:
-    busy_percent = psutil.cpu_percent(interval=1.0)
-    if busy_percent > QUIET_PERCENT:
-        print(f"The machine is {busy_percent:.0f} % busy with other things: expect false numbers.", file=sys.stderr)
-
-
-async def _run(names: set[str], pace: Pace) -> list[Result]:
-    results: list[Result] = []
-
-    def note(*found: Result) -> None:
-        for result in found:
-            results.append(result)
-            print_line(result)
-
-    async with set_stage() as stage:
-        # The first orders: fills copy one of them.
-        stage.fire(creates(stage), connections=1, warm_up_s=0, seconds=0.2)
-        small: dict[str, growth.Cost] = {}
-        filled = 0
-        if "growth" in names:
-            # All to one tenant, so that its list has a thousand pages.
-            await fill(stage, stage.tenants[:1], first=1, count=pace.small_orders)
-            filled = pace.small_orders
-            await require_sound(stage)
-            small = await growth.probe(stage, pace)
-        if not names.isdisjoint(SPEED):
-            await fill(stage, stage.tenants, first=filled + 1, count=FULL_PAGES)
-            filled += FULL_PAGES
-        for name, measure in SPEED.items():
-            if name in names:
-                await stage.settle()
-                note(await measure(stage, pace))
-        if "growth" in names:
-            missing = pace.large_orders - await count_orders(stage)
-            await fill(stage, stage.tenants, first=filled + 1, count=missing)
-            note(*growth.compare(small, await growth.probe(stage, pace)))
-        if "memory" in names:
-            resident_mb = stage.serving().memory_info().rss / 1e6
-            note(Result("memory", resident_mb, "MB", MEMORY_LIMIT_MB, Goal(reach=1.0, at_most=True)))
-    return results
+    report.print_table()
+    print(f"\nThe run took {time.monotonic() - started:.0f} s.")
+    return 1 if report.missed else 0
 
 
 if __name__ == "__main__":

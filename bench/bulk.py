@@ -1,4 +1,4 @@
-"""What makes filling quick: nothing is flushed and no index is kept meanwhile. Afterwards all is as it was."""
+"""Fast bulk loading: no flushing to disk and no indexes meanwhile. Afterwards everything is as before."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from tonne.db.pool import Connection
 
 @contextlib.asynccontextmanager
 async def without_flushing(connection: Connection) -> AsyncIterator[None]:
-    """On the way out everything is on the disk: nothing is left to be written while something is measured."""
+    """On exit all data is on disk: no writes are left for a later measurement."""
     for setting in ("fsync = off", "full_page_writes = off", "autovacuum = off", "max_wal_size = '64GB'"):
         await connection.execute(f"ALTER SYSTEM SET {setting}")
     await connection.execute("SELECT pg_reload_conf()")
@@ -21,7 +21,7 @@ async def without_flushing(connection: Connection) -> AsyncIterator[None]:
     await asyncio.to_thread(os.sync)
 
 
-# Foreign keys, those of other tables too, stand on unique indexes, so they go first and come back last.
+# Foreign keys depend on unique indexes, so they are dropped first and added last.
 CONSTRAINTS = """
 SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS drop_it,
        format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS make_it,
@@ -42,7 +42,7 @@ WHERE indrelid = ANY ($1::text[]::regclass[])
 
 @contextlib.asynccontextmanager
 async def without_indexes(one: Connection, two: Connection, tables: Sequence[str]) -> AsyncIterator[None]:
-    """Building an index over all rows is far quicker than row by row; the two connections do so side by side."""
+    """Build the indexes after loading, on both connections in parallel: far faster than row by row."""
     found = [*await one.fetch(CONSTRAINTS, tables), *await one.fetch(INDEXES, tables)]
     for row in found:
         await one.execute(row["drop_it"])

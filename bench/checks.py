@@ -1,20 +1,33 @@
-"""Whether what was measured is what it says: durable commits, and as many sound orders as there were answers."""
+"""Checks that the measured work really happened: commits are durable, and the data is consistent."""
 
-from bench.stage import Stage
+from typing import TYPE_CHECKING
+
 from tonne.cli.doctor import examine
+
+if TYPE_CHECKING:
+    from bench.environment import Environment
 
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 
 
 class NotMeasured(Exception):
-    """The numbers of this run are worth nothing; the message says why."""
+    """The results of this run are invalid; the message says why."""
 
 
-async def require_durable(stage: Stage) -> None:
-    async with stage.connection() as connection:
+async def require_durable(environment: "Environment") -> None:
+    async with environment.connection() as connection:
         for setting in DURABLE:
             if await connection.fetchval("SELECT current_setting($1)", setting) != "on":
                 raise NotMeasured(f"Commits are not durable: {setting} is off.")
+
+
+async def require_consistent(environment: "Environment") -> None:
+    """All invariants that `tonne doctor` checks hold."""
+    async with environment.connection() as connection, connection.transaction():
+        breaches = await examine(connection)
+    if breaches:
+        shown = {name: places[:3] for name, places in breaches.items()}
+        raise NotMeasured(f"The doctor found inconsistent data: {shown}.")
 
 
 COUNT_ROWS = """
@@ -23,20 +36,11 @@ SELECT (SELECT count(*) FROM orders) AS orders, (SELECT count(*) FROM events) AS
 """
 
 
-async def count_orders(stage: Stage) -> int:
-    """How many there are, each with its lines and its two events."""
-    async with stage.connection() as connection:
+async def count_orders(environment: "Environment") -> int:
+    """How many orders there are, each with its lines and its two events."""
+    async with environment.connection() as connection:
         row = await connection.fetchrow(COUNT_ROWS)
     if row is None or not row["orders"] * 2 == row["orders_with_lines"] * 2 == row["events"]:
-        raise NotMeasured(f"Orders without lines or events: {row}.")
+        raise NotMeasured(f"Some orders lack lines or events: {row}.")
     orders: int = row["orders"]
     return orders
-
-
-async def require_sound(stage: Stage) -> None:
-    """Everything that must always be true of the data, as `tonne doctor` checks it."""
-    async with stage.connection() as connection, connection.transaction():
-        breaches = await examine(connection)
-    if breaches:
-        shown = {name: places[:3] for name, places in breaches.items()}
-        raise NotMeasured(f"The doctor finds the data broken: {shown}.")

@@ -1,29 +1,31 @@
-"""The HTTP load generator. It shares the cores with what it measures, so it does as little as it can per request."""
+"""The HTTP load generator. It shares the cores with the server under test, so it does little per request."""
 
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import uvloop
 
+from tests.support.processes import HOST
+
 KEY_LENGTH = 24
-_ANSWER_WITHIN_S = 30.0
+_RESPONSE_WITHIN_S = 30.0
 
 
-class WrongAnswer(Exception):
-    """An answer that is not the expected one: whatever was measured, it was something else."""
+class UnexpectedResponse(Exception):
+    """A response is not the expected one, so the run measured something else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
-    """One request, ready to send, and what its answer must be. A fresh key goes between `head` and `tail`, if any."""
+class PreparedRequest:
+    """The bytes of a request and its expected response. A new key goes between `head` and `tail`, if there is one."""
 
     head: bytes
     tail: bytes
     status: int
-    # Of the answer's body; None when it is not known beforehand.
+    # The length of the response body, or None if it is not known in advance.
     length: int | None
 
 
@@ -33,97 +35,89 @@ class Load:
     connections: int
     warm_up_s: float
     seconds: float
-    # Fired in this order, over and over.
-    shots: Sequence[Shot]
-    # Makes the fresh keys of this load different from those of every other.
+    # Sent in this order, again and again.
+    requests: Sequence[PreparedRequest]
+    # Makes the keys of this load different from those of all others.
     key_prefix: str = ""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """`answered` counts every answer, warm-up included; the rest is about the time after the warm-up."""
+    """`answered` counts all responses including the warm-up; the rest covers the time after it."""
 
     answered: int = 0
     per_second: float = 0.0
-    # (index of the shot, seconds)
-    latencies: list[tuple[int, float]] = field(default_factory=list)
+    latencies_s: list[float] = field(default_factory=list)
 
 
-def get(path: str, key: str | None = None, *, length: int | None = None) -> Shot:
+def get(path: str, key: str | None = None, *, length: int | None = None) -> PreparedRequest:
     authorisation = f"Authorization: Bearer {key}\r\n" if key else ""
-    return Shot(f"GET {path} HTTP/1.1\r\nHost: bench\r\n{authorisation}\r\n".encode(), b"", 200, length)
+    return PreparedRequest(f"GET {path} HTTP/1.1\r\nHost: bench\r\n{authorisation}\r\n".encode(), b"", 200, length)
 
 
-def post(path: str, key: str, body_head: str, body_tail: str) -> Shot:
-    """A POST whose body has a fresh key between its two parts."""
+def post(path: str, key: str, body_head: str, body_tail: str) -> PreparedRequest:
+    """A POST request with a new key between the two parts of its body."""
     size = len(body_head) + KEY_LENGTH + len(body_tail)
     head = (
         f"POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{body_head}"
     )
-    return Shot(head.encode(), body_tail.encode(), 201, None)
+    return PreparedRequest(head.encode(), body_tail.encode(), 201, None)
 
 
-def fire(load: Load) -> Outcome:
-    """Keep every connection busy with one request at a time, for as long as `load` says."""
-    return uvloop.run(_fire(load))
+def run_load(load: Load) -> Outcome:
+    """Keep every connection busy with one request at a time."""
+    return uvloop.run(_Run(load).run())
 
 
-async def _fire(load: Load) -> Outcome:
-    gun = _Gun(load)
-    loop = asyncio.get_running_loop()
-    connections = [
-        await loop.create_connection(lambda: _Connection(gun), "127.0.0.1", load.port) for _ in range(load.connections)
-    ]
-    gun.start()
-    for _, connection in connections:
-        connection.fire()
-    await asyncio.sleep(load.warm_up_s + load.seconds)
-    async with asyncio.timeout(_ANSWER_WITHIN_S):
-        await asyncio.gather(*(connection.finished for _, connection in connections))
-    for transport, _ in connections:
-        transport.close()
-    gun.outcome.per_second = len(gun.outcome.latencies) / load.seconds
-    return gun.outcome
-
-
-class _Gun:
-    """What all connections share: the next request, the clock, and the tally."""
+class _Run:
+    """What all connections share: the next request, the time limits, and the outcome."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._order: Iterator[int] = itertools.cycle(range(len(load.shots)))
+        self._requests = itertools.cycle(load.requests)
         self._number = itertools.count()
         self._digits = KEY_LENGTH - len(load.key_prefix)
         self._from = self.until = 0.0
-        self.outcome = Outcome()
+        self._outcome = Outcome()
 
-    def start(self) -> None:
-        self._from = time.perf_counter() + self._load.warm_up_s
-        self.until = self._from + self._load.seconds
+    async def run(self) -> Outcome:
+        load, loop = self._load, asyncio.get_running_loop()
+        connections = [
+            await loop.create_connection(lambda: _Connection(self), HOST, load.port) for _ in range(load.connections)
+        ]
+        self._from = time.perf_counter() + load.warm_up_s
+        self.until = self._from + load.seconds
+        for _, connection in connections:
+            connection.send()
+        await asyncio.sleep(load.warm_up_s + load.seconds)
+        async with asyncio.timeout(_RESPONSE_WITHIN_S):
+            await asyncio.gather(*(connection.finished for _, connection in connections))
+        for transport, _ in connections:
+            transport.close()
+        self._outcome.per_second = len(self._outcome.latencies_s) / load.seconds
+        return self._outcome
 
-    def next(self) -> tuple[int, Shot, bytes]:
-        index = next(self._order)
-        shot = self._load.shots[index]
-        if not shot.tail:
-            return index, shot, shot.head
+    def next(self) -> tuple[PreparedRequest, bytes]:
+        request = next(self._requests)
+        if not request.tail:
+            return request, request.head
         key = f"{self._load.key_prefix}{next(self._number):0{self._digits}d}".encode()
-        return index, shot, shot.head + key + shot.tail
+        return request, request.head + key + request.tail
 
-    def hit(self, index: int, fired_at: float, now: float) -> None:
-        self.outcome.answered += 1
+    def count(self, sent_at: float, now: float) -> None:
+        self._outcome.answered += 1
         if self._from <= now < self.until:
-            self.outcome.latencies.append((index, now - fired_at))
+            self._outcome.latencies_s.append(now - sent_at)
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, gun: _Gun) -> None:
-        self._gun = gun
+    def __init__(self, run: _Run) -> None:
+        self._run = run
         self._head = b""
         self._body_left = 0
-        self._index = 0
-        self._shot: Shot | None = None
-        self._fired_at = 0.0
+        self._request: PreparedRequest | None = None
+        self._sent_at = 0.0
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -131,12 +125,12 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.finished.done():
-            self.finished.set_exception(WrongAnswer(f"The server closed a connection: {error}."))
+            self.finished.set_exception(UnexpectedResponse(f"The server closed a connection: {error}."))
 
-    def fire(self) -> None:
-        self._index, self._shot, request = self._gun.next()
-        self._fired_at = time.perf_counter()
-        self._transport.write(request)
+    def send(self) -> None:
+        self._request, content = self._run.next()
+        self._sent_at = time.perf_counter()
+        self._transport.write(content)
 
     def data_received(self, received: bytes) -> None:
         if self._body_left:
@@ -149,21 +143,26 @@ class _Connection(asyncio.Protocol):
             self._body_left = self._check(self._head[:end].lower()) - (len(self._head) - end - 4)
             self._head = b""
         if self._body_left == 0 and not self.finished.done():
-            self._answered()
+            self._count_response()
 
     def _check(self, head: bytes) -> int:
-        """The length of the body, once status and length are the expected ones."""
-        shot = self._shot
+        """Check status and length of the response; returns the length of its body."""
+        request = self._request
         length = int(head.partition(b"\r\ncontent-length: ")[2].partition(b"\r\n")[0] or -1)
-        if shot is None or head[9:12] != b"%d" % shot.status or length < 0 or shot.length not in {None, length}:
-            wanted = "no answer" if shot is None else f"status {shot.status}, length {shot.length}"
-            self.finished.set_exception(WrongAnswer(f"Expected {wanted}, got {head.decode('latin-1')!r}."))
+        if (
+            request is None
+            or head[9:12] != b"%d" % request.status
+            or length < 0
+            or request.length not in {None, length}
+        ):
+            expected = "nothing" if request is None else f"status {request.status}, length {request.length}"
+            self.finished.set_exception(UnexpectedResponse(f"Expected {expected}, got {head.decode('latin-1')!r}."))
         return length
 
-    def _answered(self) -> None:
+    def _count_response(self) -> None:
         now = time.perf_counter()
-        self._gun.hit(self._index, self._fired_at, now)
-        if now < self._gun.until:
-            self.fire()
+        self._run.count(self._sent_at, now)
+        if now < self._run.until:
+            self.send()
         else:
             self.finished.set_result(None)

@@ -1,41 +1,86 @@
-"""How long everything takes: the whole of it must end within five minutes on two cores."""
+"""How much each benchmark does. The defaults are those of a full run on two idle cores."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    # Rounds of value and limit in turn; the median of each counts.
-    rounds: int
-    warm_up_s: float
-    round_s: float
-    # Orders made ready for one round of direct writing.
-    direct_orders: int
-    # Blocks of each kind of request, one after the other.
-    probe_blocks: int
-    probe_block_s: float
-    small_orders: int
-    large_orders: int
+class ApiPace:
+    """Value and limit are measured in turn, `rounds` times each; their medians count."""
+
+    rounds: int = 4
+    warm_up_s: float = 0.5
+    round_s: float = 2.0
+    # Orders prepared for one round of direct writes.
+    direct_orders: int = 6_000
+    # Growth measures each kind of request in short blocks, in turn.
+    probe_blocks: int = 5
+    probe_block_s: float = 0.4
+    small_orders: int = 10_000
+    large_orders: int = 1_000_000
 
 
-FULL = Pace(
-    rounds=4,
-    warm_up_s=0.5,
-    round_s=2.0,
-    direct_orders=6_000,
-    probe_blocks=5,
-    probe_block_s=0.4,
-    small_orders=10_000,
-    large_orders=1_000_000,
-)
-# To see whether everything still works: too short to conclude anything from the numbers.
-QUICK = Pace(
+@dataclass(frozen=True, slots=True)
+class DeliveryPace:
+    rounds: int = 3
+    # The backlog of the one receiver, and of each of the 200.
+    backlog_events: int = 20_000
+    events_each: int = 500
+    # The bare client is faster, so it sends the same requests this many times.
+    bare_times: int = 2
+    # Orders placed one at a time, for latency and for growth, with random pauses between them.
+    latency_orders: int = 120
+    single_orders: int = 50
+    pause_s: tuple[float, float] = (0.04, 0.1)
+    small_events: int = 100_000
+    large_events: int = 1_000_000
+    # How many of the newest events a round of growth sends.
+    newest_events: int = 10_000
+    newest_rounds: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LifePace:
+    rounds: int = 3
+    # Every round completes the same orders.
+    orders: int = 4_000
+    # Completed before the first round, so that plans are made for tables that are not empty.
+    warm_up_orders: int = 1_000
+    probe_orders: int = 1_000
+    probe_blocks: int = 3
+    small_orders: int = 10_000
+    large_orders: int = 1_000_000
+    certificates_s: float = 2.0
+
+
+# Enough to check that everything works. The numbers mean nothing.
+QUICK_API = ApiPace(
     rounds=3,
     warm_up_s=0.2,
     round_s=0.8,
     direct_orders=2_000,
     probe_blocks=3,
     probe_block_s=0.2,
-    small_orders=10_000,
     large_orders=50_000,
+)
+QUICK_DELIVERY = DeliveryPace(
+    rounds=2,
+    backlog_events=4_000,
+    events_each=200,
+    bare_times=1,
+    latency_orders=20,
+    single_orders=20,
+    small_events=40_000,
+    large_events=80_000,
+    newest_events=2_000,
+    newest_rounds=2,
+)
+QUICK_LIFE = LifePace(
+    rounds=2,
+    orders=500,
+    warm_up_orders=300,
+    probe_orders=200,
+    probe_blocks=2,
+    small_orders=2_000,
+    large_orders=20_000,
+    certificates_s=0.8,
 )

@@ -1,4 +1,4 @@
-"""One JSON line per result while the benchmarks run, and a table for people at the end."""
+"""One JSON line per result while the benchmarks run, and a table at the end."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a ratio must reach, and what we would like it to be. With `at_most`, less is better."""
+    """The ratio that a result must reach, and the ratio that we aim at. With `at_most`, lower is better."""
 
     reach: float
     aim: float | None = None
@@ -26,16 +26,16 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`limit` is in the same unit as `value`, and was measured in the same run unless it is a fixed bound.
+    """`limit` has the unit of `value`, and was measured in the same run unless it is a fixed bound.
 
-    Without a goal the result is there for comparison only.
+    A result without a goal is for comparison only.
     """
 
     name: str
     value: float
     unit: str
     limit: float
-    goal: Goal | None
+    goal: Goal | None = None
 
     @property
     def ratio(self) -> float:
@@ -45,37 +45,43 @@ class Result:
     def verdict(self) -> str:
         return "for comparison" if self.goal is None else self.goal.verdict(self.ratio)
 
-
-def print_line(result: Result) -> None:
-    line = {
-        "name": result.name,
-        "value": round(result.value, 3),
-        "unit": result.unit,
-        "limit": round(result.limit, 3),
-        "ratio": round(result.ratio, 3),
-    }
-    print(json.dumps(line), flush=True)
-
-
-def print_table(results: list[Result]) -> None:
-    rows = [("name", "value", "limit", "unit", "ratio", "goal", "verdict")] + [
-        (
-            result.name,
-            f"{result.value:,.2f}",
-            f"{result.limit:,.2f}",
-            result.unit,
-            f"{result.ratio:.2f}",
-            str(result.goal or ""),
-            result.verdict,
+    def json_line(self) -> str:
+        return json.dumps(
+            {
+                "name": self.name,
+                "value": round(self.value, 3),
+                "unit": self.unit,
+                "limit": round(self.limit, 3),
+                "ratio": round(self.ratio, 3),
+            }
         )
-        for result in results
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    numeric = {1, 2, 4}
-    print()
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in numeric else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
+
+    def table_row(self) -> tuple[str, ...]:
+        numbers = (f"{self.value:,.2f}", f"{self.limit:,.2f}", self.unit, f"{self.ratio:.2f}")
+        return (self.name, *numbers, str(self.goal or ""), self.verdict)
+
+
+class Report:
+    def __init__(self) -> None:
+        self._results: list[Result] = []
+
+    def add(self, *results: Result) -> None:
+        for result in results:
+            self._results.append(result)
+            print(result.json_line(), flush=True)
+
+    @property
+    def missed(self) -> bool:
+        return any(result.verdict == "MISSED" for result in self._results)
+
+    def print_table(self) -> None:
+        head = ("name", "value", "limit", "unit", "ratio", "goal", "verdict")
+        rows = [head, *(result.table_row() for result in self._results)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        print()
+        for row in rows:
+            cells = [
+                cell.rjust(width) if column in {1, 2, 4} else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            print("  ".join(cells).rstrip())

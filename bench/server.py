@@ -1,7 +1,7 @@
-"""The benchmarked server: `tonne api` with two more routes, which answer with bytes that they hold already.
+"""The benchmarked server: `tonne api` with two more routes, which return bytes that they already hold.
 
-Those bare routes pass through the same server, edge, router, access log and metrics as every other: what a real
-endpoint costs beyond them is the key, the query and the making of the answer.
+The bare routes use the same server, middleware, router, access log and metrics as all others. The cost of a real
+endpoint beyond theirs is authentication, the query and building the response.
 """
 
 import os
@@ -16,10 +16,8 @@ from tonne.base.settings import load_settings
 from tonne.cli import serve
 from tonne.db.pool import Database
 from tonne.http.asgi import AsgiApp
-from tonne.http.route import Access, Endpoint, Request, Response, Route
+from tonne.http.route import Access, Request, Response, Route
 
-# Where the bodies of the bare routes lie, one file each.
-BODIES_VARIABLE = "BENCH_BODIES"
 BARE_ROUTES = ("order", "page")
 
 
@@ -27,49 +25,47 @@ def bare_path(name: str) -> str:
     return f"/bare/{name}"
 
 
-class BenchHouse(Services):
+def body_file(folder: Path, name: str) -> Path:
+    """Where a bare route finds its body."""
+    return folder / f"bare-{name}"
+
+
+class BenchServices(Services):
     def routes(self) -> list[Route]:
-        return [*super().routes(), *(_bare_route(name) for name in BARE_ROUTES)]
+        bare = [_bare_route(name, body_file(self.settings.data_path, name)) for name in BARE_ROUTES]
+        return [*super().routes(), *bare]
 
 
 def create_app() -> AsgiApp:
     settings = load_settings(os.environ)
     configure_logs(settings.log_level, "api")
-    return build_app(BenchHouse(Database(settings.database_url, settings), settings))
+    return build_app(BenchServices(Database(settings.database_url, settings), settings))
 
 
-def _bare_route(name: str) -> Route:
+def _bare_route(name: str, file: Path) -> Route:
+    held: list[bytes] = []
+
+    async def endpoint(_: Request) -> Response:
+        if not held:
+            held.append(file.read_bytes())  # noqa: ASYNC240 - once, during the warm-up
+        return Response(held[0])
+
     return Route(
         method="GET",
         path=bare_path(name),
-        endpoint=_bare_endpoint(Path(os.environ[BODIES_VARIABLE]) / name),
+        endpoint=endpoint,
         access=Access.PUBLIC,
-        summary="Bytes that are at hand",
+        summary="Bytes held in memory",
         tag="Bench",
         answers={200: None},
     )
 
 
-def _bare_endpoint(file: Path) -> Endpoint:
-    held: list[bytes] = []
-
-    async def answer(_: Request) -> Response:
-        if not held:
-            held.append(file.read_bytes())  # noqa: ASYNC240 - once, during the warm-up
-        return Response(held[0])
-
-    return answer
-
-
-def _start_ours(_target: str, **options: Any) -> Any:
+def _create_server(_target: str, **options: Any) -> Any:
     return Server("bench.server:create_app", **options)
 
 
-def main() -> None:
-    # The command itself runs, so that the options of the server are those of `tonne api`, today and later.
-    serve.Server = _start_ours  # type: ignore[assignment,attr-defined]
-    serve.api(["--stop-with-parent"])
-
-
 if __name__ == "__main__":
-    main()
+    # Run the command itself, so that the server has the options of `tonne api`.
+    serve.Server = _create_server  # type: ignore[assignment,attr-defined]
+    serve.api(["--stop-with-parent"])

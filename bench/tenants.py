@@ -1,4 +1,4 @@
-"""The fifty organisations that all benchmarks share: each with an account, a key and an estimate, and one catalogue."""
+"""The fifty organisations of all benchmarks: each has an account, a key and an estimate. They share one catalogue."""
 
 import hashlib
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Tenant:
 
 
 async def open_tenants(tx: Connection) -> list[Tenant]:
-    """All tenants ask for the same mass in the same currency, so that all their orders have the same size."""
+    """All tenants order the same mass in the same currency, so that all orders have the same size."""
     await import_catalogue(tx, MODE, demo_files(MODE), currency=_CURRENCY, now=utc_now())
     return [await _open_tenant(tx, number) for number in range(ORGANISATIONS)]
 

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import httpx
+
 from tests.api_client import ApiClient, codes
 from tests.world import World
-
 from tonne.base.scope import Mode
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.db.pool import Database

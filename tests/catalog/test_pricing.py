@@ -6,8 +6,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from tests.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, judge
 
+from tests.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, judge
 from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, format_tonnes
 from tonne.base.money import format_money

@@ -3,7 +3,6 @@
 import re
 
 from chaos.scenarios import SCENARIOS
-
 from tests.architecture.source import ROOT
 
 

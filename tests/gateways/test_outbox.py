@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from tests.gateways.smtp_server import DROP, Mailbox, mail_server
+from tests.support.mail_server import DROP, Mailbox, mail_server
 from tests.webhooks.receiver import unused_port
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
@@ -141,12 +141,12 @@ async def test_a_server_that_stays_away_is_tried_for_two_days_and_then_no_more(
 async def test_a_worker_that_dies_while_sending_leaves_the_mail_to_the_next(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
-    box.authenticator.clear()
+    box.release.clear()
     await queue(db, settings)
     dying = asyncio.create_task(mails.run_once())
     await box.holding.wait()
     dying.cancel()
-    box.authenticator.set()
+    box.release.set()
     await asyncio.gather(dying, return_exceptions=True)
     assert (await row(db))["sent_at"] is None
     assert not await mails.run_once()
@@ -158,12 +158,12 @@ async def test_a_worker_that_dies_while_sending_leaves_the_mail_to_the_next(
 async def test_two_workers_do_not_send_the_same_mail(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
-    box.authenticator.clear()
+    box.release.clear()
     await queue(db, settings)
     first = asyncio.create_task(mails.run_once())
     await box.holding.wait()
     assert not await SendMails(db, SmtpMail(box.url), settings).run_once()
-    box.authenticator.set()
+    box.release.set()
     assert await first
     assert len(box.mails) == 1
 
@@ -171,7 +171,7 @@ async def test_two_workers_do_not_send_the_same_mail(
 async def test_a_worker_that_was_overtaken_settles_nothing(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
-    box.authenticator.clear()
+    box.release.clear()
     box.at_data.append("550 too late")
     await queue(db, settings)
     slow = asyncio.create_task(mails.run_once())
@@ -180,7 +180,7 @@ async def test_a_worker_that_was_overtaken_settles_nothing(
     async with mail_server() as other:
         assert await SendMails(db, SmtpMail(other.url), settings).run_once()
         assert len(other.mails) == 1
-    box.authenticator.set()
+    box.release.set()
     assert await slow
     found = await row(db)
     assert (found["sent_at"] is None, found["last_error"], found["lease_token"]) == (False, None, 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.gateways.smtp_server import DROP, mail_server
+from tests.support.mail_server import DROP, mail_server
 from tests.webhooks.receiver import hang, listening, unused_port
 from tonne.base.settings import Settings
 from tonne.gateways.mail import FolderMail, MailRefused, SmtpMail, compose_mail, mail_from_settings

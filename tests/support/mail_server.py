@@ -1,4 +1,4 @@
-"""A real SMTP server that takes mail, or does what mail servers do on bad days."""
+"""A real SMTP server that accepts mail, or fails in the ways that mail servers fail."""
 
 import asyncio
 import ssl
@@ -14,20 +14,21 @@ DROP = "drop the connection"
 
 @dataclass
 class Mailbox:
-    """What came in. Refusals are set for the next recipients or the next messages, in order."""
+    """The received mail. Error replies are set for the next recipients or messages, in order."""
 
     port: int = 0
     mails: list[Envelope] = field(default_factory=list)
     logins: list[tuple[str, str]] = field(default_factory=list)
     at_recipient: deque[str] = field(default_factory=deque)
     at_data: deque[str] = field(default_factory=deque)
-    # Closed, a message is held when it has come in.
-    authenticator: asyncio.Event = field(default_factory=asyncio.Event)
+    # While cleared, a received message waits for its reply; `holding` is set as soon as one waits.
+    release: asyncio.Event = field(default_factory=asyncio.Event)
     holding: asyncio.Event = field(default_factory=asyncio.Event)
     encrypted: list[bool] = field(default_factory=list)
+    sessions: list[SMTP] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.authenticator.set()
+        self.release.set()
 
     @property
     def url(self) -> str:
@@ -43,21 +44,27 @@ class Mailbox:
         if (bad := self._next(self.at_recipient, server)) is not None:
             return bad
         envelope.rcpt_tos.append(address)
-        return "250 fine"
+        return "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - the same
         self.holding.set()
-        await self.authenticator.wait()
+        await self.release.wait()
         if (bad := self._next(self.at_data, server)) is not None:
             return bad
         self.encrypted.append(session.ssl is not None)
         self.mails.append(envelope)
-        return "250 taken"
+        return "250 OK"
 
     def authenticate(self, _: SMTP, __: Session, ___: Envelope, ____: str, given: object) -> AuthResult:
         assert isinstance(given, LoginPassword)
         self.logins.append((given.login.decode(), given.password.decode()))
         return AuthResult(success=True)
+
+    def drop_connections(self) -> None:
+        """Close all connections. Messages that still wait for their reply are lost."""
+        for session in self.sessions:
+            if session.transport is not None:
+                session.transport.abort()  # type: ignore[attr-defined]
 
     @staticmethod
     def _next(answers: deque[str], server: SMTP) -> str | None:
@@ -65,16 +72,15 @@ class Mailbox:
         if answer == DROP:
             assert server.transport is not None
             server.transport.abort()  # type: ignore[attr-defined]
-            return "421 gone"
+            return "421 Closing"
         return answer
 
 
 @asynccontextmanager
 async def mail_server(tls: ssl.SSLContext | None = None, *, login: bool = False) -> AsyncIterator[Mailbox]:
-    """On a port of its own. With `tls` it offers STARTTLS and takes nothing without."""
+    """Listens on a port of its own. With `tls` it offers STARTTLS and requires it."""
     mailbox = Mailbox()
     loop = asyncio.get_running_loop()
-    sessions: list[SMTP] = []
 
     def make() -> SMTP:
         session = SMTP(
@@ -86,7 +92,7 @@ async def mail_server(tls: ssl.SSLContext | None = None, *, login: bool = False)
             auth_required=login,
             authenticator=mailbox.authenticate if login else None,
         )
-        sessions.append(session)
+        mailbox.sessions.append(session)
         return session
 
     server = await loop.create_server(make, "127.0.0.1", 0)
@@ -95,6 +101,4 @@ async def mail_server(tls: ssl.SSLContext | None = None, *, login: bool = False)
         yield mailbox
     finally:
         server.close()
-        for session in sessions:
-            if session.transport is not None:
-                session.transport.abort()  # type: ignore[attr-defined]
+        mailbox.drop_connections()

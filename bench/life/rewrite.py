@@ -1,7 +1,8 @@
-"""The limit of an order's life: exactly the rows that it leaves, written by asyncpg in batches and nothing else."""
+"""The limit of completing orders: asyncpg writes exactly the rows that they leave, in batches."""
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -9,83 +10,69 @@ from typing import Any, NamedTuple
 import asyncpg
 import uvloop
 
-from bench.life_scene import make_due
+from bench.copies import column_names
+from bench.life.orders import make_due
 from tonne.db.pool import Connection
 from tonne.orders.load_orders import OrderKey
 
-# In an order in which foreign keys are satisfied.
+# In an order that satisfies the foreign keys.
 INSERTED = ("simulated_charges", "charges", "parcels", "shares", "order_projects", "certificates", "events")
 UPDATED = ("orders", "parcels", "lots", "event_streams")
-# Sums over many orders, a few rows in all: the limit writes them once, in the end.
+# Sums over many orders, a few rows in all. The limit writes them once, at the end.
 COUNTED = "retired_totals"
-KEPT = sorted({*INSERTED, *UPDATED, COUNTED})
-# What tells to which order a row of these tables belongs.
-_BELONGS_TO = dict.fromkeys(INSERTED, "order_id") | {"simulated_charges": "id", "parcels": "id", "events": "subject_id"}
+SAVED = sorted({*INSERTED, *UPDATED, COUNTED})
+# The column that connects a row to its order, or to a charge or parcel of it.
+_OWNER = dict.fromkeys(INSERTED, "order_id") | {"simulated_charges": "id", "parcels": "id", "events": "subject_id"}
 BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     url: str
-    # Those that the round was about.
     keys: Sequence[OrderKey]
-    # New rows by COPY rather than by `executemany`.
+    # Write new rows by COPY instead of `executemany`.
     by_copy: bool
 
 
-async def remember(connection: Connection) -> None:
-    """Keep the state before the first round: every round begins with it."""
-    for table in KEPT:
+@contextlib.asynccontextmanager
+async def save_state(connection: Connection) -> AsyncIterator[None]:
+    """Save the state before the first round. `undo` returns to it."""
+    for table in SAVED:
         await connection.execute(f"CREATE UNLOGGED TABLE before_{table} AS TABLE {table}")
         await connection.execute(f"ANALYZE before_{table}")
-
-
-async def forget(connection: Connection) -> None:
-    for table in KEPT:
+    yield
+    for table in SAVED:
         await connection.execute(f"DROP TABLE before_{table}")
 
 
-# Made from the catalogue, so that they stay complete when a table gets another column.
-MAKE_STATEMENTS = """
-SELECT format('INSERT INTO %1$I (%2$s) VALUES (%3$s)', $1::text, string_agg(quote_ident(attname), ', ' ORDER BY attnum),
-              string_agg('$' || place, ', ' ORDER BY attnum)) AS insert_it,
-       format('SELECT %2$s FROM %1$I AS now WHERE NOT EXISTS (SELECT FROM %3$I AS before WHERE %4$s)', $1::text,
-              string_agg(quote_ident(attname), ', ' ORDER BY attnum), 'before_' || $1::text,
-              string_agg(format('before.%1$I = now.%1$I', attname), ' AND ') FILTER (WHERE is_key)) AS find_new,
-       format('DELETE FROM %1$I AS now WHERE NOT EXISTS (SELECT FROM %2$I AS before WHERE %3$s)', $1::text,
-              'before_' || $1::text,
-              string_agg(format('before.%1$I = now.%1$I', attname), ' AND ') FILTER (WHERE is_key)) AS take_back_new,
-       format('UPDATE %1$I AS now SET %2$s FROM %3$I AS before WHERE %4$s AND now.* IS DISTINCT FROM before.*',
-              $1::text, string_agg(format('%1$I = before.%1$I', attname), ', ') FILTER (WHERE NOT is_key),
-              'before_' || $1::text,
-              string_agg(format('before.%1$I = now.%1$I', attname), ' AND ') FILTER (WHERE is_key)) AS take_back_changed
-FROM (SELECT attname, attnum, row_number() OVER (ORDER BY attnum) AS place, attnum = ANY (indkey::smallint[]) AS is_key
-      FROM pg_attribute JOIN pg_index ON indrelid = attrelid AND indisprimary
-      WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '') columns
-"""
-
-
-async def _statements(connection: Connection, table: str) -> asyncpg.Record:
-    row = await connection.fetchrow(MAKE_STATEMENTS, table)
-    if row is None:
-        raise LookupError(f"there is no table {table}")
-    return row
-
-
-async def take_back(connection: Connection) -> None:
-    """Bring every table back to what `remember` has kept, and leave it as a database at rest leaves it."""
+async def undo(connection: Connection) -> None:
+    """Return to the saved state, vacuumed and on disk."""
     async with connection.transaction():
         for table in (*reversed(INSERTED), COUNTED):
-            await connection.execute((await _statements(connection, table))["take_back_new"])
+            columns = await column_names(connection, table)
+            await connection.execute(f"DELETE FROM {table} AS now WHERE {_is_new(table, columns)}")
         for table in (*UPDATED, COUNTED):
-            await connection.execute((await _statements(connection, table))["take_back_changed"])
+            columns = await column_names(connection, table)
+            changes = ", ".join(f"{name} = before.{name}" for name, is_key in columns.items() if not is_key)
+            await connection.execute(
+                f"UPDATE {table} AS now SET {changes} FROM before_{table} AS before "
+                f"WHERE {_same_key(columns)} AND now.* IS DISTINCT FROM before.*"
+            )
     await connection.execute("VACUUM ANALYZE")
     await connection.execute("CHECKPOINT")
 
 
+def _same_key(columns: Mapping[str, bool]) -> str:
+    return " AND ".join(f"before.{name} = now.{name}" for name, is_key in columns.items() if is_key)
+
+
+def _is_new(table: str, columns: Mapping[str, bool]) -> str:
+    return f"NOT EXISTS (SELECT FROM before_{table} AS before WHERE {_same_key(columns)})"
+
+
 @dataclass(slots=True)
 class _Batch:
-    """What 200 orders leave: new rows by table, and the last state of rows that were there."""
+    """What 200 orders leave: new rows by table, and the last state of existing rows."""
 
     inserted: dict[str, list[asyncpg.Record]] = field(default_factory=lambda: {table: [] for table in INSERTED})
     orders: list[asyncpg.Record] = field(default_factory=list)
@@ -95,7 +82,7 @@ class _Batch:
 
 
 class _Step(NamedTuple):
-    """One statement and the rows that it is run for; for new rows also where they belong."""
+    """A statement and the rows that it runs for; for new rows also their table and columns."""
 
     sql: str
     rows: list[tuple[Any, ...]]
@@ -104,18 +91,17 @@ class _Step(NamedTuple):
 
 
 def rewrite(work: Rewrite) -> float:
-    """Orders a second. The rows are read, taken back and made ready before the clock starts."""
+    """Orders per second. The rows are read, removed and prepared before the clock starts."""
     return uvloop.run(_rewrite(work))
 
 
 async def _rewrite(work: Rewrite) -> float:
     connection: Connection = await asyncpg.connect(work.url, server_settings={"jit": "off"})
     try:
-        inserts = {table: (await _statements(connection, table))["insert_it"] for table in INSERTED}
-        transactions = [_steps(batch, inserts) for batch in await _read_batches(connection, work.keys)]
+        transactions = [_steps(batch) for batch in await _read_batches(connection, work.keys)]
         counted = await connection.fetch("TABLE retired_totals")
-        await take_back(connection)
-        # As the worker finds them, except that nobody takes them up: it is the limit that writes now.
+        await undo(connection)
+        # Due as they are for the worker, but tomorrow: it must leave them to the limit.
         await make_due(connection, work.keys, in_s=86_400)
         started = time.perf_counter()
         for steps in transactions:
@@ -144,20 +130,23 @@ UPDATE event_streams SET last_position = $3, last_sequence = $4 WHERE organisati
 """
 
 
-def _steps(batch: _Batch, inserts: Mapping[str, str]) -> list[_Step]:
-    """The statements of one transaction. Streams come last, as in the service: they are what others wait for."""
-    steps = [
-        _Step(inserts[table], [tuple(row) for row in rows], table, list(rows[0].keys()))
-        for table, rows in batch.inserted.items()
-        if rows
-    ]
-    changed = (
+def _steps(batch: _Batch) -> list[_Step]:
+    """The statements of one transaction. Streams come last, like in the service."""
+    steps = [_insert(table, rows) for table, rows in batch.inserted.items() if rows]
+    updates = (
         _Step(UPDATE_ORDERS, [tuple(row) for row in batch.orders]),
         _Step(UPDATE_PARCELS, [tuple(row) for row in batch.parcels]),
         _Step(UPDATE_LOTS, [(*lot, grams) for lot, grams in batch.lots.items()]),
         _Step(UPDATE_STREAMS, [(*stream, *last) for stream, last in batch.streams.items()]),
     )
-    return [*steps, *(step for step in changed if step.rows)]
+    return [*steps, *(step for step in updates if step.rows)]
+
+
+def _insert(table: str, rows: Sequence[asyncpg.Record]) -> _Step:
+    columns = list(rows[0].keys())
+    values = ", ".join(f"${place}" for place in range(1, len(columns) + 1))
+    sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"
+    return _Step(sql, [tuple(row) for row in rows], table, columns)
 
 
 FINAL_ORDERS = """
@@ -175,9 +164,9 @@ WHERE now.allocated_grams <> before.allocated_grams
 
 
 async def _read_batches(connection: Connection, keys: Sequence[OrderKey]) -> list[_Batch]:
-    """Orders in the order in which they were completed; each row with the first batch that needs it."""
+    """Orders in the order of their completion; each row with the first batch that needs it."""
     orders = await connection.fetch(FINAL_ORDERS, [key.account_id for key in keys], [key.id for key in keys])
-    new = {table: await connection.fetch((await _statements(connection, table))["find_new"]) for table in INSERTED}
+    new = {table: await _new_rows(connection, table) for table in INSERTED}
     number_of = {order["id"]: place // BATCH for place, order in enumerate(orders)}
     for charge in new["charges"]:
         number_of[charge["id"]] = number_of[charge["order_id"]]
@@ -189,15 +178,20 @@ async def _read_batches(connection: Connection, keys: Sequence[OrderKey]) -> lis
         batches[number_of[order["id"]]].orders.append(order)
     for table, rows in new.items():
         for row in rows:
-            batches[number_of[row[_BELONGS_TO[table]]]].inserted[table].append(row)
+            batches[number_of[row[_OWNER[table]]]].inserted[table].append(row)
     for parcel in await connection.fetch(CHANGED_PARCELS):
         batches[number_of[parcel["id"]]].parcels.append(parcel)
-    _count(batches)
+    _add_counters(batches)
     return batches
 
 
-def _count(batches: Sequence[_Batch]) -> None:
-    """How far lots and streams have got after each batch."""
+async def _new_rows(connection: Connection, table: str) -> list[asyncpg.Record]:
+    columns = await column_names(connection, table)
+    return await connection.fetch(f"SELECT {', '.join(columns)} FROM {table} AS now WHERE {_is_new(table, columns)}")
+
+
+def _add_counters(batches: Sequence[_Batch]) -> None:
+    """The counters of lots and streams after each batch."""
     lots: dict[tuple[str, str], int] = {}
     streams: dict[tuple[str, str], tuple[int, datetime]] = {}
     for batch in batches:

@@ -1,4 +1,4 @@
-"""The limit of creating orders: the same statements with the same rows, sent to PostgreSQL by asyncpg and nothing else.
+"""The limit of creating orders: asyncpg sends the same statements with the same rows to PostgreSQL.
 
 Ids, prices and documents are made before the clock starts, so that only the writing is measured.
 """
@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -28,24 +28,18 @@ from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writes:
+class DirectWrites:
     url: str
-    # Stands in the addresses of images, and so in the documents.
+    # Part of the image addresses in the documents.
     server_port: int
     connections: int
     warm_up_s: float
     seconds: float
-    # How many orders are made ready: enough for the whole time, or it ends early.
+    # How many orders are prepared. If they are used up, the measurement ends early.
     orders: int
     tenants: Sequence[Tenant]
     metadata: str
     key_prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    orders: int
-    per_second: float
 
 
 class _Statement(NamedTuple):
@@ -54,7 +48,7 @@ class _Statement(NamedTuple):
 
 
 class _Recorder:
-    """Stands in for a connection and notes what placing an order would send."""
+    """Replaces the connection and records the statements of an order."""
 
     def __init__(self) -> None:
         self.statements: list[_Statement] = []
@@ -68,51 +62,51 @@ class _Recorder:
         return "INSERT 0 2"
 
 
-def write(writes: Writes) -> Written:
-    return uvloop.run(_write(writes))
+def write_orders(writes: DirectWrites) -> tuple[int, float]:
+    """How many orders were written in all, and how many per second after the warm-up."""
+    return uvloop.run(_Run(writes).run())
 
 
-async def _write(writes: Writes) -> Written:
-    orders = await _make_ready(writes)
-    connections = [await asyncpg.connect(writes.url, server_settings={"jit": "off"}) for _ in range(writes.connections)]
-    prepared = [
-        {statement.sql: await connection.prepare(statement.sql) for statement in orders[0]}
-        for connection in connections
-    ]
-    tally = _Tally(writes, iter(orders))
-    async with asyncio.TaskGroup() as group:
-        for connection, statements in zip(connections, prepared, strict=True):
-            group.create_task(_write_orders(connection, statements, tally))
-    for connection in connections:
-        await connection.close()
-    return Written(tally.written, tally.in_time / (min(tally.until, tally.ended_at) - tally.since))
+class _Run:
+    def __init__(self, writes: DirectWrites) -> None:
+        self._writes = writes
+        self._written = self._in_time = 0
+
+    async def run(self) -> tuple[int, float]:
+        writes = self._writes
+        orders = await _prepare(writes)
+        connections = [
+            await asyncpg.connect(writes.url, server_settings={"jit": "off"}) for _ in range(writes.connections)
+        ]
+        prepared = [
+            {statement.sql: await connection.prepare(statement.sql) for statement in orders[0]}
+            for connection in connections
+        ]
+        self._orders = iter(orders)
+        self._since = time.perf_counter() + writes.warm_up_s
+        self._until = self._ended_at = self._since + writes.seconds
+        async with asyncio.TaskGroup() as group:
+            for connection, statements in zip(connections, prepared, strict=True):
+                group.create_task(self._write(connection, statements))
+        for connection in connections:
+            await connection.close()
+        return self._written, self._in_time / (self._ended_at - self._since)
+
+    async def _write(self, connection: Connection, prepared: dict[str, Any]) -> None:
+        for statements in self._orders:
+            # A single statement needs no explicit transaction, which saves the limit two round trips.
+            async with connection.transaction() if len(statements) > 1 else contextlib.nullcontext():
+                for sql, values in statements:
+                    await prepared[sql].fetchval(*values)
+            self._written += 1
+            now = time.perf_counter()
+            if now >= self._until:
+                return
+            self._in_time += now >= self._since
+        self._ended_at = min(self._ended_at, time.perf_counter())
 
 
-class _Tally:
-    def __init__(self, writes: Writes, orders: Iterator[list[_Statement]]) -> None:
-        self.orders = orders
-        self.since = time.perf_counter() + writes.warm_up_s
-        self.until = self.since + writes.seconds
-        self.ended_at = self.until
-        self.written = 0
-        self.in_time = 0
-
-
-async def _write_orders(connection: Connection, prepared: dict[str, Any], tally: _Tally) -> None:
-    for statements in tally.orders:
-        # A single statement is its own transaction: two round trips less is what the limit is entitled to.
-        async with connection.transaction() if len(statements) > 1 else contextlib.nullcontext():
-            for sql, values in statements:
-                await prepared[sql].fetchval(*values)
-        tally.written += 1
-        now = time.perf_counter()
-        if now >= tally.until:
-            return
-        tally.in_time += now >= tally.since
-    tally.ended_at = min(tally.ended_at, time.perf_counter())
-
-
-async def _make_ready(writes: Writes) -> list[list[_Statement]]:
+async def _prepare(writes: DirectWrites) -> list[list[_Statement]]:
     settings = Settings(port=writes.server_port)
     database = await Database(writes.url, settings).open()
     services = Services(database, settings)
@@ -124,10 +118,10 @@ async def _make_ready(writes: Writes) -> list[list[_Statement]]:
         }
     terms = {tenant.scope: await services.directory.terms_of(tenant.scope) for tenant in writes.tenants}
     await database.close()
-    chance = random.Random(writes.key_prefix)
+    rng = random.Random(writes.key_prefix)
     orders = []
     for number in range(writes.orders):
-        tenant = chance.choice(writes.tenants)
+        tenant = rng.choice(writes.tenants)
         wanted = Wanted(mass_grams=masses[tenant.scope], estimate_id=tenant.estimate_id)
         request = OrderRequest(wanted, f"{writes.key_prefix}{number:012d}", writes.metadata, b"")
         orders.append(await _record(tenant, request, terms[tenant.scope], catalogue))

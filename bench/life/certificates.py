@@ -1,9 +1,9 @@
-"""python -m bench.certificates: certificates rendered in a second on one core."""
+"""Certificates rendered per second on one core."""
 
 import time
 
-from bench.pace import FULL, Pace
-from bench.report import Goal, Result, print_line
+from bench.pace import LifePace
+from bench.report import Goal, Result
 from tonne.retirements.certificate_pdf import certificate_pdf
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
 
@@ -11,21 +11,21 @@ LEAST_PER_SECOND = 20.0
 WARM_UP = 5
 
 
-def certificates(pace: Pace) -> Result:
-    """Each of another beneficiary and link, so that none is a repetition of the one before."""
+def certificates(pace: LifePace) -> Result:
+    """Each certificate has another beneficiary and link, so that none repeats the one before."""
     for number in range(WARM_UP):
         certificate_pdf(_record(number))
-    # Processor time, not the clock's: typst may use a second core for a part of the work, and that must not count.
+    # CPU time, not elapsed time: typst can use a second core for part of the work.
     started = time.process_time()
     rendered = 0
-    while (spent_s := time.process_time() - started) < pace.round_s:
+    while (spent_s := time.process_time() - started) < pace.certificates_s:
         certificate_pdf(_record(WARM_UP + rendered))
         rendered += 1
     return Result("certificates", rendered / spent_s, "1/s", LEAST_PER_SECOND, Goal(reach=1.0))
 
 
 def _record(number: int) -> CertificateRecord:
-    """As most orders have it: two retirements, one of them a shared tonne."""
+    """Like most orders: two retirements, one of them a share of a tonne."""
     return CertificateRecord(
         number=f"C-{number:08}",
         mode="live",
@@ -39,12 +39,9 @@ def _record(number: int) -> CertificateRecord:
     )
 
 
-VERRA = "Verra"
-
-
 def _line(project_id: str, quantity: str, shared: SharedUnit | None) -> CertificateLine:
     return CertificateLine(
-        registry=VERRA,
+        registry="Verra",
         project_id=project_id,
         project_name="Bale Mountains Eco-region REDD+ project",
         country="Ethiopia",
@@ -57,7 +54,3 @@ def _line(project_id: str, quantity: str, shared: SharedUnit | None) -> Certific
         retirement_url=f"https://registry.example.org/retirements/test-{project_id.lower()}-2019",
         shared=shared,
     )
-
-
-if __name__ == "__main__":
-    print_line(certificates(FULL))

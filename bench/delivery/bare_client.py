@@ -1,0 +1,91 @@
+"""The limit of delivery: a bare aiohttp loop that posts the same bodies, made in advance, to the same receivers."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import asyncpg
+import uvloop
+
+from bench.tenants import MODE
+from tonne.webhooks.model import Batch
+from tonne.webhooks.schedule import MAX_BATCH
+
+_HEADERS = {"Content-Type": "application/json"}
+# Opens the connection before the clock starts.
+_EMPTY = b'{"events":[]}'
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The events of one organisation after a position, and the receiver that gets them."""
+
+    organisation_id: str
+    after_position: int
+    url: str
+
+    @property
+    def source(self) -> tuple[str, int]:
+        """The webhooks of one organisation send the same bodies."""
+        return self.organisation_id, self.after_position
+
+
+@dataclass(frozen=True, slots=True)
+class BareClient:
+    database_url: str
+    ca_file: Path
+    routes: Sequence[Route]
+    # How often the same bodies are sent, so that the measurement is not too short.
+    times: int
+
+
+def post_all(client: BareClient) -> float:
+    """Events per second over all routes at once, with one connection and one request in flight for each."""
+    return uvloop.run(_post_all(client))
+
+
+async def _post_all(client: BareClient) -> float:
+    payloads = await _read_payloads(client)
+    bodies = {source: _make_bodies(found) for source, found in payloads.items()}
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=client.ca_file), limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        await asyncio.gather(*(_post(session, route.url, [_EMPTY]) for route in client.routes))
+        started = time.perf_counter()
+        await asyncio.gather(
+            *(_post(session, route.url, bodies[route.source] * client.times) for route in client.routes)
+        )
+        took_s = time.perf_counter() - started
+    return sum(len(payloads[route.source]) for route in client.routes) * client.times / took_s
+
+
+async def _post(session: aiohttp.ClientSession, url: str, bodies: Sequence[bytes]) -> None:
+    for body in bodies:
+        async with session.post(url, data=body, headers=_HEADERS) as response:
+            if response.status != 200:
+                raise RuntimeError(f"a receiver returned {response.status}")
+            await response.read()
+
+
+READ_EVENTS = """
+SELECT payload FROM events
+WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position
+"""
+
+
+async def _read_payloads(client: BareClient) -> dict[tuple[str, int], list[bytes]]:
+    connection = await asyncpg.connect(client.database_url)
+    found = {}
+    for organisation_id, after_position in {route.source for route in client.routes}:
+        rows = await connection.fetch(READ_EVENTS, organisation_id, MODE, after_position)
+        found[organisation_id, after_position] = [row["payload"].encode() for row in rows]
+    await connection.close()
+    return found
+
+
+def _make_bodies(payloads: Sequence[bytes]) -> list[bytes]:
+    batches = [payloads[start : start + MAX_BATCH] for start in range(0, len(payloads), MAX_BATCH)]
+    return [Batch([], b",".join(batch), 0).body for batch in batches]

@@ -1,0 +1,86 @@
+"""Events per second that reach their receivers, compared with what a bare client can do."""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from statistics import median
+
+from bench.checks import NotMeasured, require_consistent, require_durable
+from bench.delivery.bare_client import BareClient, post_all
+from bench.delivery.webhooks import RECEIVERS, Delivery, Hook
+from bench.pace import DeliveryPace
+from bench.report import Goal, Result
+
+GOAL = Goal(reach=0.40, aim=0.60)
+HANGING_GOAL = Goal(reach=0.80)
+
+
+async def deliver_one(delivery: Delivery, pace: DeliveryPace) -> Result:
+    """The backlog of one webhook."""
+    tenants = delivery.environment.tenants[:1]
+    async with delivery.hooks(tenants) as hooks:
+        await delivery.copy_events(tenants, pace.backlog_events)
+        return await _compare_with_bare(delivery, pace, "deliver_one", hooks, pace.backlog_events)
+
+
+async def deliver_200(delivery: Delivery, pace: DeliveryPace, names: AbstractSet[str]) -> list[Result]:
+    """The backlogs of four webhooks of each of fifty organisations; and the same while one receiver hangs."""
+    tenants = delivery.environment.tenants
+    results = []
+    async with delivery.hooks([tenant for tenant in tenants for _ in range(RECEIVERS // len(tenants))]) as hooks:
+        await delivery.copy_events(tenants, pace.events_each * len(tenants))
+        if "deliver_200" in names:
+            results.append(await _compare_with_bare(delivery, pace, "deliver_200", hooks, pace.events_each))
+        if "hanging" in names:
+            results.append(await _with_one_hanging(delivery, pace, hooks))
+    return results
+
+
+async def _compare_with_bare(
+    delivery: Delivery, pace: DeliveryPace, name: str, hooks: Sequence[Hook], events_each: int
+) -> Result:
+    environment, receivers = delivery.environment, delivery.receivers
+    await require_durable(environment)
+    client = BareClient(environment.url, receivers.ca_file, [hook.route for hook in hooks], pace.bare_times)
+    rates: list[float] = []
+    limits: list[float] = []
+    receivers.reset()
+    async with delivery.worker():
+        # The first delivery opens connections and makes plans. It does not count.
+        await delivery.wait_until_delivered(hooks)
+        for _ in range(pace.rounds):
+            limits.append(environment.load_process.submit(post_all, client).result())
+            started = await delivery.rewind(hooks)
+            ended = await delivery.wait_until_delivered(hooks)
+            rates.append(events_each * len(hooks) / (ended - started))
+    require_received(delivery, len(hooks), events_each * (1 + pace.rounds * (1 + pace.bare_times)))
+    await require_consistent(environment)
+    return Result(name, median(rates), "events/s", median(limits), GOAL)
+
+
+async def _with_one_hanging(delivery: Delivery, pace: DeliveryPace, hooks: Sequence[Hook]) -> Result:
+    others = hooks[1:]
+    events = pace.events_each * len(others)
+    with_hanging: list[float] = []
+    without: list[float] = []
+    delivery.receivers.reset()
+    async with delivery.worker():
+        await delivery.rewind(hooks)
+        await delivery.wait_until_delivered(hooks)
+        for _ in range(pace.rounds):
+            for hangs, rates in ((False, without), (True, with_hanging)):
+                if hangs:
+                    delivery.receivers.hang(0)
+                started = await delivery.rewind(hooks)
+                rates.append(events / (await delivery.wait_until_delivered(others) - started))
+                delivery.receivers.resume()
+                await delivery.wait_until_delivered(hooks)
+    require_received(delivery, len(hooks), pace.events_each * (1 + pace.rounds * 2))
+    await require_consistent(delivery.environment)
+    return Result("hanging", median(with_hanging), "events/s", median(without), HANGING_GOAL)
+
+
+def require_received(delivery: Delivery, receivers: int, events_each: int) -> None:
+    """Every receiver got exactly as many events as were sent to it."""
+    for number, tally in enumerate(delivery.receivers.tallies()[:receivers]):
+        if tally.events != events_each:
+            raise NotMeasured(f"Receiver {number} got {tally.events} events instead of {events_each}.")

@@ -1,0 +1,121 @@
+"""The environment of the delivery benchmarks: receivers, webhooks, and a `tonne worker` that may send to them."""
+
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from bench.copies import EVENTS_PER_ORDER, copy_event, copy_orders, copying
+from bench.delivery.bare_client import Route
+from bench.delivery.receivers import Receivers, start_receivers
+from bench.environment import Environment, Worker, open_environment
+from bench.tenants import MODE, Tenant
+from tests.support.processes import HOST
+from tonne.base.clock import utc_now
+from tonne.base.secret_box import SecretBox
+from tonne.base.settings import Settings
+from tonne.events.notify import CHANNEL
+from tonne.webhooks import store
+from tonne.webhooks.model import Webhook
+from tonne.webhooks.register import register_webhook, remove_webhook
+
+RECEIVERS = 200
+_ACTOR = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A webhook, its tenant, and the position of its cursor at registration."""
+
+    webhook: Webhook
+    tenant: Tenant
+    start: int
+
+    @property
+    def route(self) -> Route:
+        return Route(self.webhook.organisation_id, self.start, self.webhook.url)
+
+
+@dataclass(slots=True)
+class Delivery:
+    environment: Environment
+    receivers: Receivers
+    secret_key: str
+
+    async def copy_events(self, tenants: Sequence[Tenant], events: int) -> None:
+        """Add this many events in all, two for each order, to `tenants` in turn."""
+        await copy_orders(self.environment, tenants, events // EVENTS_PER_ORDER)
+
+    @contextlib.asynccontextmanager
+    async def hooks(self, tenants: Sequence[Tenant]) -> AsyncIterator[list[Hook]]:
+        """One webhook for each entry, each with a receiver of its own. They are deleted afterwards."""
+        box = SecretBox.from_settings(Settings(secret_key=self.secret_key))
+        hooks = []
+        async with self.environment.connection() as tx, tx.transaction():
+            for tenant, url in zip(tenants, self.receivers.urls, strict=False):
+                webhook, _ = await register_webhook(tx, tenant.scope, url, [], box=box, actor=_ACTOR, now=utc_now())
+                progress = await store.read_progress(tx, webhook)
+                hooks.append(Hook(webhook, tenant, progress.cursor_position))
+        yield hooks
+        async with self.environment.connection() as tx, tx.transaction():
+            for hook in hooks:
+                await remove_webhook(tx, hook.tenant.scope, hook.webhook.id, actor=_ACTOR, now=utc_now())
+
+    def worker(self) -> AbstractAsyncContextManager[Worker]:
+        """A worker with default settings, except that it may send to receivers on this machine."""
+        return self.environment.worker(
+            secret_key=self.secret_key,
+            webhook_allow_private=f"{HOST}/32",
+            webhook_ports="*",
+            webhook_ca_file=self.receivers.ca_file,
+        )
+
+    async def rewind(self, hooks: Sequence[Hook], *, last: int | None = None) -> float:
+        """Rewind to the start, or by `last` events, in one transaction. Returns the time of its commit."""
+        async with self.environment.connection() as connection:
+            async with connection.transaction():
+                for hook in hooks:
+                    start = hook.start
+                    if last is not None:
+                        start = (await store.read_progress(connection, hook.webhook)).last_position - last
+                    await store.rewind(connection, hook.webhook, start)
+                started = time.perf_counter()
+            await connection.execute(f"NOTIFY {CHANNEL}")
+        return started
+
+    async def wait_until_delivered(self, hooks: Sequence[Hook]) -> float:
+        """The time at which all cursors had reached the end."""
+        return await self.environment.wait_while(WAITING, [hook.webhook.id for hook in hooks])
+
+
+WAITING = """
+SELECT count(*) FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
+WHERE webhook.id = ANY ($1::text[]) AND webhook.cursor_position < stream.last_position
+"""
+
+
+@contextlib.asynccontextmanager
+async def open_delivery() -> AsyncIterator[Delivery]:
+    async with open_environment() as environment:
+        # The worker must only deliver, and leave the orders as they are.
+        async with environment.connection() as connection:
+            await connection.execute("UPDATE accounts SET auto_advance = false")
+        with start_receivers(RECEIVERS, environment.folder) as receivers:
+            yield Delivery(environment, receivers, secrets.token_urlsafe(32))
+
+
+NEWEST_EVENT = """
+SELECT organisation_id, mode, position, account_id, id, sequence, payload FROM events
+WHERE organisation_id = $1 AND mode = $2 ORDER BY position DESC LIMIT 1
+"""
+
+
+async def lengthen_stream(environment: Environment, tenant: Tenant, count: int) -> None:
+    """Add copies of the newest event of this tenant, without orders."""
+    async with copying(environment, [tenant], count, events_each=1, tables=["events"]) as (connection, _):
+        newest = await connection.fetchrow(NEWEST_EVENT, tenant.scope.organisation_id, MODE)
+        if newest is None:
+            raise LookupError("there is no event to copy yet")
+        await copy_event(connection, newest)

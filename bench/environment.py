@@ -1,0 +1,196 @@
+"""What every benchmark uses: the embedded PostgreSQL, tenants, the server under test, a worker, a load process."""
+
+import asyncio
+import contextlib
+import http.client
+import itertools
+import multiprocessing
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+import psutil
+
+from bench.checks import NotMeasured
+from bench.load import Load, Outcome, PreparedRequest, UnexpectedResponse, run_load
+from bench.tenants import Tenant, open_tenants
+from tests.support.processes import HOST, ROOT, Process, free_port
+from tonne.db.embedded import DATABASE, ensure_database, start_server
+from tonne.db.migrate import migrate
+from tonne.db.pool import Connection
+
+_POLL_S = 0.03
+_STARTED_WITHIN_S = 30.0
+_DONE_WITHIN_S = 120.0
+
+BACKENDS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'tonne'"
+
+
+@dataclass(slots=True)
+class Environment:
+    url: str
+    port: int
+    tenants: list[Tenant]
+    folder: Path
+    server: Process
+    # The load runs in a process of its own, so that it never waits for the coordinating one.
+    load_process: ProcessPoolExecutor
+    # How many rows have been copied so far: copies are numbered.
+    copied: int = 0
+    _loads: Iterator[int] = field(default_factory=itertools.count)
+
+    def key_prefix(self) -> str:
+        """A new prefix for each load. All have the same length, so all idempotency keys do."""
+        return f"load-{next(self._loads):06d}-"
+
+    def run_load(
+        self, requests: Sequence[PreparedRequest], *, connections: int, seconds: float, warm_up_s: float = 0.0
+    ) -> Outcome:
+        load = Load(
+            port=self.port,
+            connections=connections,
+            warm_up_s=warm_up_s,
+            seconds=seconds,
+            requests=requests,
+            key_prefix=self.key_prefix(),
+        )
+        return self.load_process.submit(run_load, load).result()
+
+    def fetch(self, request: PreparedRequest) -> bytes:
+        """Send one request outside of all measurements and return the body of its response."""
+        with socket.create_connection((HOST, self.port), timeout=30) as connection:
+            connection.sendall(request.head)
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            body = response.read()
+        if response.status != request.status:
+            raise UnexpectedResponse(f"Expected status {request.status}, got {response.status}: {body.decode()}")
+        return body
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        connection: Connection = await asyncpg.connect(self.url, server_settings={"jit": "off"})
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def vacuum(self) -> None:
+        """Vacuum, analyse and checkpoint now, so that the database does not do it during a measurement."""
+        async with self.connection() as connection:
+            await connection.execute("VACUUM ANALYZE")
+            await connection.execute("CHECKPOINT")
+
+    async def wait_while(self, waiting: str, *values: object) -> float:
+        """Run this query until its value is false or 0. Returns the time at which it was."""
+        async with self.connection() as connection:
+            # Keep polling cheap, whatever the statistics say.
+            await connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
+            statement = await connection.prepare(waiting)
+            deadline = time.perf_counter() + _DONE_WITHIN_S
+            while left := await statement.fetchval(*values):
+                if time.perf_counter() > deadline:
+                    raise NotMeasured(f"The worker was not done after {_DONE_WITHIN_S:.0f} s ({left} left).")
+                await asyncio.sleep(_POLL_S)
+        return time.perf_counter()
+
+    @contextlib.asynccontextmanager
+    async def worker(self, **settings: object) -> AsyncIterator["Worker"]:
+        """A `tonne worker` with default settings except for these, connected to the database."""
+        before = await self.backends()
+        settings = {"database_url": self.url, "data_dir": self.folder, **settings}
+        process = Process("tonne", "worker", "--stop-with-parent", settings=settings, log=self.folder / "worker.log")
+        try:
+            deadline = time.monotonic() + _STARTED_WITHIN_S
+            while await self.backends() <= before:
+                if not process.running or time.monotonic() > deadline:
+                    raise NotMeasured(f"The worker did not start:\n{process.log.read_text()[-2000:]}")
+                await asyncio.sleep(_POLL_S)
+            yield Worker(self, process, before)
+            if not process.running:
+                raise NotMeasured("The worker has stopped.")
+        finally:
+            process.stop()
+
+    async def backends(self) -> frozenset[int]:
+        """The processes of the database that serve Tonne."""
+        async with self.connection() as connection:
+            return frozenset(row["pid"] for row in await connection.fetch(BACKENDS))
+
+    def serving_process(self) -> psutil.Process:
+        """The process that serves requests: the largest child of the command, which only supervises it."""
+        processes = psutil.Process(self.server.pid).children(recursive=True)
+        return max(processes, key=lambda process: process.memory_info().rss)
+
+    async def cpu_s_by_process(self) -> dict[int, float]:
+        """CPU time used by the server and by each of its database connections so far."""
+        return cpu_s_by_process([self.serving_process().pid, *await self.backends()])
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    environment: Environment
+    process: Process
+    # Database connections of other processes, open before this one started.
+    other_backends: frozenset[int]
+
+    async def cpu_s(self) -> float:
+        """CPU time used by the worker and its database connections so far."""
+        own = await self.environment.backends() - self.other_backends
+        return sum(cpu_s_by_process([self.process.pid, *own]).values())
+
+
+def cpu_s_by_process(pids: Sequence[int]) -> dict[int, float]:
+    return {pid: float(sum(psutil.Process(pid).cpu_times()[:2])) for pid in pids}
+
+
+@contextlib.asynccontextmanager
+async def open_environment() -> AsyncIterator[Environment]:
+    """Everything is in a new folder on the same disk as the data of `make run`, and is removed afterwards."""
+    folder = _make_folder()
+    postgres = start_server(folder / "postgres")
+    try:
+        url, port = postgres.get_uri(DATABASE), free_port()
+        tenants = await _prepare_database(url)
+        settings = {
+            "database_url": url,
+            "data_dir": folder,
+            "port": port,
+            "rate_limit_per_second": 1_000_000,
+            "rate_limit_burst": 1_000_000,
+        }
+        server = Process("bench.server", settings=settings, log=folder / "api.log")
+        try:
+            server.wait_until_ready(port)
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as load_process:
+                yield Environment(url, port, tenants, folder, server, load_process)
+        finally:
+            server.stop()
+    finally:
+        postgres.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_folder() -> Path:
+    (ROOT / "var").mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=ROOT / "var"))
+    # As root, PostgreSQL runs as another user, who must be able to enter the folder.
+    folder.chmod(0o755)
+    return folder
+
+
+async def _prepare_database(url: str) -> list[Tenant]:
+    await ensure_database(url)
+    connection: Connection = await asyncpg.connect(url)
+    try:
+        await migrate(connection)
+        async with connection.transaction():
+            return await open_tenants(connection)
+    finally:
+        await connection.close()

@@ -1,0 +1,113 @@
+"""The environment of the life benchmarks: accounts with a card, orders that wait, and a `tonne worker`."""
+
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from bench.checks import NotMeasured
+from bench.environment import Environment, Worker, open_environment
+from bench.requests import create_requests
+from tonne.base.clock import utc_now
+from tonne.cards.store import store_card
+from tonne.db.pool import Connection
+from tonne.events.notify import CHANNEL
+from tonne.gateways.card import StoredCard
+from tonne.orders.load_orders import OrderKey
+from tonne.orders.model import EVENT_TYPES, OrderStatus
+
+# All charges of this test card succeed.
+CARD = "4242424242424242"
+STATUSES = (
+    OrderStatus.RECEIVED,
+    OrderStatus.PLACED,
+    OrderStatus.PAID,
+    OrderStatus.RETIRING,
+    OrderStatus.COMPLETE,
+)
+_CONNECTIONS = 16
+_PLACE_FOR_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    environment: Environment
+
+    async def place(self, count: int) -> list[OrderKey]:
+        """Place this many orders through the api. They wait until `complete`."""
+        async with self.environment.connection() as connection:
+            # The api re-reads the accounts before the first order: it has had no request for longer than it caches.
+            await connection.execute("UPDATE accounts SET auto_advance = false")
+        placed = 0
+        while placed < count:
+            requests = create_requests(self.environment)
+            placed += self.environment.run_load(requests, connections=_CONNECTIONS, seconds=_PLACE_FOR_S).answered
+        async with self.environment.connection() as connection:
+            return [OrderKey(*row) for row in await connection.fetch(NEWEST_PLACED, count)]
+
+    def worker(self) -> AbstractAsyncContextManager[Worker]:
+        # With the port of the api, which is part of the addresses of certificates and images.
+        return self.environment.worker(secret_key=secrets.token_urlsafe(32), port=self.environment.port)
+
+    async def complete(self, keys: Sequence[OrderKey]) -> float:
+        """Make these orders due at once, and wait until nothing is left to do. Returns the seconds it took."""
+        async with self.environment.connection() as connection:
+            async with connection.transaction():
+                await connection.execute("UPDATE accounts SET auto_advance = true")
+                await make_due(connection, keys, in_s=0)
+                started = time.perf_counter()
+            await connection.execute(f"NOTIFY {CHANNEL}")
+        took_s = await self.environment.wait_while(LEFT_TO_DO) - started
+        await self.require_complete(keys)
+        return took_s
+
+    async def require_complete(self, keys: Sequence[OrderKey]) -> None:
+        """All of them are complete, and each has its five events in order."""
+        event_types = [EVENT_TYPES[status] for status in STATUSES]
+        async with self.environment.connection() as connection:
+            complete = await connection.fetchval(COUNT_COMPLETE, *_columns(keys), event_types)
+        if complete != len(keys):
+            raise NotMeasured(f"Only {complete} of {len(keys)} orders are complete with all their events.")
+
+
+NEWEST_PLACED = """
+SELECT account_id, id FROM orders WHERE status = 'placed' AND next_attempt_at IS NULL ORDER BY id DESC LIMIT $1
+"""
+# An order is not due while it is being charged; its charge is. Both tables have an index of what is due.
+LEFT_TO_DO = """
+SELECT EXISTS (SELECT FROM orders WHERE next_attempt_at IS NOT NULL)
+    OR EXISTS (SELECT FROM charges WHERE next_attempt_at IS NOT NULL)
+"""
+COUNT_COMPLETE = """
+SELECT count(*) FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id AND orders.status = 'complete'
+JOIN (SELECT account_id, subject_id FROM events GROUP BY account_id, subject_id
+      HAVING array_agg(event_type ORDER BY position) = $3::text[]) finished
+  ON finished.account_id = wanted.account_id AND finished.subject_id = wanted.id
+"""
+MAKE_DUE = """
+UPDATE orders SET next_attempt_at = now() + $3::float * interval '1 s'
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+WHERE orders.account_id = wanted.account_id AND orders.id = wanted.id
+"""
+
+
+async def make_due(connection: Connection, keys: Sequence[OrderKey], *, in_s: float) -> None:
+    await connection.execute(MAKE_DUE, *_columns(keys), in_s)
+
+
+def _columns(keys: Sequence[OrderKey]) -> tuple[list[str], list[str]]:
+    return [key.account_id for key in keys], [key.id for key in keys]
+
+
+@contextlib.asynccontextmanager
+async def open_life() -> AsyncIterator[Orders]:
+    async with open_environment() as environment:
+        async with environment.connection() as tx, tx.transaction():
+            await tx.execute("UPDATE accounts SET payment_method = 'card'")
+            for number, tenant in enumerate(environment.tenants):
+                card = StoredCard(f"cus_bench{number}", CARD, "visa", CARD[-4:], "2049-12")
+                await store_card(tx, tenant.scope, card, gateway="simulated", now=utc_now())
+        yield Orders(environment)

@@ -1,0 +1,83 @@
+"""Orders per second from placed to complete, and whether an order costs the same with a million finished orders."""
+
+from dataclasses import dataclass
+from statistics import median
+
+from bench.checks import require_consistent, require_durable
+from bench.life.finished_orders import copy_finished, count_finished
+from bench.life.orders import Orders
+from bench.life.rewrite import Rewrite, rewrite, save_state, undo
+from bench.pace import LifePace
+from bench.report import Goal, Result
+
+GOAL = Goal(reach=0.30, aim=0.50)
+GROWTH_GOAL = Goal(reach=1.3, at_most=True)
+
+
+async def life(orders: Orders, pace: LifePace) -> list[Result]:
+    """Every round completes the same orders. Afterwards they are placed again, and all that they wrote is removed."""
+    environment = orders.environment
+    placed = await orders.place(pace.warm_up_orders + pace.orders)
+    warm_up, keys = placed[pace.orders :], placed[: pace.orders]
+    rates: list[float] = []
+    limits: list[float] = []
+    copies: list[float] = []
+    async with orders.worker(), environment.connection() as connection:
+        await orders.complete(warm_up)
+        async with save_state(connection):
+            await environment.vacuum()
+            await require_durable(environment)
+            for _ in range(pace.rounds):
+                rates.append(len(keys) / await orders.complete(keys))
+                await require_consistent(environment)
+                for by_copy, written in ((False, limits), (True, copies)):
+                    work = Rewrite(environment.url, keys, by_copy)
+                    written.append(environment.load_process.submit(rewrite, work).result())
+                    # The limit must have written the same rows as the worker.
+                    await orders.require_complete(keys)
+                    await require_consistent(environment)
+                await undo(connection)
+    return [
+        Result("life", median(rates), "orders/s", median(limits), GOAL),
+        Result("life_against_copy", median(rates), "orders/s", median(copies)),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one order. CPU time is that of the worker and its database connections."""
+
+    cpu_us: float
+    time_us: float
+
+
+async def growth(orders: Orders, pace: LifePace) -> list[Result]:
+    # Complete the first orders: the others are copies of one of them.
+    keys = await orders.place(pace.probe_orders)
+    async with orders.worker():
+        await orders.complete(keys)
+    small = await _probe(orders, pace, pace.small_orders)
+    large = await _probe(orders, pace, pace.large_orders)
+    return [
+        Result("growth_life_cpu", large.cpu_us, "us/order", small.cpu_us, GROWTH_GOAL),
+        Result("growth_life_time", large.time_us, "us/order", small.time_us),
+    ]
+
+
+async def _probe(orders: Orders, pace: LifePace, finished: int) -> Cost:
+    environment = orders.environment
+    await copy_finished(environment, finished - await count_finished(environment))
+    keys = await orders.place(pace.probe_orders * (pace.probe_blocks + 1))
+    await environment.vacuum()
+    await require_durable(environment)
+    blocks = [keys[start : start + pace.probe_orders] for start in range(0, len(keys), pace.probe_orders)]
+    cpu_s: list[float] = []
+    took_s: list[float] = []
+    async with orders.worker() as worker:
+        # The first block opens connections, fills caches and makes plans. It does not count.
+        await orders.complete(blocks[0])
+        for block in blocks[1:]:
+            before_s = await worker.cpu_s()
+            took_s.append(await orders.complete(block))
+            cpu_s.append(await worker.cpu_s() - before_s)
+    return Cost(median(cpu_s) / pace.probe_orders * 1e6, median(took_s) / pace.probe_orders * 1e6)
