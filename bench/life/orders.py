@@ -15,8 +15,7 @@ from tonne.cards.store import store_card
 from tonne.db.pool import Connection
 from tonne.events.notify import CHANNEL
 from tonne.gateways.card import StoredCard
-from tonne.orders.load_orders import OrderKey
-from tonne.orders.model import EVENT_TYPES, OrderStatus
+from tonne.orders.model import EVENT_TYPES, OrderKey, OrderStatus
 
 # All charges of this test card succeed.
 CARD = "4242424242424242"

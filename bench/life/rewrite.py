@@ -13,7 +13,7 @@ import uvloop
 from bench.copies import column_names
 from bench.life.orders import make_due
 from tonne.db.pool import Connection
-from tonne.orders.load_orders import OrderKey
+from tonne.orders.model import OrderKey
 
 # In an order that satisfies the foreign keys.
 INSERTED = ("simulated_charges", "charges", "parcels", "shares", "order_projects", "certificates", "events")

@@ -28,8 +28,8 @@ from tonne.gateways.card import (
 )
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.invoices.cancel_order import cancel_order
-from tonne.orders.load_orders import lock_order
 from tonne.orders.model import Order
+from tonne.orders.queue import lock_order
 
 GOOD = "4242424242424242"
 REFUSED = "4000000000000002"

@@ -70,7 +70,7 @@ class PageScene(CardScene):
         """Another charge for an order that has none open."""
         now = self.clock()
         async with self.database.transaction() as tx:
-            to_charge = await read_to_charge(tx, order)
+            [to_charge] = await read_to_charge(tx, [order.key])
             [attempt] = (await open_charges(tx, [to_charge], now, now + HELD_FOR, card=PAGE_TO_COME)).attempts
         return attempt.request
 

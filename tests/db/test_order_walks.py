@@ -16,7 +16,7 @@ from tonne.db.pool import Connection, Database
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.orders.errors import TransitionInvalid
 from tonne.orders.invariants import INVARIANTS as ORDERS
-from tonne.orders.load_orders import load_order
+from tonne.orders.load import load_order
 from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderStatus
 from tonne.orders.move_order import move_order
 

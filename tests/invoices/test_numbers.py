@@ -10,12 +10,13 @@ import pytest
 from tests.invoices.billing import ADA, Clock, Office
 from tests.world import World
 from tonne.base.settings import Settings
+from tonne.db.batches import RETRY_AFTER
 from tonne.db.pool import Database
 from tonne.gateways.pdf import _compiler
 from tonne.invoices.chase_invoices import LEASE, ChaseInvoices
-from tonne.invoices.issue_invoices import BATCH, RETRY, IssueInvoices, issue_invoices
-from tonne.orders.load_orders import lock_order
+from tonne.invoices.issue_invoices import BATCH, IssueInvoices, issue_invoices
 from tonne.orders.model import Order
+from tonne.orders.queue import lock_order
 
 
 @pytest.fixture
@@ -195,7 +196,7 @@ async def test_an_order_that_cannot_be_billed_does_not_hold_up_the_others(
     [row] = await office.fetch("SELECT last_number FROM invoice_series WHERE mode = 'test'")
     assert row["last_number"] == 2
     [row] = await office.fetch("SELECT next_attempt_at FROM orders WHERE id = $1", poisoned.id)
-    assert row["next_attempt_at"] == office.clock.now + RETRY
+    assert row["next_attempt_at"] == office.clock.now + RETRY_AFTER
 
 
 async def test_an_order_that_comes_up_twice_keeps_its_invoice(office: Office, world: World) -> None:

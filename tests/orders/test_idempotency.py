@@ -12,7 +12,7 @@ from tests.world import World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.db.pool import Database
-from tonne.orders.load_orders import load_order
+from tonne.orders.load import load_order
 from tonne.orders.model import OrderStatus
 from tonne.orders.move_order import move_order
 

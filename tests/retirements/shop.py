@@ -22,13 +22,12 @@ from tonne.catalog.import_catalogue import import_catalogue
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.cli.doctor import examine
 from tonne.orders import store as order_store
-from tonne.orders.load_orders import OrderKey, lock_order
-from tonne.orders.model import Order
+from tonne.orders.model import Order, OrderKey
 from tonne.orders.move_order import mark_paid
 from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
+from tonne.orders.queue import lock_order, wake_short_any_account
 from tonne.retirements.certificates import find_certificate
 from tonne.retirements.import_confirmations import Report, import_confirmations
-from tonne.retirements.retire_parcels import wake_short_orders
 from tonne.retirements.work_list import Task, list_tasks_any_account
 
 T = TypeVar("T")
@@ -130,7 +129,7 @@ class Shop:
         contents = [CsvFile(kind, kind, "\n".join(lines).encode()) for kind, lines in files.items()]
         async with self.services.database.transaction() as tx:
             if wakes:
-                await wake_short_orders(tx, self.mode)
+                await wake_short_any_account(tx, self.mode)
             await import_catalogue(tx, self.mode, contents, self.calendar.now, currency=None)
 
     def bundle_id(self, bundle: str) -> str:

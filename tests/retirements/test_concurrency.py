@@ -13,8 +13,9 @@ from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tonne.app import Services
 from tonne.base.scope import Mode
 from tonne.catalog.csv_files import FileKind
-from tonne.orders.load_orders import claim_due_any_account, load_orders
+from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
+from tonne.orders.queue import claim_due_any_account
 
 LOT_SUMS = """
 SELECT sum(lot.quantity_grams) AS quantity, sum(lot.allocated_grams) AS allocated FROM lots lot

@@ -14,7 +14,7 @@ from tonne.accounts.api_keys import issue_key
 from tonne.accounts.store import find_account, update_account
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
-from tonne.orders.load_orders import load_order
+from tonne.orders.load import load_order
 from tonne.orders.model import Order
 
 

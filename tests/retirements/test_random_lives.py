@@ -15,8 +15,9 @@ from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
-from tonne.orders.load_orders import claim_due_any_account, load_orders
+from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
+from tonne.orders.queue import claim_due_any_account
 
 CHUNKS, LIVES, STEPS = 9, 12, 10
 

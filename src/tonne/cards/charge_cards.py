@@ -3,28 +3,29 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-import asyncpg
 import structlog
 
+from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.model import Attempt, Pace
-from tonne.cards.open_charges import NO_CARD, open_charges
+from tonne.cards.open_charges import NO_CARD, Opened, open_charges
 from tonne.cards.settle_charges import settle_charges
-from tonne.cards.store import claim_pending_any_account, claim_to_charge_any_account
-from tonne.db.pool import Database
+from tonne.cards.store import claim_pending_any_account, read_to_charge
+from tonne.db.batches import run_leased
+from tonne.db.pool import Connection, Database
 from tonne.gateways.card import CardGateway, Charged, ChargeOutcome
 from tonne.gateways.payment_page import is_paid_on_page
-from tonne.orders.load_orders import OrderKey
+from tonne.orders.model import OrderKey, OrderStatus
+from tonne.orders.queue import run_due_any_account
 
 BATCH = 400
 AT_ONCE = 16
 
 _log = structlog.get_logger()
-# When it is the database itself that fails, trying its rows one by one tells nothing more.
-_TROUBLE = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
 
 Answers = Sequence[tuple[Attempt, Charged]]
 
@@ -66,15 +67,26 @@ class ChargeCards:
 
     async def claim(self) -> Batch:
         """Pending charges whose turn it is, and orders that are due, each with a new charge. Waits for no lock."""
+        now = self._clock()
         async with self._database.transaction() as tx:
-            now = self._clock()
-            held_until = now + self._pace.lease()
-            unclear = await claim_pending_any_account(tx, self._mode, now, held_until, limit=BATCH)
-            orders = await claim_to_charge_any_account(tx, self._mode, now, limit=BATCH)
-            if not orders:
-                return Batch(unclear, [])
-            opened = await open_charges(tx, orders, now, held_until)
-        return Batch([*unclear, *opened.attempts], opened.free)
+            unclear = await claim_pending_any_account(tx, self._mode, now, now + self._pace.lease(), limit=BATCH)
+        opened: list[Opened] = []
+        await run_due_any_account(
+            self._database,
+            self._clock,
+            OrderStatus.PLACED,
+            self._mode,
+            self._open,
+            limit=BATCH,
+            failure_event="charge_not_opened",
+            payment_method=PaymentMethod.CARD,
+            on_commit=opened.append,
+        )
+        attempts = [attempt for each in opened for attempt in each.attempts]
+        return Batch([*unclear, *attempts], [key for each in opened for key in each.free])
+
+    async def _open(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> Opened:
+        return await open_charges(tx, await read_to_charge(tx, keys), now, now + self._pace.lease())
 
     async def ask(self, batch: Batch) -> Answers:
         """What the gateway says to each, several at once. Nothing it does is raised: it is unclear, then."""
@@ -91,29 +103,18 @@ class ChargeCards:
         return await asyncio.gather(*(ask_one(attempt) for attempt in batch.attempts))
 
     async def settle(self, answers: Answers, free: Sequence[OrderKey] = ()) -> None:
-        """All together. If that cannot be done, each for itself, so that a spoilt one does not hold up the others."""
-        try:
-            await self._settle(answers, free)
-        except _TROUBLE:
-            raise
-        except Exception:
-            if len(answers) + len(free) < 2:
-                raise
-            _log.exception("charges_not_settled_together", charges=len(answers))
-            for answer in answers:
-                await self._settle_alone(answer[0].request.order_id, [answer], [])
-            for key in free:
-                await self._settle_alone(key.id, [], [key])
+        """Record the answers, and mark free orders as paid. What fails alone is due again when its lease expires."""
+        rows: list[tuple[Attempt, Charged] | OrderKey] = [*answers, *free]
+        await run_leased(
+            rows,
+            self._settle,
+            failure_event="charge_not_settled",
+            describe=lambda row: {"order_id": row.id if isinstance(row, OrderKey) else row[0].request.order_id},
+        )
 
-    async def _settle_alone(self, order_id: str, answers: Answers, free: Sequence[OrderKey]) -> None:
-        try:
-            await self._settle(answers, free)
-        except _TROUBLE:
-            raise
-        except Exception:  # noqa: BLE001 - it comes up again when its lease is over
-            _log.exception("charge_not_settled", order_id=order_id)
-
-    async def _settle(self, answers: Answers, free: Sequence[OrderKey]) -> None:
+    async def _settle(self, rows: Sequence[tuple[Attempt, Charged] | OrderKey]) -> None:
+        answers = [row for row in rows if not isinstance(row, OrderKey)]
+        free = [row for row in rows if isinstance(row, OrderKey)]
         async with self._database.transaction() as tx:
             await settle_charges(tx, answers, free, self._clock(), self._pace)
 

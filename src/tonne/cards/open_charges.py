@@ -10,8 +10,8 @@ from tonne.cards import store
 from tonne.cards.model import Attempt
 from tonne.db.pool import Connection
 from tonne.gateways.card import Card, ChargeRequest
-from tonne.orders.load_orders import OrderKey, postpone
-from tonne.orders.model import OrderStatus
+from tonne.orders.model import OrderKey
+from tonne.orders.queue import schedule_payment
 
 # Which gateway takes the money of each mode.
 GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
@@ -30,15 +30,18 @@ class Opened:
 async def open_charges(
     tx: Connection, orders: Sequence[store.ToCharge], now: datetime, held_until: datetime, *, card: Card | None = None
 ) -> Opened:
-    """Write a pending charge for each of these placed orders, whose rows are held; `card` instead of the account's own.
+    """Write a pending charge for each of these locked orders that has no open one; `card` replaces the account's own.
 
-    From here on it is the charge that comes up again, not its order: at `held_until` at the latest somebody asks the
-    gateway what came of it. An order that needs no charge comes up again itself.
+    From here on the charge is due, not its order: at `held_until` a job asks the gateway for its result. An order that
+    costs nothing gets no charge, and is itself due again at `held_until`.
     """
-    free = [OrderKey(order.account_id, order.order_id) for order in orders if order.amount_minor == 0]
-    if free:
-        await postpone(tx, free, OrderStatus.PLACED, held_until)
-    numbered = [(_attempt(order, card, now), order.attempts + 1) for order in orders if order.amount_minor > 0]
+    free = [order.key for order in orders if order.amount_minor == 0]
+    await schedule_payment(tx, {order.key: held_until if order.amount_minor == 0 else None for order in orders})
+    numbered = [
+        (_attempt(order, card, now), order.attempts + 1)
+        for order in orders
+        if order.amount_minor > 0 and not order.is_open
+    ]
     written = await store.insert_charges(tx, numbered, now, held_until) if numbered else set()
     return Opened([attempt for attempt, _ in numbered if attempt.request.id in written], free)
 

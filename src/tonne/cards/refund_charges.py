@@ -1,7 +1,7 @@
 """Money that was taken for an order which had been cancelled meanwhile goes back."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import structlog
@@ -10,6 +10,7 @@ from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.cards.model import Pace, refund_id_of
 from tonne.cards.store import RefundChange, RefundDue, claim_refunds_any_account, settle_refunds
+from tonne.db.batches import run_leased
 from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway, Refunded, RefundOutcome
 
@@ -57,10 +58,17 @@ class RefundCharges:
         return await asyncio.gather(*(ask_one(refund) for refund in due))
 
     async def settle(self, answers: list[tuple[RefundDue, Refunded]]) -> None:
+        await run_leased(
+            answers,
+            self._settle,
+            failure_event="refund_not_settled",
+            describe=lambda answered: {"charge_id": answered[0].charge_id},
+        )
+
+    async def _settle(self, answers: Sequence[tuple[RefundDue, Refunded]]) -> None:
         now = self._clock()
-        changes = [self._change(refund, answer, now) for refund, answer in answers]
         async with self._database.transaction() as tx:
-            await settle_refunds(tx, changes)
+            await settle_refunds(tx, [self._change(refund, answer, now) for refund, answer in answers])
 
     async def _ask(self, refund: RefundDue) -> Refunded:
         gateway = self._gateways.get(refund.gateway)

@@ -10,24 +10,11 @@ from tonne.cards import store
 from tonne.cards.model import Attempt, Change, ChargeStatus, Pace, judge
 from tonne.db.pool import Connection
 from tonne.gateways.card import Charged
-from tonne.orders.load_orders import OrderKey, load_orders
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
+from tonne.orders.queue import lock_orders, schedule_payment
 
 _log = structlog.get_logger()
-
-# In one order throughout: two workers that settle the same orders do not wait for each other in a circle.
-LOCK_ORDERS = """
-SELECT true FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
-ORDER BY orders.account_id, orders.id FOR NO KEY UPDATE OF orders
-"""
-
-
-async def _lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
-    """By id, as they are now: nobody else moves them until the transaction ends."""
-    await tx.execute(LOCK_ORDERS, [key.account_id for key in keys], [key.id for key in keys])
-    return {order.id: order for order in await load_orders(tx, keys)}
 
 
 async def settle_charges(
@@ -45,7 +32,7 @@ async def settle_charges(
     """
     requests = [attempt.request for attempt, _ in answers]
     keys = [*(OrderKey(request.account_id, request.order_id) for request in requests), *free]
-    orders = await _lock_orders(tx, keys)
+    orders = await lock_orders(tx, keys)
     changes = [
         judge(attempt, answer, is_wanted=_is_placed(orders[attempt.request.order_id]), now=now, pace=pace)
         for attempt, answer in answers
@@ -88,21 +75,18 @@ async def _plan_retries(
     """
     if not unpaid:
         return []
-    keys = [OrderKey(order.scope.account_id, order.id) for order, _ in unpaid]
-    tries = await store.count_tries(tx, keys)
-    retried: list[OrderKey] = []
-    moments: list[datetime | None] = []
+    tries = await store.count_tries(tx, [order.key for order, _ in unpaid])
+    moments: dict[OrderKey, datetime | None] = {}
     walks: list[Transitions] = []
-    for key, (order, change) in zip(keys, unpaid, strict=True):
+    for order, change in unpaid:
         is_open = change.status is not ChargeStatus.FAILED
         pause = None if is_open else pace.before_next_try(change.outcome, tries[order.id])
         if pause is None and not is_open and not order.is_paid_at_checkout:
             walks.append(Transitions(order, [replace(order, status=OrderStatus.FAILED)]))
         else:
-            retried.append(key)
-            moments.append(None if pause is None else order.due_at(now + pause))
-    if retried:
-        await store.retry_orders(tx, retried, moments)
+            moments[order.key] = None if pause is None else order.due_at(now + pause)
+    if moments:
+        await schedule_payment(tx, moments)
     return walks
 
 

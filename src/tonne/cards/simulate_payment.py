@@ -13,8 +13,8 @@ from tonne.cards.store import read_to_charge
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import Card, CardGateway, Charged
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.load_orders import lock_order
 from tonne.orders.model import Order, OrderStatus
+from tonne.orders.queue import lock_order
 
 # Every charge of it succeeds, whichever card the account has stored.
 GOOD_CARD = Card("cus_test_helper", "4242424242424242")
@@ -55,7 +55,7 @@ async def _open(tx: Connection, scope: Scope, order_id: str, now: datetime, pace
         raise OrderPaidByInvoice
     if order.status is not OrderStatus.PLACED:
         raise TransitionInvalid(f"The order is {order.status}: only one that is placed can be paid.")
-    to_charge = await read_to_charge(tx, order)
+    [to_charge] = await read_to_charge(tx, [order.key])
     if to_charge.is_open:
         raise ChargeUnderWay
     return await open_charges(tx, [to_charge], now, now + pace.lease(), card=GOOD_CARD)

@@ -10,8 +10,7 @@ from tonne.base.scope import Mode, Scope
 from tonne.cards.model import Attempt, Change, ChargeStatus, Tries
 from tonne.db.pool import Connection
 from tonne.gateways.card import Card, ChargeRequest, StoredCard
-from tonne.orders.load_orders import OrderKey
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.model import OrderKey, OrderStatus
 
 # Cards of accounts.
 
@@ -79,48 +78,29 @@ class ToCharge(NamedTuple):
     attempts: int
     is_open: bool
 
-
-# Due orders that no other worker has, those that waited longest first. One with an open charge is not due, whatever its
-# own row says: it is the charge that comes up again.
-CLAIM_TO_CHARGE = """
-SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.total_cost_minor, orders.currency,
-       card.gateway, card.customer, card.method, charged.attempts, charged.is_open
-FROM orders
-LEFT JOIN account_cards card ON card.account_id = orders.account_id
-CROSS JOIN LATERAL (
-    SELECT coalesce(max(attempt), 0) AS attempts,
-           coalesce(bool_or(status IN ('pending', 'captured', 'mismatched')), false) AS is_open
-    FROM charges WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id
-) charged
-WHERE orders.status = 'placed' AND orders.mode = $1 AND orders.next_attempt_at <= $2
-  AND orders.payment_method = 'card' AND NOT charged.is_open
-ORDER BY orders.next_attempt_at LIMIT $3 FOR UPDATE OF orders SKIP LOCKED
-"""
-
-
-async def claim_to_charge_any_account(tx: Connection, mode: Mode, now: datetime, *, limit: int) -> list[ToCharge]:
-    return [ToCharge(*row) for row in await tx.fetch(CLAIM_TO_CHARGE, mode, now, limit)]
+    @property
+    def key(self) -> OrderKey:
+        return OrderKey(self.account_id, self.order_id)
 
 
 READ_TO_CHARGE = """
-SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.total_cost_minor, orders.currency,
-       card.gateway, card.customer, card.method, charged.attempts, charged.is_open
-FROM orders
+SELECT orders.account_id, orders.id AS order_id, orders.organisation_id, orders.mode,
+       orders.total_cost_minor AS amount_minor, orders.currency, card.gateway, card.customer, card.method,
+       charged.attempts, charged.is_open
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 LEFT JOIN account_cards card ON card.account_id = orders.account_id
 CROSS JOIN LATERAL (
     SELECT coalesce(max(attempt), 0) AS attempts,
            coalesce(bool_or(status IN ('pending', 'captured', 'mismatched')), false) AS is_open
     FROM charges WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id
 ) charged
-WHERE orders.account_id = $1 AND orders.id = $2
 """
 
 
-async def read_to_charge(tx: Connection, order: Order) -> ToCharge:
-    row = await tx.fetchrow(READ_TO_CHARGE, order.scope.account_id, order.id)
-    if row is None:
-        raise LookupError(f"no order {order.id}")
-    return ToCharge(*row)
+async def read_to_charge(tx: Connection, keys: Sequence[OrderKey]) -> list[ToCharge]:
+    rows = await tx.fetch(READ_TO_CHARGE, [key.account_id for key in keys], [key.id for key in keys])
+    return [ToCharge(**row) for row in rows]
 
 
 # An order that somebody else has begun to charge a moment ago gets no second charge: constraints say so.
@@ -244,18 +224,6 @@ async def count_tries(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, Tri
     """By the order's id."""
     rows = await tx.fetch(COUNT_TRIES, [key.account_id for key in keys], [key.id for key in keys])
     return {row["id"]: Tries(row["tries"], row["unavailable"]) for row in rows}
-
-
-RETRY_ORDERS = """
-UPDATE orders SET next_attempt_at = retry.at
-FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS retry (account_id, id, at)
-WHERE orders.account_id = retry.account_id AND orders.id = retry.id AND orders.status = 'placed'
-"""
-
-
-async def retry_orders(tx: Connection, keys: Sequence[OrderKey], moments: Sequence[datetime | None]) -> None:
-    """When each of these is charged again; None when something else says so: its open charge, or the test helpers."""
-    await tx.execute(RETRY_ORDERS, [key.account_id for key in keys], [key.id for key in keys], moments)
 
 
 MAKE_DUE = """

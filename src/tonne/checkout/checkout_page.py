@@ -30,8 +30,8 @@ from tonne.db.pool import Connection, Database
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response, json_response
-from tonne.orders.load_orders import OrderKey, load_orders
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.load import load_orders
+from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import find_certificate
 from tonne.retirements.draw_certificate import draw_certificate

@@ -1,20 +1,27 @@
 """Checkouts that nobody finished come to an end: what was ordered and not paid is cancelled."""
 
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.cards.store import read_to_charge
 from tonne.checkout import store
 from tonne.checkout.pay_checkout import LOOK_EVERY
-from tonne.checkout.store import Unpaid
+from tonne.checkout.store import DueCheckout
+from tonne.db.batches import run_claimed
 from tonne.db.pool import Connection, Database
 from tonne.invoices.cancel_order import cancel_order
-from tonne.orders.load_orders import lock_order
 from tonne.orders.model import OrderStatus
+from tonne.orders.queue import lock_order
 
-BATCH = 20
+DELETE_BATCH = 1000
 # What the cancelled order says.
 REASON = "The checkout ran out before it was paid."
 ACTOR = "checkout"
+
+_Claim = Callable[[Connection, datetime, int], Awaitable[Sequence[DueCheckout]]]
+_Handle = Callable[[Connection, Sequence[DueCheckout]], Awaitable[None]]
 
 
 class CloseCheckouts:
@@ -26,23 +33,42 @@ class CloseCheckouts:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        """One batch; false when none was due."""
-        async with self._database.transaction() as tx:
-            forgotten = await store.forget_open_any_account(tx, self._clock())
-        async with self._database.transaction() as tx:
-            due = await store.claim_unpaid_any_account(tx, self._clock(), BATCH)
-            for unpaid in due:
-                await self._look_at(tx, unpaid)
-        return forgotten or bool(due)
+        """Delete a batch of expired checkouts without an order, and look at one with an unpaid order.
 
-    async def _look_at(self, tx: Connection, unpaid: Unpaid) -> None:
+        False when none is due.
+        """
+        deleted = await self._run(store.claim_open_any_account, store.delete_checkouts, DELETE_BATCH)
+        # One at a time: cancelling locks the event stream last, so the next order must not be locked after it.
+        closed = await self._run(store.claim_unpaid_any_account, self._close, 1)
+        return deleted or closed
+
+    async def _run(self, claim: _Claim, handle: _Handle, limit: int) -> bool:
+        async def postpone(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+            for due in checkouts:
+                await store.look_again(tx, due.scope, due.id, self._clock() + LOOK_EVERY)
+
+        return await run_claimed(
+            self._database,
+            lambda tx, count: claim(tx, self._clock(), count),
+            handle,
+            postpone,
+            limit=limit,
+            failure_event="checkout_not_closed",
+            describe=lambda due: {"checkout_id": due.id},
+        )
+
+    async def _close(self, tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+        for checkout in checkouts:
+            await self._look_at(tx, checkout)
+
+    async def _look_at(self, tx: Connection, unpaid: DueCheckout) -> None:
         now = self._clock()
-        order = await lock_order(tx, unpaid.scope, unpaid.order_id)
+        order = await lock_order(tx, unpaid.scope, unpaid.order_id or "")
         if order is None or order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
             await store.close(tx, unpaid.scope, unpaid.id)
             return
         is_over = order.status is OrderStatus.PLACED and now >= unpaid.expires_at
-        if is_over and not (await read_to_charge(tx, order)).is_open:
+        if is_over and not (await read_to_charge(tx, [order.key]))[0].is_open:
             await store.close(tx, unpaid.scope, unpaid.id)
             await cancel_order(tx, order, settings=self._settings, actor=ACTOR, reason=REASON, now=now)
         else:

@@ -10,6 +10,7 @@ import structlog
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
+from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.mail import Attachment, compose_mail, is_mail_address
 from tonne.gateways.outbox import enqueue
@@ -30,7 +31,7 @@ class DueMail(NamedTuple):
     scope: Scope
     checkout_id: str
     email: str
-    record: CertificateRecord
+    record: bytes
     leased_until: datetime
 
 
@@ -49,11 +50,12 @@ class MailCertificates:
         async with self._database.connection() as connection:
             await postpone_any_account(connection, now, POSTPONE_BATCH)
             claimed = await claim_due_any_account(connection, now, now + LEASE, BATCH)
-        for due in claimed:
-            try:
-                await self._mail(due)
-            except Exception:  # noqa: BLE001 - it is tried again when its lease is over, and the next has its turn
-                _log.exception("certificate_mail_failed", checkout_id=due.checkout_id)
+        await run_each(
+            claimed,
+            self._mail,
+            failure_event="certificate_mail_failed",
+            describe=lambda due: {"checkout_id": due.checkout_id},
+        )
         return bool(claimed)
 
     async def _mail(self, due: DueMail) -> None:
@@ -62,8 +64,9 @@ class MailCertificates:
             async with self._database.transaction() as tx:
                 await settle(tx, due.scope, due)
             return
-        pdf = await draw_certificate(self._database, due.record, self._clock)
-        message = compose_certificate_mail(self._settings, due.email, due.record, pdf)
+        record = msgspec.json.decode(due.record, type=CertificateRecord)
+        pdf = await draw_certificate(self._database, record, self._clock)
+        message = compose_certificate_mail(self._settings, due.email, record, pdf)
         async with self._database.transaction() as tx:
             if await settle(tx, due.scope, due):
                 await enqueue(tx, due.scope.organisation_id, [due.email], message)
@@ -110,7 +113,7 @@ async def claim_due_any_account(
             Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
             row["id"],
             row["email"],
-            msgspec.json.decode(row["record"], type=CertificateRecord),
+            row["record"],
             row["next_attempt_at"],
         )
         for row in await connection.fetch(CLAIM_DUE, now, leased_until, limit)

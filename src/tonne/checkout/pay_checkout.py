@@ -40,9 +40,9 @@ from tonne.gateways.card import Card, CardGateway, Charged, ChargeOutcome, Charg
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.gateways.payment_page import PAGE_TO_COME, PageNotOpened, PageRequest, PaymentPage, PaymentPages
 from tonne.invoices.cancel_order import cancel_order
-from tonne.orders.load_orders import lock_order
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.place_order import Customer, OrderRequest, Wanted, compose_order, place_order
+from tonne.orders.queue import lock_order
 
 LOOK_EVERY = timedelta(minutes=1)
 # The gateway wants its page to live for half an hour at least.
@@ -205,7 +205,7 @@ class PayCheckout:
             return
         order = await _require_order(tx, other)
         if order.status is OrderStatus.PLACED:
-            if (await read_to_charge(tx, order)).is_open:
+            if (await read_to_charge(tx, [order.key]))[0].is_open:
                 raise AlreadyPaid
             await cancel_order(
                 tx, order, settings=self._settings, actor=_ACTOR, reason="Begun again in another window.", now=now
@@ -220,7 +220,7 @@ class PayCheckout:
         """A charge to ask about: a new one, or the one that is open. None when nothing is left to pay."""
         if order.status is not OrderStatus.PLACED:
             return None
-        to_charge = await read_to_charge(tx, order)
+        [to_charge] = await read_to_charge(tx, [order.key])
         if not to_charge.is_open:
             if now >= checkout.expires_at:
                 raise CheckoutOver

@@ -1,5 +1,6 @@
 """SQL of checkouts. A checkout is found by the hash of the secret in its address."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -197,17 +198,42 @@ async def find_payment(connection: Connection, scope: Scope, id_hash: bytes, pai
 
 # Closing what nobody finished.
 
-FORGET_OPEN = "DELETE FROM checkouts WHERE status = 'open' AND next_attempt_at <= $1"
+
+class DueCheckout(NamedTuple):
+    """`order_id` is None while nothing is ordered."""
+
+    scope: Scope
+    id: str
+    order_id: str | None
+    expires_at: datetime
 
 
-async def forget_open_any_account(tx: Connection, now: datetime) -> bool:
-    """Nothing was ordered: the e-mail address is none of our business any more."""
-    return await tx.execute(FORGET_OPEN, now) != "DELETE 0"
+CLAIM_OPEN = """
+SELECT account_id, id, organisation_id, mode, order_id, expires_at FROM checkouts
+WHERE status = 'open' AND next_attempt_at <= $1
+ORDER BY next_attempt_at LIMIT $2 FOR UPDATE SKIP LOCKED
+"""
+
+
+async def claim_open_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCheckout]:
+    """Expired checkouts without an order."""
+    return [_due_checkout(row) for row in await tx.fetch(CLAIM_OPEN, now, limit)]
+
+
+DELETE_CHECKOUTS = """
+DELETE FROM checkouts USING unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id
+"""
+
+
+async def delete_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+    """Nothing was ordered, so there is no reason to keep the e-mail address."""
+    await tx.execute(DELETE_CHECKOUTS, [each.scope.account_id for each in checkouts], [each.id for each in checkouts])
 
 
 CLAIM_UNPAID = """
 SELECT checkouts.account_id, checkouts.id, checkouts.organisation_id, checkouts.mode, checkouts.order_id,
-       checkouts.expires_at, orders.status AS order_status
+       checkouts.expires_at
 FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
 WHERE checkouts.status = 'ordered' AND checkouts.next_attempt_at <= $1
   AND orders.status IN ('placed', 'cancelled', 'failed')
@@ -215,26 +241,13 @@ ORDER BY checkouts.next_attempt_at LIMIT $2 FOR UPDATE OF checkouts SKIP LOCKED
 """
 
 
-class Unpaid(NamedTuple):
-    scope: Scope
-    id: str
-    order_id: str
-    expires_at: datetime
-    order_status: str
+async def claim_unpaid_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCheckout]:
+    return [_due_checkout(row) for row in await tx.fetch(CLAIM_UNPAID, now, limit)]
 
 
-async def claim_unpaid_any_account(tx: Connection, now: datetime, limit: int) -> list[Unpaid]:
-    rows = await tx.fetch(CLAIM_UNPAID, now, limit)
-    return [
-        Unpaid(
-            Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-            row["id"],
-            row["order_id"],
-            row["expires_at"],
-            row["order_status"],
-        )
-        for row in rows
-    ]
+def _due_checkout(row: asyncpg.Record) -> DueCheckout:
+    scope = Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
+    return DueCheckout(scope, row["id"], row["order_id"], row["expires_at"])
 
 
 LOOK_AGAIN = "UPDATE checkouts SET next_attempt_at = $3 WHERE account_id = $1 AND id = $2"

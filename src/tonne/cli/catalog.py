@@ -16,7 +16,7 @@ from tonne.catalog.switch_bundle import switch_bundle
 from tonne.cli.database import run_in_transaction
 from tonne.cli.output import print_table
 from tonne.db.pool import Connection
-from tonne.retirements.retire_parcels import wake_short_orders
+from tonne.orders.queue import wake_short_any_account
 
 # Orders that wait for supply are looked at again after these: lots, or projects that a bundle did not have before.
 _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}
@@ -103,7 +103,7 @@ def _import(mode: Mode, files: Sequence[CsvFile], currency: str | None) -> None:
     async def work(tx: Connection) -> ImportReport:
         if any(file.kind in _BRINGS_SUPPLY for file in files):
             # Before any lot is touched: a worker holds an order first and then the lots, too, and nobody is locked out.
-            await wake_short_orders(tx, mode)
+            await wake_short_any_account(tx, mode)
         return await import_catalogue(tx, mode, files, utc_now(), currency=currency)
 
     try:

@@ -4,10 +4,12 @@ from datetime import timedelta
 from email.message import EmailMessage
 from email.utils import formatdate
 
+import asyncpg
 import structlog
 
 from tonne.base.ids import new_id
 from tonne.base.settings import Settings
+from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.mail import MailGateway, MailRefused
 
@@ -51,9 +53,11 @@ class SendMails:
     async def run_once(self) -> bool:
         """Send one mail that is due. A crash between sending and settling sends it twice, never not at all."""
         async with self._database.connection() as connection:
-            row = await connection.fetchrow(CLAIM, LEASE)
-        if row is None:
-            return False
+            rows = await connection.fetch(CLAIM, LEASE)
+        await run_each(rows, self._send, failure_event="mail_not_settled", describe=lambda row: {"mail_id": row["id"]})
+        return bool(rows)
+
+    async def _send(self, row: asyncpg.Record) -> None:
         refused: MailRefused | None = None
         left = list(row["recipients"])
         try:
@@ -62,14 +66,16 @@ class SendMails:
                 refused = MailRefused(f"not taken yet for {len(left)} of the recipients")
         except MailRefused as error:
             refused = error
+        except Exception as error:  # noqa: BLE001 - a mail that breaks the gateway is retried and given up like any other
+            _log.exception("mail_gateway_failed", mail_id=row["id"])
+            refused = MailRefused(f"the mail gateway failed: {error!r}")
         async with self._database.connection() as connection:
             if refused is None:
                 await connection.execute(SETTLE_SENT, row["id"], row["lease_token"])
-                return True
+                return
             given_up = refused.final or row["attempts"] >= len(PAUSES_MIN)
             pause = None if given_up else timedelta(minutes=PAUSES_MIN[row["attempts"] - 1])
             await connection.execute(SETTLE_REFUSED, row["id"], row["lease_token"], str(refused)[:500], pause, left)
         _log.warning(
             "mail_refused", mail_id=row["id"], attempts=row["attempts"], given_up=given_up, reason=str(refused)
         )
-        return True

@@ -12,6 +12,7 @@ import structlog
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store as invoice_store
@@ -27,8 +28,9 @@ from tonne.invoices.model import Invoice, InvoiceStatus, Plan, Step
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import InvoiceRecord
 from tonne.invoices.settle_invoice import settle_invoice
-from tonne.orders.load_orders import load_order, lock_order
+from tonne.orders.load import load_order
 from tonne.orders.model import Order
+from tonne.orders.queue import lock_order
 
 BATCH = 10
 # Long enough to set and enqueue a batch; a worker that dies leaves its invoices to the next after that.
@@ -66,11 +68,12 @@ class ChaseInvoices:
         now = self._clock()
         async with self._database.connection() as connection:
             claimed = await invoice_store.claim_due_any_account(connection, now, now + LEASE, BATCH)
-        for invoice in claimed:
-            try:
-                await self._step(invoice)
-            except Exception:  # noqa: BLE001 - it is tried again when its lease is over, and the next has its turn
-                _log.exception("invoice_step_failed", reference=invoice.reference)
+        await run_each(
+            claimed,
+            self._step,
+            failure_event="invoice_step_failed",
+            describe=lambda invoice: {"reference": invoice.reference},
+        )
         return bool(claimed)
 
     async def _step(self, invoice: Invoice) -> None:

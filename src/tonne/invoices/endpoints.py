@@ -21,8 +21,8 @@ from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.load_orders import lock_order
 from tonne.orders.model import Order, OrderStatus
+from tonne.orders.queue import lock_order
 from tonne.orders.schemas import OrderOut, order_document
 
 

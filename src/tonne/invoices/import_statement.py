@@ -15,9 +15,9 @@ from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.reference import references_in
 from tonne.invoices.settle_invoice import mark_invoice_paid
 from tonne.invoices.transfer_store import Outcome, Transfer
-from tonne.orders.load_orders import OrderKey, load_orders
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
+from tonne.orders.queue import lock_orders
 
 SETTLING = (Outcome.MATCHED, Outcome.OVER)
 
@@ -84,15 +84,13 @@ async def _claims(tx: Connection, lines: Sequence[StatementLine]) -> dict[str, _
     references = {reference for line in lines for place in references_in(line.reference) for reference in place}
     named = await invoice_store.find_by_references_any_account(tx, list(references))
     keys = [OrderKey(invoice.scope.account_id, invoice.order_id) for invoice in named]
-    await invoice_store.lock_orders(tx, keys)
+    orders = await lock_orders(tx, keys)
     # Read again: they may have been settled or cancelled until their orders were held.
     invoices = await invoice_store.find_by_references_any_account(tx, list(references))
-    orders = {order.id: order for order in await load_orders(tx, keys)}
     received = await transfer_store.sum_received(tx, keys)
     return {
         invoice.reference: _Claim(invoice, orders[invoice.order_id], received.get(invoice.order_id, 0))
         for invoice in invoices
-        if invoice.order_id in orders
     }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import structlog
 
@@ -13,13 +13,13 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.invoices import store as invoice_store
 from tonne.invoices.model import compose_invoice
-from tonne.orders.load_orders import OrderKey, claim_due_any_account, load_orders, postpone
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.load import load_orders
+from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
+from tonne.orders.queue import postpone, run_due_any_account
 
 # Few enough that the series' row, which all wait for, is held for some milliseconds only.
 BATCH = 20
-RETRY = timedelta(minutes=1)
 
 _log = structlog.get_logger()
 
@@ -31,41 +31,26 @@ class IssueInvoices:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        """Issue the invoices of some due orders, in one transaction that holds their rows; false when none is due."""
-        async with self._database.transaction() as tx:
-            now = self._clock()
-            for mode in Mode:
-                claimed = await claim_due_any_account(
-                    tx, OrderStatus.PLACED, mode, now, limit=BATCH, payment_method=PaymentMethod.INVOICE
-                )
-                if claimed:
-                    if mode is Mode.LIVE and not self._settings.bank_iban:
-                        _log.warning("invoices_without_bank_account", remedy="set TONNE_BANK_IBAN")
-                    await self._issue(tx, claimed, now)
-                    return True
-        return False
+        """Issue the invoices of a batch of due orders of each mode; false when none is due."""
+        return any([await self._run_once(mode) for mode in Mode])
 
-    async def _issue(self, tx: Connection, keys: list[OrderKey], now: datetime) -> None:
-        try:
-            # A savepoint: what fails gives its numbers back.
-            async with tx.transaction():
-                await issue_invoices(tx, await _load(tx, keys), self._settings, now)
-        except Exception:  # noqa: BLE001 - whatever it is, the other orders must have their turn
-            if len(keys) == 1:
-                _log.exception("invoice_not_issued", order_id=keys[0].id)
-                await postpone(tx, keys, OrderStatus.PLACED, now + RETRY)
-                return
-            # One bad order must not stand in the others' way: each for itself, then.
-            for key in keys:
-                await self._issue(tx, [key], now)
+    async def _run_once(self, mode: Mode) -> bool:
+        return await run_due_any_account(
+            self._database,
+            self._clock,
+            OrderStatus.PLACED,
+            mode,
+            self._issue,
+            limit=BATCH,
+            failure_event="invoice_not_issued",
+            payment_method=PaymentMethod.INVOICE,
+        )
 
-
-async def _load(tx: Connection, keys: Sequence[OrderKey]) -> list[Order]:
-    orders = await load_orders(tx, keys)
-    if len(orders) != len(keys):
-        # It would stay due for ever, and never be put off.
-        raise LookupError("the account of an order is missing")
-    return orders
+    async def _issue(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
+        orders = await load_orders(tx, keys)
+        if orders[0].scope.mode is Mode.LIVE and not self._settings.bank_iban:
+            _log.warning("invoices_without_bank_account", remedy="set TONNE_BANK_IBAN")
+        await issue_invoices(tx, orders, self._settings, now)
 
 
 async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:

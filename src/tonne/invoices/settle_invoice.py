@@ -9,9 +9,9 @@ from tonne.invoices import store as invoice_store
 from tonne.invoices.errors import InvoiceNotFound, InvoiceNotOpen
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.orders.errors import OrderNotFound
-from tonne.orders.load_orders import lock_order
 from tonne.orders.model import Order
 from tonne.orders.move_order import mark_paid
+from tonne.orders.queue import lock_order
 
 
 async def settle_invoice(

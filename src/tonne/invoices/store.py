@@ -8,8 +8,7 @@ import asyncpg
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
 from tonne.invoices.model import Customer, Invoice, InvoiceStatus
-from tonne.orders.load_orders import OrderKey
-from tonne.orders.model import Order
+from tonne.orders.model import Order, OrderKey
 
 FIND_CUSTOMER = """
 SELECT organisation.name, organisation.address,
@@ -24,19 +23,6 @@ async def find_customer(connection: Connection, organisation_id: str) -> Custome
     if row is None:
         raise LookupError(f"no organisation {organisation_id}")
     return Customer(row["name"], row["address"], list(row["admins"]))
-
-
-# Whoever changes an invoice together with its order holds the order's row first: then two of them never wait for each
-# other, and an order cannot get an invoice while it is being cancelled.
-LOCK_ORDERS = """
-SELECT orders.id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
-ORDER BY orders.account_id, orders.id FOR UPDATE OF orders
-"""
-
-
-async def lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> None:
-    await tx.execute(LOCK_ORDERS, [key.account_id for key in keys], [key.id for key in keys])
 
 
 HAVE_INVOICES = """

@@ -9,7 +9,7 @@ from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
 from tonne.invoices.bank_statement import StatementLine
-from tonne.orders.load_orders import OrderKey
+from tonne.orders.model import OrderKey
 
 # Any number will do, as long as nobody else takes the same.
 _LOCK = 7_405_610_217

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.scope import Scope
@@ -46,6 +46,13 @@ EVENT_TYPES: dict[OrderStatus, str] = {
     OrderStatus.COMPLETE: "order.completed",
     OrderStatus.FAILED: "order.failed",
 }
+
+
+class OrderKey(NamedTuple):
+    """The primary key of an order."""
+
+    account_id: str
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,10 @@ class Order:
     # Set once it is complete.
     certificate_url: str | None = None
     public_certificate_url: str | None = None
+
+    @property
+    def key(self) -> OrderKey:
+        return OrderKey(self.scope.account_id, self.id)
 
     @property
     def is_paid_at_checkout(self) -> bool:

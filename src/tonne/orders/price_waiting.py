@@ -1,10 +1,10 @@
 """Orders that could not be priced when they came are tried again until they can be, or the time is up."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
-import structlog
 
 from tonne.accounts.store import find_terms
 from tonne.base.clock import Clock
@@ -17,12 +17,11 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Connection, Database
 from tonne.orders import store
-from tonne.orders.load_orders import OrderKey, claim_due_any_account, load_orders, postpone
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.load import load_orders
+from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import move_order
 from tonne.orders.place_order import Wanted, price
-
-_log = structlog.get_logger()
+from tonne.orders.queue import postpone, run_due_any_account
 
 
 class PriceWaiting:
@@ -34,27 +33,24 @@ class PriceWaiting:
         self._give_up = timedelta(seconds=settings.pricing_give_up_s)
 
     async def run_once(self) -> bool:
-        """Try one due order, in one transaction that holds its row; false when none is due."""
-        async with self._database.transaction() as tx:
-            now = self._clock()
-            claimed = await self._claim(tx, now)
-            if not claimed:
-                return False
-            try:
-                # A savepoint: an order that cannot even be read is put off, and does not stand in the others' way.
-                async with tx.transaction():
-                    for order in await load_orders(tx, claimed):
-                        await self._try(tx, order, now)
-            except Exception:  # noqa: BLE001 - whatever it is, the next order must have its turn
-                _log.exception("order_not_priced", order_id=claimed[0].id)
-                await postpone(tx, claimed, OrderStatus.RECEIVED, now + self._retry)
-        return True
+        """Try one due order of each mode; false when none is due."""
+        return any([await self._run_once(mode) for mode in Mode])
 
-    async def _claim(self, tx: Connection, now: datetime) -> list[OrderKey]:
-        for mode in Mode:
-            if claimed := await claim_due_any_account(tx, OrderStatus.RECEIVED, mode, now, limit=1):
-                return claimed
-        return []
+    async def _run_once(self, mode: Mode) -> bool:
+        return await run_due_any_account(
+            self._database,
+            self._clock,
+            OrderStatus.RECEIVED,
+            mode,
+            self._price_orders,
+            limit=1,
+            failure_event="order_not_priced",
+            retry_after=self._retry,
+        )
+
+    async def _price_orders(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
+        for order in await load_orders(tx, keys):
+            await self._try(tx, order, now)
 
     async def _try(self, tx: Connection, order: Order, now: datetime) -> None:
         try:
@@ -63,9 +59,7 @@ class PriceWaiting:
             if now - order.created_at >= self._give_up:
                 await move_order(tx, order, OrderStatus.FAILED, now)
             else:
-                await postpone(
-                    tx, [OrderKey(order.scope.account_id, order.id)], OrderStatus.RECEIVED, now + self._retry
-                )
+                await postpone(tx, [order.key], OrderStatus.RECEIVED, now + self._retry)
         except TonneError:
             # What was asked for cannot be sold any more, whenever we try: a bundle is gone, or the value buys nothing.
             await move_order(tx, order, OrderStatus.FAILED, now)

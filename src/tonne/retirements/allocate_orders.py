@@ -1,7 +1,7 @@
 """Paid orders get their grams, in batches; those whose grams are all retired complete at once, the others later."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,9 +12,10 @@ from tonne.base.money import apportion
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
-from tonne.orders.load_orders import OrderKey, claim_due_any_account, load_orders, postpone
-from tonne.orders.model import Order, OrderProject, OrderStatus
+from tonne.orders.load import load_orders
+from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
+from tonne.orders.queue import postpone, run_due_any_account
 from tonne.retirements import supply_store
 from tonne.retirements.certificates import issue_certificates
 from tonne.retirements.model import ParcelStatus, Share
@@ -27,6 +28,7 @@ BATCH = 400
 SHORT_RETRY = timedelta(minutes=10)
 
 _log = structlog.get_logger()
+_Handle = Callable[[Connection, Sequence[OrderKey], datetime], Awaitable[None]]
 
 
 class AllocateOrders:
@@ -41,25 +43,18 @@ class AllocateOrders:
         """A batch of paid orders, then a batch of those that wait only for their last retirement."""
         worked = False
         for mode in Mode:
-            worked |= await self._allocate_due(mode)
-            worked |= await self._complete_due(mode)
+            worked |= await self._run(OrderStatus.PAID, mode, self._allocate_claimed, "order_not_allocated")
+            worked |= await self._run(OrderStatus.RETIRING, mode, self.complete, "order_not_completed")
         return worked
 
-    async def _allocate_due(self, mode: Mode) -> bool:
-        async with self._database.transaction() as tx:
-            now = self._clock()
-            keys = await claim_due_any_account(tx, OrderStatus.PAID, mode, now, limit=BATCH)
-            if keys:
-                await self.allocate(tx, mode, await load_orders(tx, keys), now)
-        return bool(keys)
+    async def _run(self, status: OrderStatus, mode: Mode, handle: _Handle, failure_event: str) -> bool:
+        return await run_due_any_account(
+            self._database, self._clock, status, mode, handle, limit=BATCH, failure_event=failure_event
+        )
 
-    async def _complete_due(self, mode: Mode) -> bool:
-        async with self._database.transaction() as tx:
-            now = self._clock()
-            keys = await claim_due_any_account(tx, OrderStatus.RETIRING, mode, now, limit=BATCH)
-            if keys:
-                await self.complete(tx, keys, now)
-        return bool(keys)
+    async def _allocate_claimed(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
+        orders = await load_orders(tx, keys)
+        await self.allocate(tx, orders[0].scope.mode, orders, now)
 
     async def allocate(self, tx: Connection, mode: Mode, orders: Sequence[Order], now: datetime) -> None:
         """Give these paid orders, whose rows are held, their grams: first come, first served, whole or not at all."""

@@ -16,8 +16,9 @@ from tonne.http.lists import ListOut
 from tonne.http.route import Request, Response, json_response
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.load_orders import OrderKey, load_orders, lock_order
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.load import load_orders
+from tonne.orders.model import Order, OrderKey, OrderStatus
+from tonne.orders.queue import lock_order
 from tonne.retirements import certificates, retirement_store
 from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.certificate_record import CertificateRecord

@@ -4,10 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+import asyncpg
+
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
+from tonne.db.batches import RETRY_AFTER, run_claimed
 from tonne.db.pool import Connection, Database
+from tonne.orders.model import OrderKey
+from tonne.orders.queue import wake_retiring
+
+CLOSE_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +26,24 @@ class Confirmation:
     retirement_url: str | None
 
 
-# What is left of the unit then serves everybody's later fractions.
+CLAIM_UNITS = """
+SELECT mode, id FROM parcels WHERE status = 'open' AND close_at <= $1
+ORDER BY close_at LIMIT $2 FOR UPDATE SKIP LOCKED
+"""
+# The rest of a closed unit serves fractions of any account.
 CLOSE_UNITS = """
-UPDATE parcels SET status = 'to_retire', close_at = NULL, account_id = NULL, in_service_name = true, beneficiary = $2
-WHERE (mode, id) IN (SELECT mode, id FROM parcels WHERE status = 'open' AND close_at <= $1
-                     ORDER BY close_at LIMIT 1000 FOR UPDATE SKIP LOCKED)
+UPDATE parcels SET status = 'to_retire', close_at = NULL, account_id = NULL, in_service_name = true, beneficiary = $3
+FROM unnest($1::text[], $2::text[]) AS wanted (mode, id)
+WHERE parcels.mode = wanted.mode AND parcels.id = wanted.id
+"""
+POSTPONE_UNITS = """
+UPDATE parcels SET close_at = $3 FROM unnest($1::text[], $2::text[]) AS wanted (mode, id)
+WHERE parcels.mode = wanted.mode AND parcels.id = wanted.id AND parcels.status = 'open'
 """
 
 
 class CloseUnits:
-    """Runs in a worker: an open unit whose time is up goes onto the work list, in the service's name."""
+    """Runs in a worker: puts open units that have waited long enough on the work list, in the service's name."""
 
     def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
         self._database = database
@@ -36,9 +51,26 @@ class CloseUnits:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        async with self._database.connection() as connection:
-            status = await connection.execute(CLOSE_UNITS, self._clock(), self._settings.seller_name)
-        return status != "UPDATE 0"
+        return await run_claimed(
+            self._database,
+            self._claim,
+            self._close,
+            self._postpone,
+            limit=CLOSE_BATCH,
+            failure_event="unit_not_closed",
+            describe=lambda unit: {"parcel_id": unit["id"]},
+        )
+
+    async def _claim(self, tx: Connection, limit: int) -> Sequence[asyncpg.Record]:
+        return await tx.fetch(CLAIM_UNITS, self._clock(), limit)
+
+    async def _close(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
+        name = self._settings.seller_name
+        await tx.execute(CLOSE_UNITS, [unit["mode"] for unit in units], [unit["id"] for unit in units], name)
+
+    async def _postpone(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
+        until = self._clock() + RETRY_AFTER
+        await tx.execute(POSTPONE_UNITS, [unit["mode"] for unit in units], [unit["id"] for unit in units], until)
 
 
 CONFIRM = """
@@ -67,20 +99,13 @@ async def confirm_retirements(
     return confirmed
 
 
-# Held in one order, whoever asks, so that two that retire parts of the same orders never wait for each other.
-WAKE_ORDERS = """
-UPDATE orders SET next_attempt_at = $3
-WHERE (account_id, id) IN (
-    SELECT account_id, id FROM orders
-    WHERE status = 'retiring' AND (account_id, id) IN
-          (SELECT account_id, order_id FROM shares WHERE mode = $1 AND parcel_id = ANY ($2::text[]))
-    ORDER BY account_id, id FOR UPDATE)
-"""
+FIND_ORDERS = "SELECT DISTINCT account_id, order_id FROM shares WHERE mode = $1 AND parcel_id = ANY ($2::text[])"
 
 
 async def _wake_orders(tx: Connection, mode: Mode, parcel_ids: Iterable[str], now: datetime) -> None:
-    """An order with a gram in one of these parcels may now be complete: a worker looks."""
-    await tx.execute(WAKE_ORDERS, mode, list(parcel_ids), now)
+    """Make the orders that have a share of these parcels due: they may be complete now."""
+    rows = await tx.fetch(FIND_ORDERS, mode, list(parcel_ids))
+    await wake_retiring(tx, [OrderKey(row["account_id"], row["order_id"]) for row in rows], now)
 
 
 # For the test helpers: an order's own parcels, open units too, are retired here and now.
@@ -106,18 +131,3 @@ async def retire_of_test_order(
     """Whatever of this order in test mode is not retired yet is retired now; orders that share in it may complete."""
     rows = await tx.fetch(RETIRE_OF_ORDER, scope.account_id, order_id, now.date(), now, service_name)
     await _wake_orders(tx, Mode.TEST, [row["id"] for row in rows], now)
-
-
-# Those that waited longest for supply come first, in the order in which they were paid.
-WAKE_SHORT = """
-UPDATE orders SET next_attempt_at = status_changed_at
-WHERE (account_id, id) IN (
-    SELECT account_id, id FROM orders
-    WHERE mode = $1 AND status = 'paid' AND next_attempt_at IS NOT NULL AND next_attempt_at > status_changed_at
-    ORDER BY account_id, id FOR UPDATE)
-"""
-
-
-async def wake_short_orders(tx: Connection, mode: Mode) -> None:
-    """Supply arrives with this transaction. Call it first: a worker, too, holds orders before it holds lots."""
-    await tx.execute(WAKE_SHORT, mode)

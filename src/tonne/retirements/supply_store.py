@@ -5,8 +5,7 @@ from datetime import datetime
 
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.orders.load_orders import OrderKey
-from tonne.orders.model import Order, OrderProject
+from tonne.orders.model import Order, OrderKey, OrderProject
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.retirements.supply import Source
 

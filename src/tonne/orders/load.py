@@ -1,11 +1,9 @@
-"""Orders as values, from their columns: what workers and moves of status need."""
+"""Read orders from their columns, as use cases and jobs need them. Endpoints return `wire_document` instead."""
 
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
 from fractions import Fraction
-from typing import NamedTuple
 
 import asyncpg
 
@@ -14,14 +12,10 @@ from tonne.base.scope import Mode, Scope
 from tonne.catalog.model import ExchangeRate
 from tonne.catalog.pricing import Priced, PricedLine
 from tonne.db.pool import Connection
-from tonne.orders.model import Order, OrderProject, OrderStatus, OrderType
+from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, OrderType
 
-
-class OrderKey(NamedTuple):
-    account_id: str
-    id: str
-
-
+# The currency of the catalogue matters only to an order with an exchange rate. LEFT JOIN: an order may be placed before
+# the first import.
 LOAD_ORDERS = """
 SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.idempotency_key, orders.type,
        orders.status, orders.currency, orders.payment_method, orders.requested_quantity_grams,
@@ -32,7 +26,7 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 JOIN accounts ON accounts.organisation_id = orders.organisation_id AND accounts.id = orders.account_id
-JOIN catalogues ON catalogues.mode = orders.mode
+LEFT JOIN catalogues ON catalogues.mode = orders.mode
 """
 LOAD_LINES = """
 SELECT line.order_id, line.bundle_id, line.bundle_name, line.primary_image, line.quantity_grams, line.unit_price_minor,
@@ -51,64 +45,28 @@ ORDER BY project.order_id, project.position
 
 
 async def load_orders(connection: Connection, keys: Sequence[OrderKey]) -> list[Order]:
-    """In the order of `keys`; what is not there is left out."""
-    accounts, ids = [key.account_id for key in keys], [key.id for key in keys]
-    rows = {row["id"]: row for row in await connection.fetch(LOAD_ORDERS, accounts, ids)}
-    lines: defaultdict[str, list[PricedLine]] = defaultdict(list)
-    for order_id, *line in await connection.fetch(LOAD_LINES, accounts, ids):
-        lines[order_id].append(PricedLine(*line))
-    projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
-    if any(OrderStatus(row["status"]) is OrderStatus.RETIRING for row in rows.values()):
-        for order_id, *project in await connection.fetch(LOAD_PROJECTS, accounts, ids):
-            projects[order_id].append(OrderProject(*project))
-    return [_order(rows[id_], tuple(lines[id_]), tuple(projects[id_])) for id_ in ids if id_ in rows]
+    """In the order of `keys`. Raises LookupError when one is missing, or its account is."""
+    orders = await _load(connection, keys)
+    if missing := [key.id for key in keys if key.id not in orders]:
+        raise LookupError(f"no order {', '.join(missing)}, or no account of it")
+    return [orders[key.id] for key in keys]
 
 
 async def load_order(connection: Connection, scope: Scope, order_id: str) -> Order | None:
-    found = await load_orders(connection, [OrderKey(scope.account_id, order_id)])
-    return found[0] if found else None
+    return (await _load(connection, [OrderKey(scope.account_id, order_id)])).get(order_id)
 
 
-LOCK_ORDER = "SELECT true FROM orders WHERE account_id = $1 AND id = $2 FOR UPDATE"
-
-
-async def lock_order(tx: Connection, scope: Scope, order_id: str) -> Order | None:
-    """The order, which nobody else can move until the transaction ends."""
-    await tx.execute(LOCK_ORDER, scope.account_id, order_id)
-    return await load_order(tx, scope, order_id)
-
-
-# Locks due orders that no other worker has, whatever their account: those that waited longest first.
-CLAIM_DUE = """
-SELECT account_id, id FROM orders
-WHERE status = $1 AND mode = $2 AND next_attempt_at <= $3 AND ($5::text IS NULL OR payment_method = $5)
-ORDER BY next_attempt_at LIMIT $4 FOR UPDATE SKIP LOCKED
-"""
-
-
-async def claim_due_any_account(
-    tx: Connection,
-    status: OrderStatus,
-    mode: Mode,
-    now: datetime,
-    *,
-    limit: int,
-    payment_method: PaymentMethod | None = None,
-) -> list[OrderKey]:
-    rows = await tx.fetch(CLAIM_DUE, status, mode, now, limit, payment_method)
-    return [OrderKey(row["account_id"], row["id"]) for row in rows]
-
-
-POSTPONE = """
-UPDATE orders SET next_attempt_at = $4
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-WHERE orders.account_id = wanted.account_id AND orders.id = wanted.id AND orders.status = $3
-"""
-
-
-async def postpone(tx: Connection, keys: Sequence[OrderKey], status: OrderStatus, until: datetime | None) -> None:
-    """Look at these again at `until`, or only when something else says so."""
-    await tx.execute(POSTPONE, [key.account_id for key in keys], [key.id for key in keys], status, until)
+async def _load(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
+    wanted = [key.account_id for key in keys], [key.id for key in keys]
+    rows = await connection.fetch(LOAD_ORDERS, *wanted)
+    lines: defaultdict[str, list[PricedLine]] = defaultdict(list)
+    for row in await connection.fetch(LOAD_LINES, *wanted):
+        lines[row["order_id"]].append(_line(row))
+    projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
+    if any(OrderStatus(row["status"]) is OrderStatus.RETIRING for row in rows):
+        for row in await connection.fetch(LOAD_PROJECTS, *wanted):
+            projects[row["order_id"]].append(_project(row))
+    return {row["id"]: _order(row, tuple(lines[row["id"]]), tuple(projects[row["id"]])) for row in rows}
 
 
 def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[OrderProject, ...]) -> Order:
@@ -156,4 +114,30 @@ def _priced(row: asyncpg.Record, lines: tuple[PricedLine, ...]) -> Priced | None
         commission_minor=row["commission_minor"],
         total_cost_minor=row["total_cost_minor"],
         lines=lines,
+    )
+
+
+def _line(row: asyncpg.Record) -> PricedLine:
+    return PricedLine(
+        bundle_id=row["bundle_id"],
+        bundle_name=row["bundle_name"],
+        primary_image=row["primary_image"],
+        quantity_grams=row["quantity_grams"],
+        unit_price_minor=row["unit_price_minor"],
+        gross_unit_price_minor=row["gross_unit_price_minor"],
+        offset_cost_minor=row["offset_cost_minor"],
+        insufficient_available_quantity=row["insufficient_available_quantity"],
+    )
+
+
+def _project(row: asyncpg.Record) -> OrderProject:
+    return OrderProject(
+        line_position=row["line_position"],
+        project_id=row["project_id"],
+        project_name=row["project_name"],
+        project_type=row["project_type"],
+        project_slug=row["project_slug"],
+        quantity_grams=row["quantity_grams"],
+        unit_price_minor=row["unit_price_minor"],
+        offset_cost_minor=row["offset_cost_minor"],
     )

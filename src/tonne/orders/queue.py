@@ -1,0 +1,149 @@
+"""Lock, claim and schedule orders. With `store.py`, the only module that writes or locks the table `orders`.
+
+An order is due when `next_attempt_at` is in the past; NULL means that no job has to look at it. All locks have the
+strength that the UPDATE itself takes, FOR NO KEY UPDATE: nothing changes the key of an order, and rows that refer to
+one (lines, charges, invoices) can still be inserted meanwhile. Statements that lock several orders sort them by
+(account_id, id), or skip locked ones: two transactions then never wait for each other.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from tonne.accounts.model import PaymentMethod
+from tonne.base.clock import Clock
+from tonne.base.scope import Mode, Scope
+from tonne.db.batches import RETRY_AFTER, run_claimed
+from tonne.db.pool import Connection, Database
+from tonne.orders.load import load_order, load_orders
+from tonne.orders.model import Order, OrderKey, OrderStatus
+
+Result = TypeVar("Result")
+
+LOCK_ORDERS = """
+SELECT true FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+ORDER BY orders.account_id, orders.id FOR NO KEY UPDATE OF orders
+"""
+
+
+async def _lock(tx: Connection, keys: Sequence[OrderKey]) -> None:
+    await tx.execute(LOCK_ORDERS, [key.account_id for key in keys], [key.id for key in keys])
+
+
+async def lock_order(tx: Connection, scope: Scope, order_id: str) -> Order | None:
+    """Lock an order until the transaction ends, and return it as it is then."""
+    await _lock(tx, [OrderKey(scope.account_id, order_id)])
+    return await load_order(tx, scope, order_id)
+
+
+async def lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
+    """The same for several; by id."""
+    await _lock(tx, keys)
+    return {order.id: order for order in await load_orders(tx, list(dict.fromkeys(keys)))}
+
+
+CLAIM_DUE = """
+SELECT account_id, id FROM orders
+WHERE status = $1 AND mode = $2 AND next_attempt_at <= $3 AND ($5::text IS NULL OR payment_method = $5)
+ORDER BY next_attempt_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
+async def claim_due_any_account(
+    tx: Connection,
+    status: OrderStatus,
+    mode: Mode,
+    now: datetime,
+    *,
+    limit: int,
+    payment_method: PaymentMethod | None = None,
+) -> list[OrderKey]:
+    """Lock due orders that no other transaction has locked; those that are due longest come first."""
+    rows = await tx.fetch(CLAIM_DUE, status, mode, now, limit, payment_method)
+    return [OrderKey(row["account_id"], row["id"]) for row in rows]
+
+
+async def run_due_any_account(
+    database: Database,
+    clock: Clock,
+    status: OrderStatus,
+    mode: Mode,
+    handle: Callable[[Connection, Sequence[OrderKey], datetime], Awaitable[Result]],
+    *,
+    limit: int,
+    failure_event: str,
+    payment_method: PaymentMethod | None = None,
+    retry_after: timedelta = RETRY_AFTER,
+    on_commit: Callable[[Result], object] | None = None,
+) -> bool:
+    """Claim a batch of due orders and handle it, as `run_claimed` does; false when none is due."""
+
+    async def claim(tx: Connection, count: int) -> list[OrderKey]:
+        return await claim_due_any_account(tx, status, mode, clock(), limit=count, payment_method=payment_method)
+
+    return await run_claimed(
+        database,
+        claim,
+        lambda tx, keys: handle(tx, keys, clock()),
+        lambda tx, keys: postpone(tx, keys, status, clock() + retry_after),
+        limit=limit,
+        failure_event=failure_event,
+        describe=lambda key: {"order_id": key.id},
+        on_commit=on_commit,
+    )
+
+
+POSTPONE = """
+UPDATE orders SET next_attempt_at = $4
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+WHERE orders.account_id = wanted.account_id AND orders.id = wanted.id AND orders.status = $3
+"""
+
+
+async def postpone(tx: Connection, keys: Sequence[OrderKey], status: OrderStatus, until: datetime | None) -> None:
+    """Make these locked orders due at `until`, if they still have `status`; None: not until something wakes them."""
+    await tx.execute(POSTPONE, [key.account_id for key in keys], [key.id for key in keys], status, until)
+
+
+SCHEDULE_PAYMENT = """
+UPDATE orders SET next_attempt_at = payment.at
+FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS payment (account_id, id, at)
+WHERE orders.account_id = payment.account_id AND orders.id = payment.id AND orders.status = 'placed'
+"""
+
+
+async def schedule_payment(tx: Connection, moments: Mapping[OrderKey, datetime | None]) -> None:
+    """When the next payment attempt of each of these placed orders is due; None: not until something wakes it."""
+    await tx.execute(
+        SCHEDULE_PAYMENT, [key.account_id for key in moments], [key.id for key in moments], list(moments.values())
+    )
+
+
+WAKE_RETIRING = """
+UPDATE orders SET next_attempt_at = $3
+WHERE (account_id, id) IN (
+    SELECT orders.account_id, orders.id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+    JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+    WHERE orders.status = 'retiring' ORDER BY orders.account_id, orders.id FOR NO KEY UPDATE OF orders)
+"""
+
+
+async def wake_retiring(tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
+    """Make those of these orders that are retiring due: their last gram may be retired now."""
+    await tx.execute(WAKE_RETIRING, [key.account_id for key in keys], [key.id for key in keys], now)
+
+
+# Due since they were paid: first paid, first served.
+WAKE_SHORT = """
+UPDATE orders SET next_attempt_at = status_changed_at
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM orders
+    WHERE mode = $1 AND status = 'paid' AND next_attempt_at IS NOT NULL AND next_attempt_at > status_changed_at
+    ORDER BY account_id, id FOR NO KEY UPDATE)
+"""
+
+
+async def wake_short_any_account(tx: Connection, mode: Mode) -> None:
+    """Make paid orders that wait for supply due now. Call it first: orders are locked before lots."""
+    await tx.execute(WAKE_SHORT, mode)
