@@ -18,6 +18,7 @@ OUTSIDE = ("__init__.py", "__main__.py")
 ACROSS_ACCOUNTS = {
     "src/tonne/app.py": "hands the worker its jobs",
     "src/tonne/orders/price_waiting.py": "a job of the worker",
+    "src/tonne/orders/queue.py": "claims due orders for the jobs of the worker",
     "src/tonne/cards/charge_cards.py": "a job of the worker",
     "src/tonne/cards/refund_charges.py": "a job of the worker",
     "src/tonne/invoices/issue_invoices.py": "a job of the worker",
