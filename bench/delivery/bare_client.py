@@ -12,7 +12,7 @@ import asyncpg
 import uvloop
 
 from bench.tenants import MODE
-from tonne.webhooks.model import Batch
+from tonne.webhooks.model import EventBatch
 from tonne.webhooks.schedule import MAX_BATCH
 
 _HEADERS = {"Content-Type": "application/json"}
@@ -88,4 +88,4 @@ async def _read_payloads(client: BareClient) -> dict[tuple[str, int], list[bytes
 
 def _make_bodies(payloads: Sequence[bytes]) -> list[bytes]:
     batches = [payloads[start : start + MAX_BATCH] for start in range(0, len(payloads), MAX_BATCH)]
-    return [Batch([], b",".join(batch), 0).body for batch in batches]
+    return [EventBatch([], b",".join(batch), 0).body for batch in batches]

@@ -17,7 +17,7 @@ from tonne.base.clock import utc_now
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
 from tonne.events.notify import CHANNEL
-from tonne.webhooks import store
+from tonne.webhooks import progress_store
 from tonne.webhooks.model import Webhook
 from tonne.webhooks.register import register_webhook, remove_webhook
 
@@ -56,7 +56,7 @@ class Delivery:
         async with self.environment.connection() as tx, tx.transaction():
             for tenant, url in zip(tenants, self.receivers.urls, strict=False):
                 webhook, _ = await register_webhook(tx, tenant.scope, url, [], box=box, actor=_ACTOR, now=utc_now())
-                progress = await store.read_progress(tx, webhook)
+                progress = await progress_store.read_progress(tx, webhook)
                 hooks.append(Hook(webhook, tenant, progress.cursor_position))
         yield hooks
         async with self.environment.connection() as tx, tx.transaction():
@@ -79,8 +79,8 @@ class Delivery:
                 for hook in hooks:
                     start = hook.start
                     if last is not None:
-                        start = (await store.read_progress(connection, hook.webhook)).last_position - last
-                    await store.rewind(connection, hook.webhook, start)
+                        start = (await progress_store.read_progress(connection, hook.webhook)).last_position - last
+                    await progress_store.rewind(connection, hook.webhook, start)
                 started = time.perf_counter()
             await connection.execute(f"NOTIFY {CHANNEL}")
         return started

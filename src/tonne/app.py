@@ -69,14 +69,14 @@ from tonne.web.render import Renderer
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.metrics import WebhookMetrics
+from tonne.webhooks.prune_attempts import PruneAttempts
 from tonne.webhooks.routes import webhook_routes
 from tonne.webhooks.sender import Sender
-from tonne.webhooks.store import prune_attempts_any_account
 from tonne.worker.loop import Job
 
 # Last-used times of keys are written this often: well within what a person looking at them notices.
 WRITE_USES_EVERY_S = 2.0
-FORGET_EVERY_S = 300.0
+PRUNE_EVERY_S = 300.0
 # Nobody waits for what follows a checkout: a hint about an order need not wake it.
 CHECKOUTS_EVERY_S = 2.0
 RunOnce = Callable[[], Awaitable[bool]]
@@ -119,6 +119,7 @@ class Services:
         self.box = SecretBox.from_settings(settings)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
+        self.prune_attempts = PruneAttempts(database, settings)
         self.metrics.sources.append(WebhookMetrics(database).collect)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
 
@@ -196,8 +197,6 @@ class Services:
         ]
 
     def jobs(self) -> list[Job]:
-        deliver = Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain)
-        self.deliverer.wake = deliver.wake.set
         return [
             Job("price_waiting_orders", self._notify_after(self.price_waiting.run_once)),
             *(
@@ -210,10 +209,10 @@ class Services:
             Job("allocate_orders", self._notify_after(self.allocate_orders.run_once)),
             Job("close_checkouts", throttled(self._notify_after(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
             Job("close_units", self.close_units.run_once),
-            deliver,
+            Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain, self.deliverer.more_due),
             Job("mail_certificates", throttled(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("send_mails", self.mails.run_once),
-            Job("forget_old_attempts", throttled(self._forget_attempts, FORGET_EVERY_S)),
+            Job("prune_attempts", throttled(self.prune_attempts.run_once, PRUNE_EVERY_S)),
         ]
 
     def _notify_after(self, run_once: RunOnce) -> RunOnce:
@@ -226,10 +225,6 @@ class Services:
             return worked
 
         return run
-
-    async def _forget_attempts(self) -> bool:
-        async with self.database.connection() as connection:
-            return await prune_attempts_any_account(connection, self.settings.webhook_attempts_days)
 
     async def write_uses_for_ever(self) -> None:
         while True:

@@ -16,7 +16,6 @@ OUTSIDE = ("__init__.py", "__main__.py")
 # Functions that read or write across all accounts belong to the worker and the command line. These modules are what the
 # two of them run; an endpoint can reach none of the calls below.
 ACROSS_ACCOUNTS = {
-    "src/tonne/app.py": "hands the worker its jobs",
     "src/tonne/orders/price_waiting.py": "a job of the worker",
     "src/tonne/orders/queue.py": "claims due orders for the jobs of the worker",
     "src/tonne/cards/charge_cards.py": "a job of the worker",

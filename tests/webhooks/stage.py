@@ -147,7 +147,8 @@ class Worker:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._stop = asyncio.Event()
-        job = Job("deliver_webhooks", services.deliverer.run_once, services.deliverer.drain)
+        deliverer = services.deliverer
+        job = Job("deliver_webhooks", deliverer.run_once, deliverer.drain, deliverer.more_due)
         self._loop = asyncio.create_task(run_jobs([job], self._stop, services.settings.worker_poll_s))
 
     def ask_to_stop(self) -> None:

@@ -12,6 +12,7 @@ from tests.webhooks.receiver import Receiver, hang, listening
 from tests.webhooks.test_addresses import SPELLINGS_OF_THIS_MACHINE
 from tonne.base.settings import Settings
 from tonne.webhooks.addresses import AddressRefused, UrlInvalid
+from tonne.webhooks.outcomes import Delivered
 from tonne.webhooks.sender import Sender
 
 NAME = "hooks.example.com"
@@ -152,7 +153,7 @@ async def test_the_certificate_is_still_that_of_the_name(
     opened = msgspec.structs.replace(settings, webhook_allow_private="127.0.0.0/8")
     names = {"hooks_example_com": [["127.0.0.1"]], "elsewhere_example_com": [["127.0.0.1"]]}
     sender = make(senders, opened, **names)
-    assert (await sender.post(f"https://{NAME}:{receiver.port}/x", b"{}", {})).acknowledged
+    assert isinstance(await sender.post(f"https://{NAME}:{receiver.port}/x", b"{}", {}), Delivered)
     assert receiver.deliveries[0].headers["host"] == f"{NAME}:{receiver.port}"
     elsewhere = await sender.post(f"https://elsewhere.example.com:{receiver.port}/x", b"{}", {})
     assert elsewhere.error == "certificate_invalid"
@@ -192,7 +193,7 @@ async def test_no_proxy_of_the_environment_is_used(
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
         sender = make(senders, msgspec.structs.replace(settings, webhook_allow_private="127.0.0.0/8"))
-        assert (await sender.post(receiver.url, b"{}", {})).acknowledged
+        assert isinstance(await sender.post(receiver.url, b"{}", {}), Delivered)
         assert (await make(senders, settings).post(receiver.url, b"{}", {})).error == "address_refused"
     assert asked == []
 
@@ -206,5 +207,5 @@ async def test_a_login_in_the_netrc_file_is_not_sent(
     netrc.chmod(0o600)
     monkeypatch.setenv("NETRC", str(netrc))
     sender = make(senders, msgspec.structs.replace(settings, webhook_allow_private="127.0.0.0/8"))
-    assert (await sender.post(receiver.url, b"{}", {})).acknowledged
+    assert isinstance(await sender.post(receiver.url, b"{}", {}), Delivered)
     assert "authorization" not in receiver.deliveries[0].headers

@@ -25,7 +25,7 @@ from tests.webhooks.receiver import (
     unused_port,
 )
 from tonne.base.settings import Settings
-from tonne.webhooks.model import Outcome
+from tonne.webhooks.outcomes import Delivered, Gone, Retry, SendOutcome
 from tonne.webhooks.sender import Sender
 
 BODY = b'{"events":[]}'
@@ -47,7 +47,7 @@ async def hasty(settings: Settings) -> AsyncIterator[Sender]:
     await sender.close()
 
 
-async def post(sender: Sender, url: str) -> Outcome:
+async def post(sender: Sender, url: str) -> SendOutcome:
     return await asyncio.wait_for(sender.post(url, BODY, {"Content-Type": "application/json"}), 20)
 
 
@@ -55,14 +55,14 @@ async def post(sender: Sender, url: str) -> Outcome:
 async def test_any_2xx_acknowledges(sender: Sender, receiver: Receiver, status: int) -> None:
     receiver.next(reply(status))
     outcome = await post(sender, receiver.url)
-    assert (outcome.acknowledged, outcome.status, outcome.error) == (True, status, None)
+    assert (type(outcome), outcome.status, outcome.error) == (Delivered, status, None)
 
 
 @pytest.mark.parametrize("status", [300, 304, 400, 401, 404, 410, 418, 429, 500, 503, 599])
 async def test_nothing_but_2xx_acknowledges(sender: Sender, receiver: Receiver, status: int) -> None:
     receiver.next(reply(status))
     outcome = await post(sender, receiver.url)
-    assert (outcome.acknowledged, outcome.status) == (False, status)
+    assert (type(outcome), outcome.status) == (Gone if status == 410 else Retry, status)
     assert outcome.error == ("redirect_refused" if status < 400 else "status_refused")
 
 
@@ -73,9 +73,9 @@ async def test_a_redirect_is_a_failure_and_is_never_followed(
     async with receiving(authority.good) as private:
         receiver.next(reply(status, Location=private.url))
         outcome = await post(sender, receiver.url)
-        assert (outcome.acknowledged, outcome.status, outcome.error) == (False, status, "redirect_refused")
+        assert (type(outcome), outcome.status, outcome.error) == (Retry, status, "redirect_refused")
         # That nothing went there is shown by the first request that does.
-        assert (await post(sender, private.url)).acknowledged
+        assert isinstance(await post(sender, private.url), Delivered)
         assert len(private.deliveries) == 1
     assert len(receiver.deliveries) == 1
 
@@ -102,10 +102,10 @@ async def _say_and_hang(writer: asyncio.StreamWriter, raw: bytes) -> None:
 async def test_a_receiver_that_is_too_slow_times_out_and_is_left(hasty: Sender, receiver: Receiver, how: str) -> None:
     receiver.next(SLOW[how])
     outcome = await post(hasty, receiver.url)
-    assert (outcome.acknowledged, outcome.status, outcome.error) == (False, None, "timeout")
+    assert (type(outcome), outcome.status, outcome.error) == (Retry, None, "timeout")
     assert outcome.duration_ms >= HASTE_S * 1000 - 10
     # The connection that timed out is not used again.
-    assert (await post(hasty, receiver.url)).acknowledged
+    assert isinstance(await post(hasty, receiver.url), Delivered)
     assert [delivery.connection for delivery in receiver.deliveries] == [1, 2]
 
 
@@ -131,7 +131,7 @@ async def test_a_port_that_accepts_and_never_speaks_tls_times_out(hasty: Sender)
 async def test_an_answer_within_the_time_is_waited_for(sender: Sender, receiver: Receiver) -> None:
     receiver.next(later(0.3))
     outcome = await post(sender, receiver.url)
-    assert outcome.acknowledged
+    assert isinstance(outcome, Delivered)
     assert outcome.duration_ms >= 290
 
 
@@ -140,7 +140,7 @@ async def test_the_status_counts_although_the_rest_of_the_answer_never_comes(
 ) -> None:
     receiver.next(lambda writer: _say_and_hang(writer, b"HTTP/1.1 202 OK\r\nContent-Length: 99\r\n\r\nhalf"))
     outcome = await post(sender, receiver.url)
-    assert (outcome.acknowledged, outcome.status, outcome.answer) == (True, 202, "half")
+    assert (type(outcome), outcome.status, outcome.answer) == (Delivered, 202, "half")
     assert outcome.duration_ms < 10_000
 
 
@@ -155,9 +155,9 @@ async def test_of_ten_megabytes_only_the_beginning_is_read(sender: Sender, recei
 
     receiver.next(flood)
     outcome = await post(sender, receiver.url)
-    assert (outcome.acknowledged, outcome.answer) == (True, "x" * 2048)
+    assert (type(outcome), outcome.answer) == (Delivered, "x" * 2048)
     # What buffers on the way took more than was read; but the sender hung up, and did not drink it all.
-    assert (await post(sender, receiver.url)).acknowledged
+    assert isinstance(await post(sender, receiver.url), Delivered)
     assert sum(sent) < 9_000_000
     assert [delivery.connection for delivery in receiver.deliveries] == [1, 2]
 
@@ -166,7 +166,7 @@ async def test_a_gzip_bomb_is_not_unpacked(sender: Sender, receiver: Receiver) -
     bomb = gzip.compress(bytes(10_000_000), 9)
     receiver.next(reply(200, bomb, Content_Encoding="gzip"))
     outcome = await post(sender, receiver.url)
-    assert outcome.acknowledged
+    assert isinstance(outcome, Delivered)
     assert outcome.answer.startswith("\x1f\ufffd\x08")
     assert len(outcome.answer) <= 2048
 
@@ -186,14 +186,14 @@ async def test_an_answer_without_a_status_is_a_failure(sender: Sender, receiver:
     broken, error = BROKEN[how]
     receiver.next(broken)
     outcome = await post(sender, receiver.url)
-    assert (outcome.acknowledged, outcome.status, outcome.error) == (False, None, error)
+    assert (type(outcome), outcome.status, outcome.error) == (Retry, None, error)
 
 
 async def test_a_connection_cut_within_the_answers_text_changes_nothing_about_its_status(
     sender: Sender, receiver: Receiver
 ) -> None:
     receiver.next(cut(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"))
-    assert (await post(sender, receiver.url)).acknowledged
+    assert isinstance(await post(sender, receiver.url), Delivered)
 
 
 async def test_text_that_no_database_takes_is_made_harmless(sender: Sender, receiver: Receiver) -> None:
@@ -214,7 +214,7 @@ async def test_a_certificate_that_does_not_hold_gets_not_a_byte(
 ) -> None:
     async with receiving(CERTIFICATES[which](authority)) as bad:
         outcome = await post(sender, bad.url)
-        assert (outcome.acknowledged, outcome.status, outcome.error) == (False, None, "certificate_invalid")
+        assert (type(outcome), outcome.status, outcome.error) == (Retry, None, "certificate_invalid")
         assert bad.deliveries == []
 
 
@@ -244,7 +244,7 @@ async def test_a_port_where_nobody_listens_is_a_failure(sender: Sender) -> None:
 async def test_connections_are_kept_and_cookies_are_not(sender: Sender, receiver: Receiver) -> None:
     receiver.next(reply(200, Set_Cookie="session=tracked; Path=/"), OK)
     for _ in range(2):
-        assert (await post(sender, receiver.url)).acknowledged
+        assert isinstance(await post(sender, receiver.url), Delivered)
     assert [delivery.connection for delivery in receiver.deliveries] == [1, 1]
     assert "cookie" not in receiver.deliveries[1].headers
     assert receiver.deliveries[1].body == BODY

@@ -9,8 +9,7 @@ import pytest
 from tests.webhooks.receiver import Receiver
 from tests.webhooks.stage import Stage
 from tonne.db.pool import Database
-from tonne.webhooks import delivery_store as lane_store
-from tonne.webhooks import shared_event_reads as runs
+from tonne.webhooks import claim, shared_event_reads
 from tonne.webhooks.model import Lease
 from tonne.webhooks.shared_event_reads import SharedEventReads
 
@@ -20,7 +19,7 @@ async def lease(stage: Stage, receiver: Receiver) -> Lease:
     await stage.register(receiver.url)
     await stage.emit_many(stage.one, ["1", "2", "3"])
     async with stage.services.database.connection() as connection:
-        [lease] = await lane_store.claim_any_account(connection, 1, 60)
+        [lease] = await claim.claim_any_account(connection, 1, 60)
     return lease
 
 
@@ -43,7 +42,7 @@ async def test_another_place_or_another_stream_is_another_run(stage: Stage, leas
 
 
 async def test_after_a_moment_it_is_read_anew(stage: Stage, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "KEPT_S", 0.0)
+    monkeypatch.setattr(shared_event_reads, "KEEP_S", 0.0)
     shared = SharedEventReads(stage.services.database)
     first = await shared.read(lease, 0, 100)
     assert await shared.read(lease, 0, 100) is not first

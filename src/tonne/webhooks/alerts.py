@@ -5,7 +5,8 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import compose_mail, is_mail_address
 from tonne.gateways.outbox import enqueue
-from tonne.webhooks.model import Lease, Outcome
+from tonne.webhooks.model import Lease
+from tonne.webhooks.outcomes import Retry
 from tonne.webhooks.schedule import ALERT_AFTER
 
 # Counts an alert, so that each is sent once: after the first time span, and after the second.
@@ -17,7 +18,7 @@ RETURNING failing_since
 """
 
 
-async def alert_if_due(tx: Connection, lease: Lease, outcome: Outcome, settings: Settings) -> None:
+async def alert_if_due(tx: Connection, lease: Lease, outcome: Retry, settings: Settings) -> None:
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
     since = await tx.fetchval(COUNT_ALERT, lease.organisation_id, lease.id, spans)
     if since is not None:
@@ -34,7 +35,7 @@ RETURNING parked_at, (SELECT event.id FROM events event WHERE event.organisation
 
 
 async def alert_parked_if_due(
-    tx: Connection, lease: Lease, account_id: str, outcome: Outcome, settings: Settings
+    tx: Connection, lease: Lease, account_id: str, outcome: Retry, settings: Settings
 ) -> None:
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
     row = await tx.fetchrow(COUNT_PARKED_ALERT, lease.organisation_id, lease.id, account_id, spans, lease.mode)
@@ -46,7 +47,7 @@ async def alert_parked_if_due(
 FIND_ADMINS = "SELECT email FROM organisation_admins WHERE organisation_id = $1 ORDER BY email"
 
 
-async def _mail_admins(tx: Connection, lease: Lease, what: str, outcome: Outcome, settings: Settings) -> None:
+async def _mail_admins(tx: Connection, lease: Lease, what: str, outcome: Retry, settings: Settings) -> None:
     found = [row["email"] for row in await tx.fetch(FIND_ADMINS, lease.organisation_id)]
     admins = [email for email in found if is_mail_address(email)]
     if not admins:

@@ -16,7 +16,7 @@ from tonne.events.store import find_event, last_position_before
 from tonne.http.json_body import read
 from tonne.http.lists import ListOut
 from tonne.http.route import Request, Response, json_response
-from tonne.webhooks import register, store
+from tonne.webhooks import attempt_store, progress_store, register, registration_store
 from tonne.webhooks.errors import RewindInvalid, WebhookNotFound
 from tonne.webhooks.model import Webhook
 from tonne.webhooks.schemas import (
@@ -30,7 +30,7 @@ from tonne.webhooks.schemas import (
     webhook_out,
 )
 from tonne.webhooks.sender import Sender
-from tonne.webhooks.signing import signature_header
+from tonne.webhooks.signing import signed_headers
 
 
 class WebhookEndpoints:
@@ -80,8 +80,8 @@ class WebhookEndpoints:
         list_name = f"webhooks {request.scope.organisation_id} {request.scope.mode}"
         start = parse_cursor(after, list_name)
         async with self._database.connection() as connection:
-            found = await store.list_webhooks(connection, request.scope, start, limit + 1)
-            page = [webhook_out(w, await store.read_progress(connection, w)) for w in found[:limit]]
+            found = await registration_store.list_webhooks(connection, request.scope, start, limit + 1)
+            page = [webhook_out(w, await progress_store.read_progress(connection, w)) for w in found[:limit]]
         last = found[limit - 1] if len(found) > limit else None
         cursor = None if last is None else make_cursor(Position(last.created_at, last.id), list_name)
         return json_response(ListOut(cursor is not None, cursor, page))
@@ -137,7 +137,7 @@ class WebhookEndpoints:
         """
         async with self._database.connection() as connection:
             webhook = await self._find(connection, request)
-            boxes = await store.find_secret_boxes(connection, webhook)
+            boxes = await registration_store.find_sealed_secrets(connection, webhook)
         now, event_id = self._clock(), new_id("evt")
         event = {
             "api_version": "v1",
@@ -149,8 +149,8 @@ class WebhookEndpoints:
         }
         body = msgspec.json.encode({"events": [event]})
         signing_secrets = [self._box.open(box, webhook.id) for box in boxes]
-        header = signature_header(signing_secrets, webhook.organisation_id, int(now.timestamp()), body)
-        headers = {"Content-Type": "application/json", f"{self._settings.brand}-HMAC": header}
+        timestamp = int(now.timestamp())
+        headers = signed_headers(self._settings.brand, signing_secrets, webhook.organisation_id, timestamp, body)
         return json_response(test_out(event_id, await self._sender.post(webhook.url, body, headers)))
 
     async def list_attempts(self, request: Request) -> Response:
@@ -161,7 +161,7 @@ class WebhookEndpoints:
         start = parse_cursor(after, list_name)
         async with self._database.connection() as connection:
             webhook = await self._find(connection, request)
-            rows = await store.list_attempts(connection, webhook, start, limit + 1)
+            rows = await attempt_store.list_attempts(connection, webhook, start, limit + 1)
         cursor = None
         if len(rows) > limit:
             cursor = make_cursor(Position(rows[limit - 1]["at"], rows[limit - 1]["id"]), list_name)
@@ -169,12 +169,12 @@ class WebhookEndpoints:
             AttemptOut(
                 id=row["id"],
                 at=to_wire(row["at"]),
-                event_ids=row["event_ids"] or [],
+                event_ids=row["event_ids"],
                 acknowledged=row["acknowledged"],
                 status=row["status"],
                 error=row["error"],
                 duration_ms=row["duration_ms"],
-                answer=row["answer"] or "",
+                answer=row["answer"],
             )
             for row in rows[:limit]
         ]
@@ -193,7 +193,7 @@ class WebhookEndpoints:
         """Retries the next delivery of a webhook now instead of after the back-off."""
         async with self._database.transaction() as tx:
             webhook = await register.require(tx, request.scope, request.path("webhook_id"))
-            await store.retry_now(tx, webhook)
+            await progress_store.retry_now(tx, webhook)
             return await self._show(tx, webhook)
 
     async def skip_event(self, request: Request) -> Response:
@@ -206,14 +206,16 @@ class WebhookEndpoints:
 
     @staticmethod
     async def _find(connection: Connection, request: Request) -> Webhook:
-        webhook = await store.find_webhook(connection, request.scope, request.path("webhook_id"))
+        webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
         if webhook is None:
             raise WebhookNotFound
         return webhook
 
     @staticmethod
     async def _show(connection: Connection, webhook: Webhook, secret: str | None = None, status: int = 200) -> Response:
-        return json_response(webhook_out(webhook, await store.read_progress(connection, webhook), secret), status)
+        return json_response(
+            webhook_out(webhook, await progress_store.read_progress(connection, webhook), secret), status
+        )
 
 
 async def _position_before(tx: Connection, scope: Scope, body: RewindIn) -> int:

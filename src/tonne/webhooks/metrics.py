@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from tonne.db.pool import Database
 
-READ_LAGS_ANY_ACCOUNT = """
+READ_PROGRESS = """
 SELECT webhook.id, webhook.mode, stream.last_position - webhook.cursor_position AS waiting_events,
        coalesce(extract(epoch FROM clock_timestamp() - (
            SELECT sequence FROM events event
@@ -32,7 +32,7 @@ class WebhookMetrics:
         parked = GaugeMetricFamily("tonne_webhook_parked_accounts", "Accounts that wait alone.", labels=labels)
         attempts = CounterMetricFamily("tonne_webhook_attempts", "Deliveries tried.", labels=(*labels, "outcome"))
         async with self._database.connection() as connection:
-            rows = await connection.fetch(READ_LAGS_ANY_ACCOUNT)
+            rows = await connection.fetch(READ_PROGRESS)
         for row in rows:
             place = [row["id"], row["mode"]]
             events.add_metric(place, row["waiting_events"])

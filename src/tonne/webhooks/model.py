@@ -1,4 +1,4 @@
-"""A webhook as a value, and what can come of an attempt to deliver."""
+"""Values of webhooks: registration, progress, lease and batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,21 +22,8 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How a webhook's deliveries stand: enough to see why an event has not arrived."""
-
-    cursor_position: int
-    last_position: int
-    failures: int
-    failing_since: datetime | None
-    next_attempt_at: datetime
-    oldest_waiting: datetime | None
-    parked: tuple["Parked", ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """An account whose next event the receiver keeps refusing while it takes others."""
+class ParkedAccount:
+    """An account whose next event the receiver keeps refusing while it accepts those of other accounts."""
 
     account_id: str
     position: int
@@ -48,61 +35,71 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a webhook's deliveries: enough to see why an event has not arrived."""
+
+    cursor_position: int
+    last_position: int
+    failures: int
+    failing_since: datetime | None
+    next_attempt_at: datetime
+    oldest_waiting: datetime | None
+    parked: tuple[ParkedAccount, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
-    """A webhook that a worker holds, with all that one delivery needs."""
+    """A webhook that a worker holds, with everything that one delivery needs."""
 
     organisation_id: str
     mode: Mode
     id: str
     url: str
     account_ids: tuple[str, ...]
-    secret_box: bytes
-    old_secret_box: bytes | None
+    sealed_secret: bytes
+    # The previous secret, which still signs while a rotation overlaps.
+    old_sealed_secret: bytes | None
     cursor_position: int
     batch_limit: int
     failures: int
+    # How often the first event after the cursor has been refused alone.
     head_refusals: int
+    # Fencing token: settling under an older one changes nothing.
     token: int
-    # Raised by every change of the registration: what was read before such a change settles nothing.
+    # Incremented by every change of the registration: a request sent before the change does not move the cursor.
     version: int
-    # A webhook may be claimed for a parked account while the main lane still waits out a failure.
+    # A webhook may be claimed for a parked account while the main stream still waits for its back-off.
     main_due: bool
-    # Where the stream ended when this was read.
+    # The end of the stream when this was read.
     last_position: int
     has_parked: bool
-    # On this process's monotonic clock: afterwards another worker may hold the webhook.
+    # On this process's monotonic clock: from then on another worker may hold the webhook.
     expires_at: float
 
     @property
-    def is_plain(self) -> bool:
-        """Nothing is the matter with it and it gets all events: its main lane is the stream itself."""
+    def takes_whole_stream(self) -> bool:
+        """No failure, no parked account and no filter: the next events are simply those at the next positions."""
         return self.main_due and not self.failures and not self.account_ids and not self.has_parked
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Events in order, as bytes, and where the cursor stands once they are taken: past what was out of scope, too."""
+class EventBatch:
+    """Events of one request, in order."""
 
-    # A range where they follow each other by nature: with nothing filtered out and nobody parked.
+    # A range when nothing was filtered out: it is cheaper to settle.
     positions: Sequence[int]
-    # Their bytes, with a comma between each two.
+    # Their JSON, joined by commas.
     events: bytes
+    # Where the cursor moves once they are delivered: also past events that are out of scope.
     reaches: int
+    # An event of another account, sent to find out whether the receiver refuses only the first account.
+    is_probe: bool = False
 
     @property
     def body(self) -> bytes:
         return b'{"events":[%b]}' % self.events
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a receiver answered. A refusal is an outcome, not an error."""
-
-    status: int | None
-    error: str | None
-    duration_ms: int
-    answer: str
-
     @property
-    def acknowledged(self) -> bool:
-        return self.status is not None and 200 <= self.status < 300
+    def is_head_alone(self) -> bool:
+        """Only the first event after the cursor: a refusal is a refusal of that event."""
+        return len(self.positions) == 1 and not self.is_probe

@@ -1,42 +1,38 @@
-"""SQL of parked accounts, whose events wait alone. Only workers call it."""
+"""SQL of parked accounts and of events that were skipped."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from tonne.base.ids import new_id
 from tonne.db.pool import Connection
-from tonne.webhooks.delivery_store import cut_to_size
-from tonne.webhooks.model import Batch, Lease, Outcome, Parked
+from tonne.webhooks.model import Lease, ParkedAccount, Webhook
 
-DUE_PARKED = """
-SELECT parked.account_id, parked.position, event.id AS event_id, event.event_type, parked.refusals, parked.parked_at,
-       parked.next_attempt_at
-FROM webhook_parked parked JOIN events event
+_COLUMNS = """parked.account_id, parked.position, event.id AS event_id, event.event_type, parked.refusals,
+    parked.parked_at, parked.next_attempt_at"""
+
+LIST_PARKED = f"""
+SELECT {_COLUMNS} FROM webhook_parked parked JOIN events event
+  ON event.organisation_id = $1 AND event.mode = $3 AND event.position = parked.position
+WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 ORDER BY parked.parked_at, parked.account_id
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def list_parked(connection: Connection, webhook: Webhook) -> list[ParkedAccount]:
+    rows = await connection.fetch(LIST_PARKED, webhook.organisation_id, webhook.id, webhook.mode)
+    return [ParkedAccount(**row) for row in rows]
+
+
+LIST_DUE = f"""
+SELECT {_COLUMNS} FROM webhook_parked parked JOIN events event
   ON event.organisation_id = $1 AND event.mode = $3 AND event.position = parked.position
 WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.position <= $4
   AND parked.next_attempt_at <= clock_timestamp()
 ORDER BY parked.next_attempt_at
-"""
+"""  # noqa: S608 - only the constant above is inserted
 
 
-async def due_parked(connection: Connection, lease: Lease) -> list[Parked]:
-    """Those whose event the main lane has passed: after a rewind it may come to it first."""
-    rows = await connection.fetch(DUE_PARKED, lease.organisation_id, lease.id, lease.mode, lease.cursor_position)
-    return [Parked(**row) for row in rows]
-
-
-READ_PARKED = """
-SELECT position, convert_to(payload, 'UTF8') AS payload FROM events
-WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND position >= $4 AND position <= $5
-ORDER BY position LIMIT $6
-"""
-
-
-async def read_parked(connection: Connection, lease: Lease, account_id: str, position: int, limit: int) -> Batch:
-    """The waiting events of one account, up to where the main lane stands. `reaches` is the last of them."""
-    rows = await connection.fetch(
-        READ_PARKED, lease.organisation_id, lease.mode, account_id, position, lease.cursor_position, limit
-    )
-    return cut_to_size([row[0] for row in rows], [row[1] for row in rows], limit, lease.cursor_position)
+async def list_due(connection: Connection, lease: Lease) -> list[ParkedAccount]:
+    """Without accounts whose refused event is ahead of the cursor: after a rewind earlier events must go first."""
+    rows = await connection.fetch(LIST_DUE, lease.organisation_id, lease.id, lease.mode, lease.cursor_position)
+    return [ParkedAccount(**row) for row in rows]
 
 
 PARK = """
@@ -60,28 +56,66 @@ async def refuse_parked(tx: Connection, lease: Lease, account_id: str, pause: ti
     await tx.execute(REFUSE_PARKED, lease.organisation_id, lease.id, account_id, pause)
 
 
-RECORD_PARKED_ATTEMPT = """
-WITH counted AS (
-    UPDATE webhooks SET acknowledged_count = acknowledged_count + $9::integer,
-                        refused_count = refused_count + 1 - $9::integer
-    WHERE organisation_id = $1 AND id = $2
+# To the account's next event up to the cursor. Without one the account is no longer parked.
+ADVANCE_PARKED = """
+WITH next AS (
+    SELECT min(event.position) AS position
+    FROM webhooks webhook LEFT JOIN events event
+      ON event.organisation_id = $1 AND event.mode = webhook.mode AND event.account_id = $3
+     AND event.position > $4 AND event.position <= webhook.cursor_position
+    WHERE webhook.organisation_id = $1 AND webhook.id = $2
+), moved AS (
+    UPDATE webhook_parked parked
+    SET position = next.position, refusals = 0, alerts_sent = 0, parked_at = clock_timestamp(),
+        next_attempt_at = clock_timestamp()
+    FROM next
+    WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.account_id = $3
+      AND next.position IS NOT NULL
+    RETURNING parked.account_id
 )
-INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
-                              answer)
-VALUES ($1, $2, $3, date_trunc('milliseconds', clock_timestamp()), $4, $5, $6, $9 = 1, $7, $8)
+DELETE FROM webhook_parked parked USING next
+WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.account_id = $3 AND next.position IS NULL
 """
 
 
-async def record_parked_attempt(tx: Connection, lease: Lease, batch: Batch, outcome: Outcome) -> None:
+async def advance_parked(tx: Connection, webhook: Webhook | Lease, account_id: str, done_position: int) -> None:
+    """The caller holds the lock on the webhook's row: otherwise the cursor could move meanwhile."""
+    await tx.execute(ADVANCE_PARKED, webhook.organisation_id, webhook.id, account_id, done_position)
+
+
+RECORD_SKIP = """
+INSERT INTO webhook_skips (organisation_id, webhook_id, position, skipped_at, skipped_by) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (organisation_id, webhook_id, position) DO NOTHING
+"""
+# A request in flight with the skipped event must not settle it.
+CHANGE_VERSION = "UPDATE webhooks SET version = version + 1 WHERE organisation_id = $1 AND id = $2"
+
+
+async def skip_parked(tx: Connection, webhook: Webhook, parked: ParkedAccount, *, by: str, at: datetime) -> None:
+    """Record the skip and continue with the account's next event."""
+    await tx.execute(RECORD_SKIP, webhook.organisation_id, webhook.id, parked.position, at, by)
+    await advance_parked(tx, webhook, parked.account_id, parked.position)
+    await tx.execute(CHANGE_VERSION, webhook.organisation_id, webhook.id)
+
+
+DROP_OUT_OF_SCOPE = """
+WITH dropped AS (
+    DELETE FROM webhook_parked WHERE organisation_id = $1 AND webhook_id = $2
+    AND cardinality($3::text[]) > 0 AND account_id <> ALL ($3)
+    RETURNING account_id, position
+)
+INSERT INTO webhook_skips (organisation_id, webhook_id, position, skipped_at, skipped_by)
+SELECT $1, $2, event.position, clock_timestamp(), $6
+FROM dropped JOIN events event
+  ON event.organisation_id = $1 AND event.mode = $4 AND event.account_id = dropped.account_id
+ AND event.position >= dropped.position AND event.position <= $5
+ON CONFLICT (organisation_id, webhook_id, position) DO NOTHING
+"""
+
+
+async def drop_out_of_scope(tx: Connection, webhook: Webhook, cursor_position: int, *, by: str) -> None:
+    """Unpark the accounts that are no longer in scope and record their waiting events as skipped."""
+    accounts = list(webhook.account_ids)
     await tx.execute(
-        RECORD_PARKED_ATTEMPT,
-        lease.organisation_id,
-        lease.id,
-        new_id("att"),
-        list(batch.positions),
-        outcome.status,
-        outcome.error,
-        outcome.duration_ms,
-        outcome.answer,
-        int(outcome.acknowledged),
+        DROP_OUT_OF_SCOPE, webhook.organisation_id, webhook.id, accounts, webhook.mode, cursor_position, by
     )

@@ -9,7 +9,7 @@ from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.base.secret_box import SecretBox
 from tonne.db.pool import Connection
-from tonne.webhooks import store
+from tonne.webhooks import parked_store, progress_store, registration_store
 from tonne.webhooks.addresses import AddressRefused
 from tonne.webhooks.errors import (
     EventNotParked,
@@ -42,7 +42,7 @@ async def register_webhook(
 ) -> tuple[Webhook, str]:
     """The secret is returned only here and by a rotation."""
     await _check_accounts(tx, scope, account_ids)
-    if await store.count_locked(tx, scope) >= MAX_WEBHOOKS:
+    if await registration_store.count_locked(tx, scope) >= MAX_WEBHOOKS:
         raise WebhookLimitReached
     secret = new_secret()
     webhook = Webhook(
@@ -55,7 +55,7 @@ async def register_webhook(
         created_at=now,
         secret_last_four=secret[-4:],
     )
-    await store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
+    await registration_store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
     await _record(tx, webhook, "webhook.registered", actor, now)
     return webhook, secret
 
@@ -64,14 +64,15 @@ async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, acto
     """`changed` as it shall be. A request that is under way settles nothing: its events go out again."""
     await require(tx, scope, changed.id)
     await _check_accounts(tx, scope, changed.account_ids)
-    await store.update_webhook(tx, changed, by=actor)
+    cursor = await registration_store.update_webhook(tx, changed)
+    await parked_store.drop_out_of_scope(tx, changed, cursor, by=actor)
     await _record(tx, changed, "webhook.changed", actor, now)
     return changed
 
 
 async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: str, now: datetime) -> None:
     webhook = await require(tx, scope, webhook_id)
-    await store.delete_webhook(tx, webhook)
+    await registration_store.delete_webhook(tx, webhook)
     await _record(tx, webhook, "webhook.deleted", actor, now)
 
 
@@ -81,17 +82,17 @@ async def rotate_secret(
     """For `overlap_seconds` both secrets sign, so that a receiver can change over without losing a request."""
     secret = new_secret()
     rotated = replace(webhook, secret_last_four=secret[-4:])
-    await store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_seconds)
+    await registration_store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_seconds)
     await _record(tx, rotated, "webhook.secret_rotated", actor, now)
     return rotated, secret
 
 
 async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: str, now: datetime) -> None:
     """A person's decision, on record: the account goes on without this event."""
-    parked = next((lane for lane in await store.list_parked(tx, webhook) if lane.event_id == event_id), None)
+    parked = next((lane for lane in await parked_store.list_parked(tx, webhook) if lane.event_id == event_id), None)
     if parked is None:
         raise EventNotParked(field="event_id")
-    await store.skip_parked(tx, webhook, parked, by=actor, at=now)
+    await parked_store.skip_parked(tx, webhook, parked, by=actor, at=now)
     await audit.record(
         tx,
         webhook.organisation_id,
@@ -104,20 +105,20 @@ async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: 
 
 
 async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: str, now: datetime) -> None:
-    await store.rewind(tx, webhook, before_position)
+    await progress_store.rewind(tx, webhook, before_position)
     await _record(tx, webhook, "webhook.rewound", actor, now)
 
 
 async def require(tx: Connection, scope: Scope, webhook_id: str) -> Webhook:
     """Found and locked: nobody else changes it until the transaction ends."""
-    webhook = await store.lock_webhook(tx, scope, webhook_id)
+    webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
     if webhook is None:
         raise WebhookNotFound
     return webhook
 
 
 async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[str]) -> None:
-    for account_id in await store.find_foreign_accounts(tx, scope, account_ids):
+    for account_id in await registration_store.find_foreign_accounts(tx, scope, account_ids):
         raise WebhookAccountInvalid(field=f"account_ids[{list(account_ids).index(account_id)}]")
 
 

@@ -6,7 +6,8 @@ import msgspec
 
 from tonne.base.clock import to_wire
 from tonne.catalog.schemas import Timestamp
-from tonne.webhooks.model import Outcome, Progress, Webhook
+from tonne.webhooks.model import Progress, Webhook
+from tonne.webhooks.outcomes import Delivered, SendOutcome
 
 _URL = Annotated[
     str,
@@ -139,8 +140,10 @@ def webhook_out(webhook: Webhook, progress: Progress, secret: str | None = None)
     )
 
 
-def test_out(event_id: str, outcome: Outcome) -> TestOut:
-    return TestOut(event_id, outcome.acknowledged, outcome.status, outcome.error, outcome.duration_ms, outcome.answer)
+def test_out(event_id: str, outcome: SendOutcome) -> TestOut:
+    return TestOut(
+        event_id, isinstance(outcome, Delivered), outcome.status, outcome.error, outcome.duration_ms, outcome.answer
+    )
 
 
 def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryOut:

@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tonne import __version__
 from tonne.base.settings import Settings, parse_networks
 from tonne.webhooks.addresses import AddressPolicy, AddressRefused
-from tonne.webhooks.model import Outcome
+from tonne.webhooks.outcomes import SendOutcome, classify
 
 MAX_ANSWER_BYTES = 16 * 1024
 KEPT_ANSWER_BYTES = 2 * 1024
@@ -84,7 +84,7 @@ class Sender:
         else:
             await asyncio.wait_for(self.resolver.resolve(host, parsed.port or 443), 10)
 
-    async def post(self, url: str, body: bytes, headers: dict[str, str]) -> Outcome:
+    async def post(self, url: str, body: bytes, headers: dict[str, str]) -> SendOutcome:
         """The outcome, always: a receiver's failure is nothing that is raised."""
         started = time.monotonic()
         status: int | None = None
@@ -103,7 +103,7 @@ class Sender:
             # What fails after the status has been read changes nothing about it.
             error = error if status is not None else _name(failure)
         text = answer[:KEPT_ANSWER_BYTES].decode("utf-8", "replace").replace("\x00", "\ufffd")
-        return Outcome(status, error, round((time.monotonic() - started) * 1000), text)
+        return classify(status)(status, error, round((time.monotonic() - started) * 1000), text)
 
     def _make_socket(self, address: Any) -> socket.socket:
         """The last look: this is the address that is dialled, whatever a name resolved to a moment ago."""

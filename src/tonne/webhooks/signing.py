@@ -1,4 +1,4 @@
-"""Signatures that a receiver can check: HMAC-SHA256 over timestamp, dot and raw body."""
+"""Request signatures: HMAC-SHA256 over timestamp, dot and raw body."""
 
 import hashlib
 import hmac
@@ -12,10 +12,18 @@ def new_secret() -> str:
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:
-    """Lower-case hex. The key is the secret as it was shown, prefix and all."""
+    """Lower-case hex. The key is the whole secret, including its `whsec_` prefix."""
     signature = hmac.new(secret.encode(), b"%d." % timestamp, hashlib.sha256)
     signature.update(body)
     return signature.hexdigest()
+
+
+def signed_headers(
+    brand: str, signing_secrets: Sequence[str], organisation_id: str, timestamp: int, body: bytes
+) -> dict[str, str]:
+    """Headers of a request to a receiver. The signature's name carries the brand."""
+    signature = signature_header(signing_secrets, organisation_id, timestamp, body)
+    return {"Content-Type": "application/json", f"{brand}-HMAC": signature}
 
 
 def signature_header(signing_secrets: Sequence[str], organisation_id: str, timestamp: int, body: bytes) -> str:

@@ -1,0 +1,55 @@
+"""SQL of recorded delivery attempts. Those of the main stream are recorded by the statements in settle.py."""
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from tonne.base.ids import new_id
+from tonne.base.paging import Position
+from tonne.db.pool import Connection
+from tonne.webhooks.model import EventBatch, Lease, Webhook
+from tonne.webhooks.outcomes import Delivered, SendOutcome
+
+RECORD_ATTEMPT = """
+WITH counted AS (
+    UPDATE webhooks SET acknowledged_count = acknowledged_count + $9::integer,
+                        refused_count = refused_count + 1 - $9::integer
+    WHERE organisation_id = $1 AND id = $2
+)
+INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
+                              answer)
+VALUES ($1, $2, $3, date_trunc('milliseconds', clock_timestamp()), $4, $5, $6, $9 = 1, $7, $8)
+"""
+
+
+async def record_attempt(tx: Connection, lease: Lease, batch: EventBatch, outcome: SendOutcome) -> None:
+    await tx.execute(
+        RECORD_ATTEMPT,
+        lease.organisation_id,
+        lease.id,
+        new_id("att"),
+        list(batch.positions),
+        outcome.status,
+        outcome.error,
+        outcome.duration_ms,
+        outcome.answer,
+        int(isinstance(outcome, Delivered)),
+    )
+
+
+LIST_ATTEMPTS = """
+SELECT id, at, acknowledged, status, error, duration_ms, coalesce(answer, '') AS answer,
+       ARRAY(SELECT event.id FROM events event
+             WHERE event.organisation_id = $1 AND event.mode = $3 AND event.position = ANY (attempt.positions)
+             ORDER BY event.position) AS event_ids
+FROM webhook_attempts attempt
+WHERE organisation_id = $1 AND webhook_id = $2 AND (at, id) < ($4, $5) ORDER BY at DESC, id DESC LIMIT $6
+"""
+
+
+async def list_attempts(
+    connection: Connection, webhook: Webhook, start: Position, limit: int
+) -> Sequence[asyncpg.Record]:
+    return await connection.fetch(
+        LIST_ATTEMPTS, webhook.organisation_id, webhook.id, webhook.mode, start.created_at, start.id, limit
+    )

@@ -1,0 +1,106 @@
+"""Leases on webhooks: a worker claims a webhook, renews the lease between requests, and releases it.
+
+Times are the database's: workers on several machines compare them.
+"""
+
+import time
+from datetime import timedelta
+
+import asyncpg
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.webhooks.model import Lease
+
+# Fields of `Lease` and the expressions that read them, for a statement in which `webhook` is the row of the webhook.
+_LEASE_COLUMNS = {
+    "organisation_id": "webhook.organisation_id",
+    "mode": "webhook.mode",
+    "id": "webhook.id",
+    "url": "webhook.url",
+    "account_ids": "webhook.account_ids",
+    "sealed_secret": "webhook.secret_box",
+    "old_sealed_secret": "CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END",
+    "cursor_position": "webhook.cursor_position",
+    "batch_limit": "webhook.batch_limit",
+    "failures": "webhook.failures",
+    "head_refusals": "webhook.head_refusals",
+    "token": "webhook.lease_token",
+    "version": "webhook.version",
+    "main_due": "webhook.next_attempt_at <= clock_timestamp()",
+    "last_position": """(SELECT stream.last_position FROM event_streams stream
+        WHERE stream.organisation_id = webhook.organisation_id AND stream.mode = webhook.mode)""",
+    "has_parked": """EXISTS (SELECT FROM webhook_parked parked
+        WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id)""",
+}
+LEASE_FIELDS = ", ".join(_LEASE_COLUMNS)
+LEASE_EXPRESSIONS = ", ".join(f"{expression} AS {name}" for name, expression in _LEASE_COLUMNS.items())
+
+# The webhook that was claimed longest ago comes first, so that no organisation starves another.
+CLAIM = f"""
+WITH due AS (
+    SELECT webhook.organisation_id, webhook.mode, webhook.id
+    FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
+    WHERE webhook.enabled AND webhook.deleted_at IS NULL
+      AND (webhook.lease_until IS NULL OR webhook.lease_until < clock_timestamp())
+      AND (webhook.cursor_position < stream.last_position AND webhook.next_attempt_at <= clock_timestamp()
+           OR EXISTS (SELECT FROM webhook_parked parked
+                      WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id
+                        AND parked.position <= webhook.cursor_position
+                        AND parked.next_attempt_at <= clock_timestamp()))
+    ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $1 FOR UPDATE OF webhook SKIP LOCKED
+)
+UPDATE webhooks webhook SET lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $2::interval,
+                            last_attempt_at = clock_timestamp()
+FROM due WHERE (webhook.organisation_id, webhook.mode, webhook.id) = (due.organisation_id, due.mode, due.id)
+RETURNING {LEASE_EXPRESSIONS}
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def claim_any_account(connection: Connection, limit: int, lease_s: float) -> list[Lease]:
+    expires_at = time.monotonic() + lease_s
+    rows = await connection.fetch(CLAIM, limit, timedelta(seconds=lease_s))
+    return [lease_from(row, expires_at) for row in rows]
+
+
+RENEW = f"""
+UPDATE webhooks webhook SET lease_until = clock_timestamp() + $4::interval, last_attempt_at = clock_timestamp()
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND enabled AND deleted_at IS NULL
+RETURNING {LEASE_EXPRESSIONS}
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def renew(connection: Connection, lease: Lease, lease_s: float) -> Lease | None:
+    """The renewed lease with the current registration; None when the lease is lost or the webhook is not in use."""
+    expires_at = time.monotonic() + lease_s
+    row = await connection.fetchrow(RENEW, lease.organisation_id, lease.id, lease.token, timedelta(seconds=lease_s))
+    return None if row is None else lease_from(row, expires_at)
+
+
+# Locks the webhook's row: the rest of the transaction runs under a valid lease on an unchanged registration.
+LOCK_LEASE = """
+SELECT true FROM webhooks WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4 FOR UPDATE
+"""
+
+
+async def lock_lease(tx: Connection, lease: Lease) -> bool:
+    """False when the lease is lost or the registration has changed."""
+    return await tx.fetchval(LOCK_LEASE, lease.organisation_id, lease.id, lease.token, lease.version) is True
+
+
+RELEASE = """
+UPDATE webhooks SET lease_until = NULL WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+RETURNING next_attempt_at <= clock_timestamp()
+      AND cursor_position < (SELECT stream.last_position FROM event_streams stream
+                             WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode)
+"""
+
+
+async def release(connection: Connection, lease: Lease) -> bool:
+    """True when more events are due now."""
+    return await connection.fetchval(RELEASE, lease.organisation_id, lease.id, lease.token) is True
+
+
+def lease_from(row: asyncpg.Record, expires_at: float) -> Lease:
+    fields = {**row, "mode": Mode(row["mode"]), "account_ids": tuple(row["account_ids"])}
+    return Lease(**fields, expires_at=expires_at)

@@ -1,0 +1,47 @@
+"""What can come of a delivery. A receiver that refuses is an outcome, not an exception."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverResponse:
+    """`status` is None when no response arrived; `error` then says why. `answer` is the start of the response body."""
+
+    status: int | None
+    error: str | None
+    duration_ms: int
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered(ReceiverResponse):
+    """A 2xx status: acknowledges every event of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry(ReceiverResponse):
+    """Anything else acknowledges none of the events. They are sent again after a back-off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(Retry):
+    """410: the receiver does not want any more requests. Settled like any other `Retry`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The receiver refuses this account's event but accepted the `probe` of another account."""
+
+    account_id: str
+    position: int
+    probe: Delivered
+
+
+SendOutcome = Delivered | Retry
+DeliveryOutcome = SendOutcome | Parked
+
+
+def classify(status: int | None) -> type[Delivered] | type[Retry]:
+    if status is not None and 200 <= status < 300:
+        return Delivered
+    return Gone if status == 410 else Retry

@@ -1,0 +1,154 @@
+"""SQL of registrations: address, scope and secrets of a webhook."""
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from tonne.base.paging import Position
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.webhooks.model import Webhook
+
+_COLUMNS = "organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four"
+
+# Serialises registrations of one organisation and mode: two at once could otherwise exceed the limit.
+LOCK_REGISTRATIONS = "SELECT true FROM organisation_modes WHERE organisation_id = $1 AND mode = $2 FOR UPDATE"
+COUNT_WEBHOOKS = "SELECT count(*) FROM webhooks WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL"
+
+
+async def count_locked(tx: Connection, scope: Scope) -> int:
+    await tx.execute(LOCK_REGISTRATIONS, scope.organisation_id, scope.mode)
+    count: int = await tx.fetchval(COUNT_WEBHOOKS, scope.organisation_id, scope.mode)
+    return count
+
+
+# The cursor starts at the newest event: everything that commits from now on has a higher position.
+INSERT_WEBHOOK = """
+WITH stream AS (
+    SELECT last_position FROM event_streams WHERE organisation_id = $1 AND mode = $2
+), webhook AS (
+    INSERT INTO webhooks (organisation_id, mode, id, url, account_ids, created_at, secret_box, secret_last_four,
+                          cursor_position, next_attempt_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, last_position, clock_timestamp() FROM stream
+)
+INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids)
+SELECT $1, $3, last_position + 1, $5 FROM stream
+"""
+
+
+async def insert_webhook(tx: Connection, webhook: Webhook, sealed_secret: bytes) -> None:
+    await tx.execute(
+        INSERT_WEBHOOK,
+        webhook.organisation_id,
+        webhook.mode,
+        webhook.id,
+        webhook.url,
+        list(webhook.account_ids),
+        webhook.created_at,
+        sealed_secret,
+        webhook.secret_last_four,
+    )
+
+
+FIND_WEBHOOK = f"""
+SELECT {_COLUMNS} FROM webhooks WHERE organisation_id = $1 AND mode = $2 AND id = $3 AND deleted_at IS NULL
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def find_webhook(connection: Connection, scope: Scope, webhook_id: str) -> Webhook | None:
+    row = await connection.fetchrow(FIND_WEBHOOK, scope.organisation_id, scope.mode, webhook_id)
+    return None if row is None else _webhook(row)
+
+
+LOCK_WEBHOOK = f"{FIND_WEBHOOK} FOR UPDATE"
+
+
+async def lock_webhook(tx: Connection, scope: Scope, webhook_id: str) -> Webhook | None:
+    row = await tx.fetchrow(LOCK_WEBHOOK, scope.organisation_id, scope.mode, webhook_id)
+    return None if row is None else _webhook(row)
+
+
+LIST_WEBHOOKS = f"""
+SELECT {_COLUMNS} FROM webhooks
+WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL AND (created_at, id) < ($3, $4)
+ORDER BY created_at DESC, id DESC LIMIT $5
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def list_webhooks(connection: Connection, scope: Scope, start: Position, limit: int) -> list[Webhook]:
+    rows = await connection.fetch(LIST_WEBHOOKS, scope.organisation_id, scope.mode, start.created_at, start.id, limit)
+    return [_webhook(row) for row in rows]
+
+
+# The new version stops a request in flight from moving the cursor. The webhook is due at once.
+UPDATE_WEBHOOK = """
+UPDATE webhooks SET url = $3, enabled = $4, account_ids = $5, version = version + 1, head_refusals = 0,
+                    next_attempt_at = clock_timestamp()
+WHERE organisation_id = $1 AND id = $2 RETURNING cursor_position
+"""
+# Scopes that were recorded before a rewind, for positions that the cursor has not reached again.
+DROP_LATER_SCOPES = "DELETE FROM webhook_scopes WHERE organisation_id = $1 AND webhook_id = $2 AND from_position > $3"
+RECORD_SCOPE = """
+INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids) VALUES ($1, $2, $3, $4)
+ON CONFLICT (organisation_id, webhook_id, from_position) DO UPDATE SET account_ids = $4
+"""
+
+
+async def update_webhook(tx: Connection, webhook: Webhook) -> int:
+    """Returns the position of the cursor, after which the new scope applies."""
+    key, accounts = (webhook.organisation_id, webhook.id), list(webhook.account_ids)
+    cursor: int = await tx.fetchval(UPDATE_WEBHOOK, *key, webhook.url, webhook.enabled, accounts)
+    await tx.execute(DROP_LATER_SCOPES, *key, cursor + 1)
+    await tx.execute(RECORD_SCOPE, *key, cursor + 1, accounts)
+    return cursor
+
+
+DELETE_WEBHOOK = """
+UPDATE webhooks SET deleted_at = clock_timestamp(), version = version + 1, enabled = false
+WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def delete_webhook(tx: Connection, webhook: Webhook) -> None:
+    await tx.execute(DELETE_WEBHOOK, webhook.organisation_id, webhook.id)
+
+
+ROTATE = """
+UPDATE webhooks SET secret_box = $3, secret_last_four = $4, old_secret_box = CASE WHEN $5 > 0 THEN secret_box END,
+                    old_secret_until = CASE WHEN $5 > 0 THEN clock_timestamp() + $5 * interval '1 second' END
+WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def rotate_secret(tx: Connection, webhook: Webhook, sealed_secret: bytes, overlap_seconds: int) -> None:
+    await tx.execute(
+        ROTATE, webhook.organisation_id, webhook.id, sealed_secret, webhook.secret_last_four, overlap_seconds
+    )
+
+
+FIND_SECRETS = """
+SELECT secret_box, CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END FROM webhooks
+WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def find_sealed_secrets(connection: Connection, webhook: Webhook) -> list[bytes]:
+    """The current secret and, while a rotation overlaps, the previous one."""
+    row = await connection.fetchrow(FIND_SECRETS, webhook.organisation_id, webhook.id)
+    return [] if row is None else [secret for secret in row if secret is not None]
+
+
+FIND_FOREIGN_ACCOUNTS = """
+SELECT given.id FROM unnest($3::text[]) AS given (id)
+WHERE NOT EXISTS (SELECT FROM accounts WHERE organisation_id = $1 AND mode = $2 AND accounts.id = given.id)
+"""
+
+
+async def find_foreign_accounts(connection: Connection, scope: Scope, account_ids: Sequence[str]) -> list[str]:
+    """Those of `account_ids` that are not accounts of this organisation and mode."""
+    rows = await connection.fetch(FIND_FOREIGN_ACCOUNTS, scope.organisation_id, scope.mode, list(account_ids))
+    return [row["id"] for row in rows]
+
+
+def _webhook(row: asyncpg.Record) -> Webhook:
+    return Webhook(**{**row, "mode": Mode(row["mode"]), "account_ids": tuple(row["account_ids"])})

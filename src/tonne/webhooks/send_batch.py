@@ -1,0 +1,68 @@
+"""Sign a batch and post it to its receiver."""
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+
+import structlog
+
+from tonne.base.secret_box import SecretBox
+from tonne.base.settings import Settings
+from tonne.webhooks.model import EventBatch, Lease
+from tonne.webhooks.outcomes import Delivered, SendOutcome
+from tonne.webhooks.sender import Sender
+from tonne.webhooks.signing import signed_headers
+
+_CACHED_SECRETS = 1000
+
+_log = structlog.get_logger()
+
+
+class LeaseTooOld(Exception):
+    """The process was stopped for so long that a request started now could outlast its lease."""
+
+
+class BatchSender:
+    def __init__(
+        self,
+        make_sender: Callable[[], Sender],
+        box: SecretBox,
+        settings: Settings,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._make_sender = make_sender
+        self._sender: Sender | None = None
+        # Rotation seals a new secret, so a cached one is never out of date.
+        self._unseal = lru_cache(_CACHED_SECRETS)(box.open)
+        self._brand = settings.brand
+        self._needed_s = min(settings.webhook_timeout_s, settings.webhook_lease_s * 2 / 3)
+        self._wall_clock = wall_clock
+
+    async def send(self, lease: Lease, batch: EventBatch) -> SendOutcome:
+        if time.monotonic() + self._needed_s > lease.expires_at:
+            raise LeaseTooOld
+        body = batch.body
+        sealed = [secret for secret in (lease.sealed_secret, lease.old_sealed_secret) if secret is not None]
+        secrets = [self._unseal(secret, lease.id) for secret in sealed]
+        headers = signed_headers(self._brand, secrets, lease.organisation_id, int(self._wall_clock()), body)
+        if self._sender is None:
+            self._sender = self._make_sender()
+        outcome = await self._sender.post(lease.url, body, headers)
+        # Every attempt is in `webhook_attempts`. At info level, successes would be most of the log.
+        log = _log.debug if isinstance(outcome, Delivered) else _log.info
+        log(
+            "delivery",
+            webhook_id=lease.id,
+            organisation_id=lease.organisation_id,
+            first_position=batch.positions[0],
+            events=len(batch.positions),
+            status=outcome.status,
+            error=outcome.error,
+            ms=outcome.duration_ms,
+        )
+        return outcome
+
+    async def close(self) -> None:
+        if self._sender is not None:
+            await self._sender.close()
+            self._sender = None

@@ -1,0 +1,162 @@
+"""Record what came of a request: cursor, back-off and attempt change together, and only under a valid lease."""
+
+import time
+from datetime import timedelta
+
+import structlog
+
+from tonne.base.ids import new_id
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection, Database
+from tonne.webhooks import alerts, attempt_store, claim, parked_store
+from tonne.webhooks.model import EventBatch, Lease, ParkedAccount
+from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, Parked, Retry, SendOutcome
+from tonne.webhooks.schedule import MAX_BATCH, pause_after
+
+_log = structlog.get_logger()
+
+
+class Settlement:
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._lease_s = settings.webhook_lease_s
+
+    async def settle(self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome) -> Lease | None:
+        """Settle a batch of the main stream. Returns the renewed lease if another request may follow at once."""
+        match outcome:
+            case Delivered():
+                async with self._database.connection() as connection:
+                    return await _acknowledge(connection, lease, batch, outcome, self._lease_s)
+            case Retry():
+                async with self._database.transaction() as tx:
+                    if await _refuse(tx, lease, batch, outcome, self._pause(lease.failures + 1)):
+                        await alerts.alert_if_due(tx, lease, outcome, self._settings)
+                return None
+            case Parked(account_id, position, probe):
+                async with self._database.transaction() as tx:
+                    if not await claim.lock_lease(tx, lease):
+                        return None
+                    await parked_store.park(tx, lease, account_id, position, self._pause(lease.head_refusals))
+                    renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s)
+                _log.warning("account_parked", webhook_id=lease.id, account_id=account_id, position=position)
+                return renewed
+
+    async def settle_parked(
+        self, lease: Lease, account: ParkedAccount, batch: EventBatch, outcome: SendOutcome
+    ) -> Lease | None:
+        """Settle a batch of a parked account. Returns the renewed lease; None when it is lost."""
+        async with self._database.transaction() as tx:
+            if not await claim.lock_lease(tx, lease):
+                return None
+            await attempt_store.record_attempt(tx, lease, batch, outcome)
+            if isinstance(outcome, Delivered):
+                await parked_store.advance_parked(tx, lease, account.account_id, batch.positions[-1])
+            else:
+                await parked_store.refuse_parked(tx, lease, account.account_id, self._pause(account.refusals + 1))
+                await alerts.alert_parked_if_due(tx, lease, account.account_id, outcome, self._settings)
+            return await claim.renew(tx, lease, self._lease_s)
+
+    async def pass_over(self, lease: Lease, reaches: int) -> Lease | None:
+        """Move the cursor past positions without an event in scope. Returns the renewed lease."""
+        async with self._database.connection() as connection:
+            await _move_cursor(connection, lease, reaches)
+            return await claim.renew(connection, lease, self._lease_s)
+
+    def _pause(self, failures: int) -> timedelta:
+        return pause_after(failures, self._settings.webhook_time_scale)
+
+
+# A worker that has lost its lease settles nothing. If the registration was changed meanwhile, the attempt is recorded
+# and the cursor stays where the change put it.
+# synchronous_commit = off: a crash loses cursor and attempt together, and the events are sent again.
+ACKNOWLEDGE = f"""
+WITH settled AS (
+    UPDATE webhooks webhook
+    SET cursor_position = CASE WHEN version = $4 THEN greatest(cursor_position, $5) ELSE cursor_position END,
+        batch_limit = least($13, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
+        alerts_sent = 0, next_attempt_at = clock_timestamp(), acknowledged_count = acknowledged_count + 1,
+        lease_until = clock_timestamp() + $11::interval, last_attempt_at = clock_timestamp()
+    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+    RETURNING {claim.LEASE_EXPRESSIONS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use
+), attempt AS (
+    INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged,
+                                  duration_ms, answer)
+    SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
+           coalesce($7::bigint[], ARRAY(SELECT generate_series($12::bigint, $5))), $8, NULL, true, $9, $10
+    FROM settled
+)
+SELECT {claim.LEASE_FIELDS} FROM settled, set_config('synchronous_commit', 'off', true) WHERE in_use
+"""  # noqa: S608 - only constants are inserted
+
+
+async def _acknowledge(
+    connection: Connection, lease: Lease, batch: EventBatch, outcome: Delivered, lease_s: float
+) -> Lease | None:
+    """The renewed lease; None when it is lost, so that the events are sent again, or the webhook is not in use."""
+    expires_at = time.monotonic() + lease_s
+    row = await connection.fetchrow(
+        ACKNOWLEDGE,
+        lease.organisation_id,
+        lease.id,
+        lease.token,
+        lease.version,
+        batch.reaches,
+        new_id("att"),
+        # The database writes out consecutive positions faster than a list is encoded.
+        None if isinstance(batch.positions, range) else list(batch.positions),
+        outcome.status,
+        outcome.duration_ms,
+        outcome.answer,
+        timedelta(seconds=lease_s),
+        batch.positions[0],
+        MAX_BATCH,
+    )
+    return None if row is None else claim.lease_from(row, expires_at)
+
+
+REFUSE = """
+WITH settled AS (
+    UPDATE webhooks
+    SET batch_limit = 1, refused_count = refused_count + 1,
+        failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
+        -- After a change of the registration another event may be first.
+        head_refusals = head_refusals + CASE WHEN version = $5 THEN $4::integer ELSE 0 END,
+        next_attempt_at = CASE WHEN version = $5 THEN clock_timestamp() + $6::interval ELSE next_attempt_at END
+    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+    RETURNING organisation_id, id
+)
+INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
+                              answer)
+SELECT organisation_id, id, $7, date_trunc('milliseconds', clock_timestamp()), $8, $9, $10, false, $11, $12 FROM settled
+"""
+
+
+async def _refuse(tx: Connection, lease: Lease, batch: EventBatch, outcome: Retry, pause: timedelta) -> bool:
+    """False when the lease is lost."""
+    status = await tx.execute(
+        REFUSE,
+        lease.organisation_id,
+        lease.id,
+        lease.token,
+        int(batch.is_head_alone),
+        lease.version,
+        pause,
+        new_id("att"),
+        list(batch.positions),
+        outcome.status,
+        outcome.error,
+        outcome.duration_ms,
+        outcome.answer,
+    )
+    return status == "INSERT 0 1"
+
+
+MOVE_CURSOR = """
+UPDATE webhooks SET cursor_position = greatest(cursor_position, $5)
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4
+"""
+
+
+async def _move_cursor(connection: Connection, lease: Lease, reaches: int) -> None:
+    await connection.execute(MOVE_CURSOR, lease.organisation_id, lease.id, lease.token, lease.version, reaches)
