@@ -8,14 +8,14 @@ from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.cards.invariants import INVARIANTS
 
-TWICE = "nobody is charged twice"
-UNKNOWN_HERE = "the simulated gateway took no money that we do not know of"
-UNKNOWN_THERE = "what is captured, or given back, is so at the simulated gateway too"
+TWICE = "no order is charged twice"
+UNKNOWN_HERE = "every charge captured at the simulated gateway is recorded"
+UNKNOWN_THERE = "every recorded charge and refund exists at the simulated gateway"
 PAID = "an order paid by card has one captured charge of its total"
-KEPT = "no money is kept for an order that is not paid"
-GIVEN_BACK = "no money goes back for an order that went on"
-MISMATCHED = "the gateway took what we asked for"
-LOOKED_AT = "a charge under way is looked at again"
+KEPT = "no charge is captured for an unpaid order"
+GIVEN_BACK = "no charge of a paid order is refunded"
+MISMATCHED = "the gateway captured the requested amount"
+LOOKED_AT = "every pending charge or refund is due"
 
 _SECOND = """
 INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, customer, method, amount_minor,

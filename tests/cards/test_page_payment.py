@@ -126,7 +126,7 @@ async def test_another_amount_than_asked_for_is_not_taken_for_the_payment(scene:
     await scene.work_for(minutes=5)
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("mismatched", "captured")]
-    assert set(await scene.breaches()) == {"the gateway took what we asked for"}
+    assert set(await scene.breaches()) == {"the gateway captured the requested amount"}
 
 
 # The page that was never opened, or whose name was lost.

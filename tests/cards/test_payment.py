@@ -156,8 +156,8 @@ async def test_the_gateway_names_another_amount(scene: CardScene) -> None:
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("mismatched", "captured")]
     breaches = await scene.breaches()
-    assert list(breaches) == ["the gateway took what we asked for"]
-    assert order.id in breaches["the gateway took what we asked for"][0]
+    assert list(breaches) == ["the gateway captured the requested amount"]
+    assert order.id in breaches["the gateway captured the requested amount"][0]
     # Even when something makes it due again.
     await scene.make_due(order)
     scene.clock.after(days=30)

@@ -8,9 +8,9 @@ from tonne.checkout.invariants import INVARIANTS
 from tonne.checkout.link_model import OffsetLink
 from tonne.cli.doctor import examine
 
-KNOWN = "an order of an offset link has its checkout"
-SHOWN = "what a checkout showed is what its order costs"
-ENDS = "a checkout that nobody finished comes to an end"
+KNOWN = "every order of an offset link has a checkout"
+SHOWN = "a checkout's total is its order's total"
+ENDS = "expired checkouts are closed"
 
 # There are three checkouts: one paid, one whose card was declined, one that was only begun.
 BREACHES = [

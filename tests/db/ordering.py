@@ -1,4 +1,4 @@
-"""Orders made without HTTP, and led along the moves they can make."""
+"""Creates orders without HTTP and moves them through their statuses."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,8 +13,8 @@ from tonne.orders.move_order import move_order
 from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
 
 DIGEST = bytes(32)
-# How to reach each status from a received order.
-WAYS: dict[OrderStatus, tuple[OrderStatus, ...]] = {
+# The transitions that lead from `received` to each status.
+PATHS: dict[OrderStatus, tuple[OrderStatus, ...]] = {
     OrderStatus.RECEIVED: (),
     OrderStatus.PLACED: (OrderStatus.PLACED,),
     OrderStatus.PAID: (OrderStatus.PLACED, OrderStatus.PAID),
@@ -28,7 +28,7 @@ WAYS: dict[OrderStatus, tuple[OrderStatus, ...]] = {
 async def receive(
     services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", key: str | None = None
 ) -> Order:
-    """An order that has no price yet."""
+    """Create an order that has no price yet."""
     return await _write(
         services, scope, OrderRequest(Wanted(mass_grams=1_105_697), key, metadata, DIGEST), None, now=now
     )
@@ -37,7 +37,7 @@ async def receive(
 async def place(
     services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", value_minor: int | None = None
 ) -> Order:
-    """An order that is received and placed at once, as a request does it."""
+    """Create an order that is received and placed in one transaction, as the API does."""
     wanted = Wanted(mass_grams=1_105_697) if value_minor is None else Wanted(value_minor=value_minor)
     return await _write(services, scope, OrderRequest(wanted, None, metadata, DIGEST), wanted, now=now)
 
@@ -56,7 +56,7 @@ async def _write(
 
 
 async def advance(tx: Connection, services: Services, order: Order, to: OrderStatus, now: datetime) -> Order:
-    """One move, with the price that placing an order needs."""
+    """Make one transition; placing an order also prices it."""
     if (order.status, to) == (OrderStatus.RECEIVED, OrderStatus.PLACED):
         wanted = Wanted(mass_grams=order.requested_quantity_grams)
         terms = await find_terms(tx, order.scope)
@@ -65,10 +65,10 @@ async def advance(tx: Connection, services: Services, order: Order, to: OrderSta
     return await move_order(tx, order, to, now)
 
 
-async def lead_to(services: Services, scope: Scope, status: OrderStatus, now: datetime) -> Order:
-    """An order that has come to `status` by moves of the table, a second apart."""
+async def bring_to(services: Services, scope: Scope, status: OrderStatus, now: datetime) -> Order:
+    """Create an order and bring it to `status` by valid transitions, a second apart."""
     order = await receive(services, scope, now)
-    for step, to in enumerate(WAYS[status], start=1):
+    for step, to in enumerate(PATHS[status], start=1):
         async with services.database.transaction() as tx:
             order = await advance(tx, services, order, to, now + timedelta(seconds=step))
     return order

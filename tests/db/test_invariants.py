@@ -1,4 +1,4 @@
-"""Each invariant, broken on purpose: the doctor must see it, and see nothing when all is well."""
+"""`tonne doctor` finds every violated invariant, and none in healthy data."""
 
 import pytest
 
@@ -14,21 +14,21 @@ from tonne.db.pool import Database
 from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 
-# The statements that break each invariant, and what else is then not true any more.
+# The names of the invariants.
 POSITIONS = "stream positions are 1 to n without a gap"
-IN_A_STREAM = "every event is in a stream"
-SEQUENCES = "sequences rise strictly within an account"
-WALKS = "an order's events walk the transition table"
+IN_A_STREAM = "every event belongs to a stream"
+SEQUENCES = "sequences increase strictly within an account"
+TRANSITIONS = "an order's events follow the transition table"
 LAST_EVENT = "an order's last event matches its status"
 SUMS = "lines sum to their order, in grams and in money"
-SHOWN = "an order is shown as it is stored"
+DOCUMENT = "an order's JSON matches its columns"
 OVERLAPS = "no serial number is in two lots"
-ALLOCATED = "a lot never gives more than it has"
-UNSEEN = "a webhook's cursor passes no event unseen"
+ALLOCATED = "no lot is over-allocated"
+SKIPPED = "no webhook cursor skips an event"
 AHEAD = "no webhook is ahead of its stream"
-# Broken on purpose in the tests of their own rooms.
+# Violated in the tests of their own packages.
 ELSEWHERE = {invariant.name for invariant in (*PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS)}
-TAKEN = "a lot is what is free and what was taken of it"
+PARCELS = "a lot's parcels add up to its allocated grams"
 
 _DROP_ALLOCATED_CHECK = """
 DO $$ BEGIN
@@ -57,33 +57,34 @@ SELECT organisation_id, id, 0, '{}' FROM webhooks
 """
 
 
-def _shown_instead(old: str, new: str) -> str:
+def _replace_in_document(old: str, new: str) -> str:
     replaced = f"replace(convert_from(wire_document, 'UTF8'), '{old}', '{new}')"
     return f"UPDATE orders SET wire_document = convert_to({replaced}, 'UTF8')"  # noqa: S608 - constants of this file
 
 
-BREACHES: list[tuple[str, list[str], set[str]]] = [
+# The invariant, the statements that violate it, and the other invariants that they violate.
+VIOLATIONS: list[tuple[str, list[str], set[str]]] = [
     (POSITIONS, ["DELETE FROM events WHERE position = 2"], {LAST_EVENT}),
-    (POSITIONS, ["DELETE FROM events WHERE position = 1"], {WALKS}),
+    (POSITIONS, ["DELETE FROM events WHERE position = 1"], {TRANSITIONS}),
     (POSITIONS, ["UPDATE event_streams SET last_position = last_position + 1 WHERE last_position > 0"], set()),
     (POSITIONS, ["UPDATE event_streams SET last_position = 7 WHERE last_position = 0"], set()),
     (IN_A_STREAM, [_FOREIGN_EVENT], set()),
     (SEQUENCES, ["UPDATE events SET sequence = sequence + interval '1 ms' WHERE position = 1"], set()),
     (SEQUENCES, ["UPDATE events SET sequence = sequence - interval '1 day' WHERE position = 2"], set()),
-    (WALKS, ["UPDATE events SET event_type = 'order.paid' WHERE position = 1"], set()),
-    (WALKS, ["UPDATE events SET event_type = 'order.invented' WHERE position = 1"], set()),
+    (TRANSITIONS, ["UPDATE events SET event_type = 'order.paid' WHERE position = 1"], set()),
+    (TRANSITIONS, ["UPDATE events SET event_type = 'order.invented' WHERE position = 1"], set()),
     (LAST_EVENT, ["UPDATE events SET event_type = 'order.failed' WHERE position = 2"], set()),
-    (LAST_EVENT, ["UPDATE orders SET status = 'paid' WHERE status = 'placed'"], {SHOWN}),
+    (LAST_EVENT, ["UPDATE orders SET status = 'paid' WHERE status = 'placed'"], {DOCUMENT}),
     (SUMS, ["UPDATE order_lines SET quantity_grams = quantity_grams + 1 WHERE position = 1"], set()),
     (SUMS, ["UPDATE order_lines SET offset_cost_minor = offset_cost_minor + 1 WHERE position = 1"], set()),
     (SUMS, ["DELETE FROM order_lines"], set()),
-    (SHOWN, [_shown_instead('"placed"', '"paid"')], set()),
-    (SHOWN, [_shown_instead('{"n":1}', '{"n":2}')], set()),
-    (SHOWN, [_shown_instead('"id":"ord_', '"id":"ord_x')], set()),
+    (DOCUMENT, [_replace_in_document('"placed"', '"paid"')], set()),
+    (DOCUMENT, [_replace_in_document('{"n":1}', '{"n":2}')], set()),
+    (DOCUMENT, [_replace_in_document('"id":"ord_', '"id":"ord_x')], set()),
     (OVERLAPS, ["ALTER TABLE lots DROP CONSTRAINT lots_never_overlap", _COPY_SERIALS], set()),
-    (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = quantity_grams + 1"], {TAKEN}),
-    (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = -1"], {TAKEN}),
-    (UNSEEN, [_WEBHOOK_AT_THE_END, _FOR_ALL_ACCOUNTS], set()),
+    (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = quantity_grams + 1"], {PARCELS}),
+    (ALLOCATED, [_DROP_ALLOCATED_CHECK, "UPDATE lots SET allocated_grams = -1"], {PARCELS}),
+    (SKIPPED, [_WEBHOOK_AT_THE_END, _FOR_ALL_ACCOUNTS], set()),
     (AHEAD, [_WEBHOOK_AT_THE_END, "UPDATE webhooks SET cursor_position = cursor_position + 1"], set()),
 ]
 
@@ -99,33 +100,33 @@ async def _break(db: Database, *statements: str) -> None:
             await tx.execute(statement)
 
 
-def test_every_invariant_is_broken_at_least_once() -> None:
-    assert {name for name, _, _ in BREACHES} | ELSEWHERE == {invariant.name for invariant in ALL_INVARIANTS}
+def test_every_invariant_is_violated_in_a_test() -> None:
+    assert {name for name, _, _ in VIOLATIONS} | ELSEWHERE == {invariant.name for invariant in ALL_INVARIANTS}
     assert len(ALL_INVARIANTS) == len({invariant.name for invariant in ALL_INVARIANTS})
 
 
-@pytest.mark.parametrize(("name", "statements", "also"), BREACHES)
-async def test_a_breach_is_seen_and_its_place_named(
+@pytest.mark.parametrize(("name", "statements", "also"), VIOLATIONS)
+async def test_a_violation_is_found_and_located(
     services: Services, world: World, name: str, statements: list[str], also: set[str]
 ) -> None:
     order = await place(services, world.ours_test.scope, utc_now(), metadata='{"n":1}')
     assert await _examine(services.database) == {}
     await _break(services.database, *statements)
-    breaches = await _examine(services.database)
-    assert set(breaches) == {name} | also
-    assert all(place and "None" not in place for places in breaches.values() for place in places)
-    if name in {WALKS, LAST_EVENT, SUMS, SHOWN}:
-        assert order.id in breaches[name][0]
-        assert order.scope.account_id in breaches[name][0]
+    violations = await _examine(services.database)
+    assert set(violations) == {name} | also
+    assert all(place and "None" not in place for places in violations.values() for place in places)
+    if name in {TRANSITIONS, LAST_EVENT, SUMS, DOCUMENT}:
+        assert order.id in violations[name][0]
+        assert order.scope.account_id in violations[name][0]
 
 
-async def test_an_order_without_any_event_is_seen(services: Services, world: World) -> None:
+async def test_an_order_without_events_is_found(services: Services, world: World) -> None:
     await receive(services, world.ours_test.scope, START)
     await _break(services.database, "DELETE FROM events", "UPDATE event_streams SET last_position = 0")
     assert set(await _examine(services.database)) == {LAST_EVENT}
 
 
-async def test_a_doubled_event_is_seen(services: Services, world: World) -> None:
+async def test_a_duplicate_event_is_found(services: Services, world: World) -> None:
     await receive(services, world.ours_test.scope, START)
     await _break(
         services.database,
@@ -136,10 +137,10 @@ async def test_a_doubled_event_is_seen(services: Services, world: World) -> None
         """,
         "UPDATE event_streams SET last_position = 2 WHERE last_position = 1",
     )
-    assert set(await _examine(services.database)) == {WALKS}
+    assert set(await _examine(services.database)) == {TRANSITIONS}
 
 
-async def test_hostile_text_in_orders_does_not_upset_the_doctor(services: Services, world: World) -> None:
+async def test_hostile_text_in_orders_does_not_break_the_queries(services: Services, world: World) -> None:
     for i, metadata in enumerate(
         ['{"a":"\\"\\\\"}', '{"%s":"\'; DROP TABLE orders; --"}', '{"é🌍":1e400,"b" : [ 1.0 ]}']
     ):
@@ -157,7 +158,7 @@ async def test_an_empty_database_is_healthy(db: Database) -> None:
     assert await _examine(db) == {}
 
 
-async def test_the_same_key_of_two_accounts_is_no_breach(services: Services, world: World) -> None:
+async def test_two_accounts_may_use_the_same_idempotency_key(services: Services, world: World) -> None:
     scope = world.ours_test.scope
     client = Scope(scope.organisation_id, world.ours_test.client_account_id, scope.mode)
     for holder in (scope, client, world.ours_live.scope, world.theirs_test.scope):

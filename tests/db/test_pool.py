@@ -1,4 +1,4 @@
-"""Transactions: return commits, raise rolls back, and nothing waits for ever."""
+"""The pool: transactions commit or roll back, and no connection is lost or reused in a bad state."""
 
 import asyncio
 
@@ -46,7 +46,7 @@ async def test_a_cancelled_transaction_rolls_back(db: Database) -> None:
     assert await _count(db) == 0
 
 
-async def test_a_snapshot_shows_one_moment_and_cannot_write(db: Database) -> None:
+async def test_a_snapshot_is_repeatable_and_read_only(db: Database) -> None:
     async with db.snapshot() as snapshot:
         before = await snapshot.fetchval(COUNT)
         async with db.transaction() as tx:
@@ -57,7 +57,7 @@ async def test_a_snapshot_shows_one_moment_and_cannot_write(db: Database) -> Non
     assert await _count(db) == before + 1
 
 
-async def test_a_connection_comes_back_clean_after_a_failure(db: Database) -> None:
+async def test_a_connection_is_usable_after_a_failed_transaction(db: Database) -> None:
     for _ in range(40):
         with pytest.raises(asyncpg.UndefinedTableError):
             async with db.transaction() as tx:
@@ -70,23 +70,25 @@ def settings() -> Settings:
     return Settings(statement_timeout_s=0.2, database_connections=2)
 
 
-async def test_a_statement_that_takes_too_long_is_given_up(db: Database) -> None:
+async def test_a_slow_statement_is_cancelled(db: Database) -> None:
     async with db.connection() as connection:
         with pytest.raises(asyncpg.QueryCanceledError):
             await connection.execute("SELECT pg_sleep(5)")
 
 
-async def test_a_transaction_that_does_nothing_for_too_long_is_ended(db: Database) -> None:
-    """Else one that hangs would hold its locks, and everybody who wants them, for ever."""
+async def test_an_idle_transaction_is_ended(db: Database) -> None:
+    """Otherwise a hanging transaction would hold its locks for ever."""
+    ended = asyncio.Event()
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):  # noqa: PT012 - the server ends it while we wait
         async with db.transaction() as tx:
+            tx.add_termination_listener(lambda _: ended.set())
             await tx.execute(INSERT, "org_lost")
-            await asyncio.sleep(0.7)
+            await asyncio.wait_for(ended.wait(), 10)
             await tx.execute(COUNT)
     assert await _count(db) == 0
 
 
-async def test_more_work_than_connections_waits_its_turn(db: Database) -> None:
+async def test_more_transactions_than_connections_wait_for_a_free_one(db: Database) -> None:
     async def work(number: int) -> None:
         async with db.transaction() as tx:
             await tx.execute(INSERT, f"org_{number}")
@@ -95,21 +97,26 @@ async def test_more_work_than_connections_waits_its_turn(db: Database) -> None:
     assert await _count(db) == 30
 
 
-async def test_times_come_back_in_utc(db: Database) -> None:
+async def test_the_time_zone_is_utc(db: Database) -> None:
     async with db.connection() as connection:
         assert await connection.fetchval("SHOW TimeZone") == "UTC"
 
 
-async def test_a_connection_that_was_left_in_the_middle_of_a_statement_is_not_used_again(db: Database) -> None:
+async def test_a_connection_interrupted_in_a_statement_is_not_reused(db: Database) -> None:
     async with db.connection() as connection:
         first = await connection.fetchval("SELECT pg_backend_pid()")
 
+    sending = asyncio.Event()
+
     async def work() -> None:
         async with db.connection() as connection:
-            await connection.execute("SELECT pg_sleep(0.1)")
+            statement = asyncio.ensure_future(connection.execute("SELECT pg_sleep(0.1)"))
+            sending.set()
+            await statement
 
     task = asyncio.create_task(work())
-    await asyncio.sleep(0.02)
+    await sending.wait()
+    await asyncio.sleep(0)  # the statement is sent now
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -117,7 +124,7 @@ async def test_a_connection_that_was_left_in_the_middle_of_a_statement_is_not_us
         assert await connection.fetchval("SELECT pg_backend_pid()") != first
 
 
-async def test_who_gave_up_waiting_takes_no_connection_away(db: Database) -> None:
+async def test_a_cancelled_waiter_does_not_take_a_connection(db: Database) -> None:
     async with db.connection(), db.connection():
         waiting = [asyncio.create_task(_count(db)) for _ in range(3)]
         await asyncio.sleep(0)
@@ -127,23 +134,26 @@ async def test_who_gave_up_waiting_takes_no_connection_away(db: Database) -> Non
     await asyncio.gather(*(_count(db) for _ in range(10)))
 
 
-async def test_connections_that_the_server_cut_are_made_anew(db: Database, server: Server) -> None:
+async def test_connections_closed_by_the_server_are_replaced(db: Database, server: Server) -> None:
     async with db.connection() as one, db.connection() as two:
         pids = [await one.fetchval("SELECT pg_backend_pid()"), await two.fetchval("SELECT pg_backend_pid()")]
+        both_closed = [asyncio.Event(), asyncio.Event()]
+        one.add_termination_listener(lambda _: both_closed[0].set())
+        two.add_termination_listener(lambda _: both_closed[1].set())
     killer = await asyncpg.connect(server.url("postgres"))
     await killer.execute("SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) AS pid", pids)
     await killer.close()
-    await asyncio.sleep(0.1)
+    await asyncio.wait_for(asyncio.gather(*(closed.wait() for closed in both_closed)), 10)
     assert await asyncio.gather(*(_count(db) for _ in range(5))) == [0] * 5
 
 
-async def test_a_database_out_of_reach_fails_everybody_who_waits_and_comes_back(settings: Settings) -> None:
+async def test_an_unreachable_database_fails_all_waiters(settings: Settings) -> None:
     lost = Database("postgresql://postgres@/x?host=/nowhere", settings)
     found = await asyncio.gather(*(lost.open() for _ in range(6)), return_exceptions=True)
     assert all(isinstance(error, OSError) for error in found)
 
 
-async def test_using_a_database_that_is_not_open_is_said_plainly(server: Server, settings: Settings) -> None:
+async def test_a_closed_database_cannot_be_used(server: Server, settings: Settings) -> None:
     database = Database(server.url("postgres"), settings)
     with pytest.raises(asyncpg.InterfaceError, match="not open"):
         await _count(database)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api_client import ApiClient, codes, fields
 from tests.cards.card_scene import execute
-from tests.db.ordering import lead_to, receive
+from tests.db.ordering import bring_to, receive
 from tests.world import START, World
 from tonne.app import Services
 from tonne.base.ids import new_id
@@ -67,7 +67,7 @@ async def test_an_order_without_a_price_can_be_cancelled(api: ApiClient, service
 async def test_from_any_other_status_it_is_refused(
     api: ApiClient, services: Services, world: World, status: OrderStatus
 ) -> None:
-    order = await lead_to(services, world.ours_test.scope, status, START)
+    order = await bring_to(services, world.ours_test.scope, status, START)
     before = (await api.get(f"/v1/orders/{order.id}")).json()
     answer = await api.post(f"/v1/orders/{order.id}/cancel", {"reason": "Too late"})
     assert (answer.status_code, codes(answer)) == (409, ["order_transition_invalid"])

@@ -6,13 +6,13 @@ from tests.retirements.shop import Shop
 from tonne.cli.doctor import examine
 from tonne.retirements.invariants import INVARIANTS
 
-TAKEN = "a lot is what is free and what was taken of it"
+TAKEN = "a lot's parcels add up to its allocated grams"
 GRAMS = "every gram of a parcel belongs to one order line"
-UNITS = "registries retire whole units"
-BOUGHT = "an order gets the grams that it bought, of the projects that it names"
-COMPLETE = "a complete order is retired to the last gram, and has its certificate"
-CERTIFIED = "a certificate's lines are its order's retirements"
-TOTALS = "an account's retired totals are those of its complete orders"
+UNITS = "parcels consist of whole units"
+BOUGHT = "an order's projects and shares add up to its lines"
+COMPLETE = "every complete order is fully retired and has a certificate"
+CERTIFIED = "a certificate's lines match its order's retirements"
+TOTALS = "retired totals match the complete orders"
 
 
 def _certified(old: str, new: str) -> str:

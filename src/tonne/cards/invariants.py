@@ -2,8 +2,8 @@ from tonne.db.invariant import Invariant
 
 INVARIANTS = (
     Invariant(
-        "nobody is charged twice",
-        "Money was taken more than once for one order, and not all but one of it given back.",
+        "no order is charged twice",
+        "An order was charged more than once, and the surplus was not refunded.",
         """
         SELECT format('order %s of account %s: charges %s', order_id, account_id, string_agg(id, ', ' ORDER BY attempt))
                AS "where"
@@ -12,8 +12,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "the simulated gateway took no money that we do not know of",
-        "The gateway has captured a charge that is not on record here, or is recorded as failed.",
+        "every charge captured at the simulated gateway is recorded",
+        "The gateway captured a charge that is not recorded here, or is recorded as failed.",
         """
         SELECT format('charge %s: %s', simulated.id, coalesce('recorded as ' || charges.status, 'not on record'))
                AS "where"
@@ -23,12 +23,12 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "what is captured, or given back, is so at the simulated gateway too",
-        "A charge is recorded that the gateway does not know, or knows with another amount, or did not give back.",
+        "every recorded charge and refund exists at the simulated gateway",
+        "A recorded charge is unknown to the gateway, has another amount there, or was not refunded there.",
         """
         SELECT format('charge %s of order %s is %s with %s %s, at the gateway %s', charges.id, charges.order_id,
                       charges.status, charges.amount_minor, charges.currency,
-                      coalesce(format('%s with %s %s, %s of it given back', simulated.status, simulated.amount_minor,
+                      coalesce(format('%s with %s %s, %s of it refunded', simulated.status, simulated.amount_minor,
                                       simulated.currency, simulated.refunded_minor), 'unknown')) AS "where"
         FROM charges LEFT JOIN simulated_charges simulated ON simulated.id = charges.id
         WHERE charges.gateway = 'simulated' AND charges.status IN ('captured', 'refund_due', 'refunded')
@@ -40,7 +40,7 @@ INVARIANTS = (
     ),
     Invariant(
         "an order paid by card has one captured charge of its total",
-        "An order went on without its money, or with another amount.",
+        "An order was marked as paid without a captured charge, or with another amount.",
         """
         SELECT format('order %s of account %s is %s and costs %s %s, captured: %s', orders.id, orders.account_id,
                       orders.status, orders.total_cost_minor, orders.currency,
@@ -54,8 +54,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "no money is kept for an order that is not paid",
-        "A charge is captured although its order was cancelled, has failed or still waits for its payment.",
+        "no charge is captured for an unpaid order",
+        "A charge is captured although its order was cancelled, failed or is still unpaid.",
         """
         SELECT format('charge %s of order %s, which is %s', charges.id, orders.id, orders.status) AS "where"
         FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
@@ -63,8 +63,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "no money goes back for an order that went on",
-        "A charge is refunded, or about to be, although its order is paid for with it.",
+        "no charge of a paid order is refunded",
+        "A charge is refunded, or about to be, although it pays for its order.",
         """
         SELECT format('charge %s of order %s, which is %s', charges.id, orders.id, orders.status) AS "where"
         FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
@@ -72,17 +72,17 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "the gateway took what we asked for",
-        "The gateway names another amount or currency than ours: compare the two, then refund there or settle by hand.",
+        "the gateway captured the requested amount",
+        "The gateway reports another amount or currency: compare both, then refund at the gateway or settle by hand.",
         """
-        SELECT format('charge %s of order %s of account %s: %s %s were asked for, see %s at %s', id, order_id,
+        SELECT format('charge %s of order %s of account %s: %s %s were requested, see %s at %s', id, order_id,
                       account_id, amount_minor, currency, reference, gateway) AS "where"
         FROM charges WHERE status = 'mismatched'
         """,
     ),
     Invariant(
-        "a charge under way is looked at again",
-        "A charge is pending, or its refund due, and no worker will ever look at it.",
+        "every pending charge or refund is due",
+        "A charge or refund is pending, but no worker will process it.",
         """
         SELECT format('charge %s of order %s is %s', id, order_id, status) AS "where"
         FROM charges WHERE status IN ('pending', 'refund_due') AND next_attempt_at IS NULL

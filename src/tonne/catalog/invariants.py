@@ -12,7 +12,7 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "a lot never gives more than it has",
+        "no lot is over-allocated",
         "More grams were allocated from a lot than it holds.",
         """
         SELECT format('lot %s: %s of %s g', id, allocated_grams, quantity_grams) AS "where"

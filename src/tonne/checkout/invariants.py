@@ -2,8 +2,8 @@ from tonne.db.invariant import Invariant
 
 INVARIANTS = (
     Invariant(
-        "an order of an offset link has its checkout",
-        "An order came through a link that no checkout knows of, or with another link or e-mail address.",
+        "every order of an offset link has a checkout",
+        "An order of an offset link has no checkout, or one with another link or e-mail address.",
         """
         SELECT format('order %s of account %s', orders.id, orders.account_id) AS "where"
         FROM orders
@@ -12,8 +12,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "what a checkout showed is what its order costs",
-        "A person was shown another total than the one that is charged.",
+        "a checkout's total is its order's total",
+        "The customer was shown another total than the one charged.",
         """
         SELECT format('checkout %s of account %s: %s %s shown, %s %s ordered', checkouts.id, checkouts.account_id,
                       checkouts.total_cost_minor, checkouts.currency, orders.total_cost_minor, orders.currency)
@@ -23,10 +23,10 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "a checkout that nobody finished comes to an end",
-        "A checkout ran out more than an hour ago and its order is still to be paid: is a worker running?",
+        "expired checkouts are closed",
+        "A checkout expired more than an hour ago and its order is still unpaid: is a worker running?",
         """
-        SELECT format('checkout %s of account %s, run out at %s', checkouts.id, checkouts.account_id,
+        SELECT format('checkout %s of account %s, expired at %s', checkouts.id, checkouts.account_id,
                       checkouts.expires_at) AS "where"
         FROM checkouts LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
         WHERE checkouts.status <> 'closed' AND checkouts.expires_at < now() - interval '1 hour'

@@ -3,7 +3,7 @@ from tonne.db.invariant import Invariant
 INVARIANTS = (
     Invariant(
         "stream positions are 1 to n without a gap",
-        "An event is missing from its stream, or was written outside of it: receivers would miss it.",
+        "An event is missing from its stream, or was written without its counter: receivers would miss it.",
         """
         SELECT format('organisation %s, %s mode: counter %s, highest position %s, %s events',
                       stream.organisation_id, stream.mode, stream.last_position, coalesce(max(event.position), 0),
@@ -15,8 +15,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "every event is in a stream",
-        "An event stands outside of every stream: nobody would receive it.",
+        "every event belongs to a stream",
+        "An event has no stream: nobody would receive it.",
         """
         SELECT format('event %s of organisation %s', event.id, event.organisation_id) AS "where"
         FROM events event
@@ -25,8 +25,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "sequences rise strictly within an account",
-        "Two events of an account stand in no order: receivers that compare sequences would drop one.",
+        "sequences increase strictly within an account",
+        "Two events of an account are not in order: receivers that compare sequences would drop one.",
         """
         SELECT format('account %s at position %s', account_id, position) AS "where"
         FROM (SELECT account_id, position, sequence,

@@ -3,7 +3,7 @@ from tonne.db.invariant import Invariant
 INVARIANTS = (
     Invariant(
         "invoice numbers are 1 to n without a gap",
-        "A number of an invoice series is missing or was given twice: an auditor will ask for it.",
+        "An invoice number is missing or was used twice: an auditor will ask for it.",
         """
         SELECT format('%s series: %s invoices up to number %s, last number %s', series.mode, count(invoices.number),
                       coalesce(max(invoices.number), 0), series.last_number) AS "where"
@@ -14,8 +14,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "an invoice stands as its order does",
-        "An invoice is open, paid or cancelled although its order is not: somebody pays for nothing, or pays nothing.",
+        "an invoice's status matches its order's",
+        "An invoice is open, paid or cancelled although its order is not.",
         """
         SELECT format('invoice %s is %s, order %s of account %s is %s', invoices.reference, invoices.status, orders.id,
                       orders.account_id, orders.status) AS "where"
@@ -26,8 +26,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "an invoice is for what its order costs",
-        "An invoice asks for another sum, in another currency or mode, than its order costs.",
+        "an invoice's total is its order's total",
+        "An invoice has another total, currency or mode than its order.",
         """
         SELECT format('invoice %s: %s %s, order %s of account %s: %s %s', invoices.reference, invoices.total_minor,
                       invoices.currency, orders.id, orders.account_id, orders.total_cost_minor, orders.currency)
@@ -40,7 +40,7 @@ INVARIANTS = (
     ),
     Invariant(
         "bank transfers add up to the invoices they settled",
-        "An invoice was settled by transfers that do not reach it, or was not although they do.",
+        "An invoice was settled although its transfers do not cover it, or not settled although they do.",
         """
         SELECT format('invoice %s is %s: %s of %s minor units in %s transfers', invoices.reference, invoices.status,
                       sum(transfer.amount_minor), invoices.total_minor, count(*)) AS "where"

@@ -1,7 +1,7 @@
 from tonne.db.invariant import Invariant
 from tonne.orders.model import EVENT_TYPES, TRANSITIONS, OrderStatus
 
-# The walks that the transition table allows, as SQL values: from '' stands for a new order.
+# The transitions of the table as SQL values: '' is the event before a new order's first.
 _MOVES = ", ".join(
     [f"('', '{EVENT_TYPES[OrderStatus.RECEIVED]}')"]
     + [f"('{EVENT_TYPES[before]}', '{EVENT_TYPES[after]}')" for before, after in TRANSITIONS]
@@ -10,21 +10,21 @@ _STATUSES = ", ".join(f"('{status}', '{event_type}')" for status, event_type in 
 
 INVARIANTS = (
     Invariant(
-        "an order's events walk the transition table",
-        "An order made a move that does not exist, or an event of a move is missing or doubled.",
+        "an order's events follow the transition table",
+        "An order made a transition that does not exist, or an event is missing or duplicated.",
         f"""
         SELECT format('order %s of account %s: %s after %s', subject_id, account_id, event_type,
                       coalesce(nullif(before, ''), 'nothing')) AS "where"
         FROM (SELECT account_id, subject_id, event_type,
                      coalesce(lag(event_type) OVER (PARTITION BY account_id, subject_id ORDER BY position), '')
                          AS before
-              FROM events WHERE event_type LIKE 'order.%') walk
+              FROM events WHERE event_type LIKE 'order.%') steps
         WHERE (before, event_type) NOT IN (VALUES {_MOVES})
         """,  # noqa: S608 - made of our own table
     ),
     Invariant(
         "an order's last event matches its status",
-        "An order changed its status without an event, or the other way round.",
+        "An order changed its status without an event, or an event was written without the change.",
         f"""
         SELECT format('order %s of account %s is %s, its last event is %s', orders.id, orders.account_id, orders.status,
                       coalesce(last.event_type, 'missing')) AS "where"
@@ -37,7 +37,7 @@ INVARIANTS = (
     ),
     Invariant(
         "lines sum to their order, in grams and in money",
-        "The lines of an order do not add up to it.",
+        "The lines of an order do not add up to its totals.",
         """
         SELECT format('order %s of account %s: %s of %s g, %s of %s minor units', orders.id, orders.account_id,
                       sum(line.quantity_grams), orders.quantity_grams, sum(line.offset_cost_minor),
@@ -49,8 +49,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "an order is shown as it is stored",
-        "The document of an order differs from its columns: clients would see something that is not true.",
+        "an order's JSON matches its columns",
+        "The stored JSON of an order differs from its columns: clients would see wrong data.",
         """
         SELECT format('order %s of account %s', id, account_id) AS "where"
         FROM orders, LATERAL (SELECT convert_from(wire_document, 'UTF8')::json AS shown) AS document

@@ -2,10 +2,11 @@ from tonne.db.invariant import Invariant
 
 INVARIANTS = (
     Invariant(
-        "a lot is what is free and what was taken of it",
-        "The parcels of a lot do not add up to what it says was taken, or overlap: a serial may be sold twice.",
+        "a lot's parcels add up to its allocated grams",
+        "The parcels of a lot do not add up to its allocated grams, or overlap: a credit may be sold twice.",
         """
-        SELECT format('lot %s: %s g taken, parcels of %s g%s', lot.id, lot.allocated_grams, coalesce(parcel.grams, 0),
+        SELECT format('lot %s: %s g allocated, parcels of %s g%s', lot.id, lot.allocated_grams,
+                      coalesce(parcel.grams, 0),
                       CASE WHEN NOT parcel.in_line THEN ' that overlap or leave a gap' ELSE '' END) AS "where"
         FROM lots lot
         LEFT JOIN (SELECT mode, lot_id, sum(quantity_grams) AS grams, bool_and(start_grams = end_before) AS in_line
@@ -19,7 +20,7 @@ INVARIANTS = (
     ),
     Invariant(
         "every gram of a parcel belongs to one order line",
-        "The shares in a parcel do not add up to what it says is allocated.",
+        "The shares of a parcel do not add up to its allocated grams.",
         """
         SELECT format('parcel %s: %s g allocated, shares of %s g', parcel.id, parcel.allocated_grams,
                       coalesce(sum(share.quantity_grams), 0)) AS "where"
@@ -29,8 +30,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "registries retire whole units",
-        "A parcel is not made of whole units of its registry.",
+        "parcels consist of whole units",
+        "A parcel does not consist of whole units of its registry.",
         """
         SELECT format('parcel %s: %s g from %s g, units of %s g', parcel.id, parcel.quantity_grams, parcel.start_grams,
                       project.granularity_grams) AS "where"
@@ -40,8 +41,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "an order gets the grams that it bought, of the projects that it names",
-        "The grams or the costs of an order's projects, or its shares, differ from its lines.",
+        "an order's projects and shares add up to its lines",
+        "The grams or costs of an order's projects, or its shares, differ from its lines.",
         """
         SELECT format('order %s of account %s, line %s: %s g bought, %s g of projects, %s g of shares', line.order_id,
                       line.account_id, line.position, line.quantity_grams, project.grams, share.grams) AS "where"
@@ -61,8 +62,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "a complete order is retired to the last gram, and has its certificate",
-        "An order is complete with a gram that is not retired or without a certificate, or has one too early.",
+        "every complete order is fully retired and has a certificate",
+        "An order is complete with an unretired parcel or without a certificate, or has a certificate too early.",
         """
         SELECT format('order %s of account %s, %s', orders.id, orders.account_id, orders.status) AS "where"
         FROM orders
@@ -77,8 +78,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "a certificate's lines are its order's retirements",
-        "A certificate names other credits, quantities or dates than its order has shares in retired parcels.",
+        "a certificate's lines match its order's retirements",
+        "A certificate states other credits, quantities or dates than its order's shares of retired parcels.",
         """
         SELECT format('certificate %s of order %s: %s', certificate.number, certificate.order_id, stated.lines)
                AS "where"
@@ -110,8 +111,8 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "an account's retired totals are those of its complete orders",
-        "What a Sustainability page adds up differs from the orders: they were counted twice, or not at all.",
+        "retired totals match the complete orders",
+        "The totals on a Sustainability page differ from the orders: some were counted twice, or not at all.",
         """
         SELECT format('account %s, %s, bundle %s, project %s: %s g counted, %s g of orders', account_id, month,
                       bundle_id, project_id, coalesce(total.grams, 0), coalesce(held.grams, 0)) AS "where"

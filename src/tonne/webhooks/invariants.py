@@ -2,10 +2,10 @@ from tonne.db.invariant import Invariant
 
 INVARIANTS = (
     Invariant(
-        "a webhook's cursor passes no event unseen",
-        "A receiver did not get an event, and nothing says why: it was neither acknowledged nor skipped on record, was "
-        "in the webhook's scope, and its account is not parked.",
-        # Attempts are forgotten after some days, so only events that are younger than those kept can be judged.
+        "no webhook cursor skips an event",
+        "A receiver did not get an event of its scope: it was neither acknowledged nor skipped, and its account is not "
+        "parked.",
+        # Old attempts are deleted, so only events younger than the oldest attempt can be checked.
         """
         WITH acknowledged AS (
             SELECT DISTINCT organisation_id, webhook_id, unnest(positions) AS position
@@ -37,7 +37,7 @@ INVARIANTS = (
     ),
     Invariant(
         "no webhook is ahead of its stream",
-        "A webhook's cursor stands beyond the newest event: it would pass over the next ones.",
+        "A webhook's cursor is beyond the newest event: it would skip the next ones.",
         """
         SELECT format('webhook %s at %s of %s', webhook.id, webhook.cursor_position, stream.last_position) AS "where"
         FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)

@@ -1,4 +1,4 @@
-"""The transition table, held against the database: what may move moves once, and nothing else does."""
+"""Order transitions: those in the table happen exactly once, all others are refused."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from tests.db.ordering import WAYS, advance, lead_to, place, receive
+from tests.db.ordering import PATHS, advance, bring_to, place, receive
 from tests.world import START, World
 from tonne.app import Services
 from tonne.db.pool import Connection, Database
@@ -37,7 +37,7 @@ SELECT (SELECT array_agg(orders::text ORDER BY id) FROM orders), (SELECT array_a
 
 
 async def _state(db: Database) -> tuple[object, ...]:
-    """All that a move could touch."""
+    """Every row that a transition could change."""
     async with db.connection() as connection:
         row = await connection.fetchrow(STATE)
     assert row is not None
@@ -50,18 +50,18 @@ async def _events(db: Database, order: Order) -> list[str]:
     return [row["event_type"] for row in rows]
 
 
-async def _breaches(db: Database) -> dict[str, list[asyncpg.Record]]:
-    """Of what holds for the walk itself. Nobody pays or retires here, so the rest of `tonne doctor` must complain."""
+async def _violations(db: Database) -> dict[str, list[asyncpg.Record]]:
+    """Violated invariants of events and orders. No money or credits move here, so the others do not hold."""
     async with db.connection() as connection:
         return {each.name: rows for each in (*EVENTS, *ORDERS) if (rows := await connection.fetch(each.sql))}
 
 
-def test_every_status_has_its_event_and_a_way_to_it() -> None:
+def test_every_status_has_an_event_and_can_be_reached() -> None:
     assert {status.value: event_type for status, event_type in EVENT_TYPES.items()} == EVENT_TYPES_OF_SPEC
-    assert set(WAYS) == set(OrderStatus)
+    assert set(PATHS) == set(OrderStatus)
 
 
-def test_the_table_holds_exactly_the_moves_of_the_interface() -> None:
+def test_the_table_has_exactly_the_specified_transitions() -> None:
     assert {(before.value, after.value) for before, after in TRANSITIONS} == {
         ("received", "placed"),
         ("received", "failed"),
@@ -75,10 +75,10 @@ def test_the_table_holds_exactly_the_moves_of_the_interface() -> None:
 
 
 @pytest.mark.parametrize("status", OrderStatus)
-async def test_a_move_that_is_not_in_the_table_is_refused_and_writes_nothing(
+async def test_a_transition_outside_the_table_is_refused_and_writes_nothing(
     services: Services, world: World, status: OrderStatus
 ) -> None:
-    order = await lead_to(services, world.ours_test.scope, status, START)
+    order = await bring_to(services, world.ours_test.scope, status, START)
     before = await _state(services.database)
     for to in OrderStatus:
         if (status, to) in TRANSITIONS:
@@ -92,10 +92,10 @@ async def test_a_move_that_is_not_in_the_table_is_refused_and_writes_nothing(
 
 
 @pytest.mark.parametrize(("before", "after"), TRANSITIONS, ids=lambda status: status.value)
-async def test_a_move_of_the_table_writes_exactly_one_event_of_its_type(
+async def test_a_transition_writes_exactly_one_event_of_its_type(
     services: Services, world: World, before: OrderStatus, after: OrderStatus
 ) -> None:
-    order = await lead_to(services, world.ours_test.scope, before, START)
+    order = await bring_to(services, world.ours_test.scope, before, START)
     events = await _events(services.database, order)
     async with services.database.transaction() as tx:
         moved = await advance(tx, services, order, after, START + timedelta(hours=1))
@@ -103,11 +103,11 @@ async def test_a_move_of_the_table_writes_exactly_one_event_of_its_type(
     assert await _events(services.database, order) == [*events, EVENT_TYPES_OF_SPEC[after]]
     async with services.database.connection() as connection:
         assert await load_order(connection, order.scope, order.id) == moved
-    assert await _breaches(services.database) == {}
+    assert await _violations(services.database) == {}
 
 
-async def test_an_order_read_too_long_ago_does_not_move(services: Services, world: World) -> None:
-    stale = await lead_to(services, world.ours_test.scope, OrderStatus.PLACED, START)
+async def test_a_stale_order_cannot_be_moved(services: Services, world: World) -> None:
+    stale = await bring_to(services, world.ours_test.scope, OrderStatus.PLACED, START)
     async with services.database.transaction() as tx:
         await move_order(tx, stale, OrderStatus.PAID, START + timedelta(hours=1))
     before = await _state(services.database)
@@ -118,7 +118,7 @@ async def test_an_order_read_too_long_ago_does_not_move(services: Services, worl
     assert await _state(services.database) == before
 
 
-async def test_an_order_does_not_move_in_another_accounts_scope(services: Services, world: World) -> None:
+async def test_an_order_cannot_be_moved_in_another_accounts_scope(services: Services, world: World) -> None:
     order = await place(services, world.ours_test.scope, START)
     before = await _state(services.database)
     with pytest.raises(TransitionInvalid):
@@ -127,7 +127,7 @@ async def test_an_order_does_not_move_in_another_accounts_scope(services: Servic
     assert await _state(services.database) == before
 
 
-async def test_a_move_that_is_rolled_back_leaves_nothing_behind(services: Services, world: World) -> None:
+async def test_a_rolled_back_transition_leaves_nothing_behind(services: Services, world: World) -> None:
     order = await place(services, world.ours_test.scope, START)
     before = await _state(services.database)
     with pytest.raises(asyncpg.DivisionByZeroError):  # noqa: PT012 - the move succeeds, what follows it fails
@@ -138,7 +138,7 @@ async def test_a_move_that_is_rolled_back_leaves_nothing_behind(services: Servic
 
 
 @pytest.mark.parametrize("rivals", [(OrderStatus.PAID, OrderStatus.CANCELLED), (OrderStatus.PAID, OrderStatus.PAID)])
-async def test_of_two_moves_at_once_exactly_one_wins(
+async def test_of_two_concurrent_transitions_exactly_one_wins(
     services: Services, world: World, rivals: tuple[OrderStatus, OrderStatus]
 ) -> None:
     for _ in range(10):
@@ -160,11 +160,11 @@ async def test_of_two_moves_at_once_exactly_one_wins(
         assert sorted(won) == [False, True]
         winner = rivals[won.index(True)]
         assert await _events(services.database, order) == ["order.received", "order.placed", EVENT_TYPES[winner]]
-    assert await _breaches(services.database) == {}
+    assert await _violations(services.database) == {}
 
 
-async def _walk(tx: Connection, services: Services, order: Order, rng: random.Random) -> Order:
-    """Try any move at all: those of the table happen, the others are refused and leave the transaction usable."""
+async def _try_any(tx: Connection, services: Services, order: Order, rng: random.Random) -> Order:
+    """Attempt a random transition. If it is refused, the transaction is still usable."""
     to = rng.choice(list(OrderStatus))
     now = START + timedelta(milliseconds=rng.randint(-5_000, 5_000))
     if (order.status, to) in TRANSITIONS:
@@ -174,9 +174,9 @@ async def _walk(tx: Connection, services: Services, order: Order, rng: random.Ra
     return order
 
 
-async def test_after_random_walks_of_many_orders_everything_still_holds(services: Services, world: World) -> None:
-    seed = int(os.environ.get("WALK_SEED") or random.SystemRandom().getrandbits(32))
-    print(f"WALK_SEED={seed}")  # noqa: T201 - shown when the test fails
+async def test_invariants_hold_after_random_transitions_of_many_orders(services: Services, world: World) -> None:
+    seed = int(os.environ.get("TRANSITION_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"TRANSITION_SEED={seed}")  # noqa: T201 - shown when the test fails
     rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
     tenants = [world.ours_test, world.ours_live, world.theirs_test]
     orders = []
@@ -185,14 +185,14 @@ async def test_after_random_walks_of_many_orders_everything_still_holds(services
         make = rng.choice((place, receive))
         orders.append(await make(services, scope, START, metadata=f'{{"n":{i}}}'))
 
-    async def walk(order: Order, steps: int) -> Order:
+    async def run(order: Order, steps: int) -> Order:
         for _ in range(steps):
             async with services.database.transaction() as tx:
-                order = await _walk(tx, services, order, rng)
+                order = await _try_any(tx, services, order, rng)
         return order
 
-    ended = await asyncio.gather(*(walk(order, rng.randint(3, 15)) for order in orders))
-    assert await _breaches(services.database) == {}
+    ended = await asyncio.gather(*(run(order, rng.randint(3, 15)) for order in orders))
+    assert await _violations(services.database) == {}
     async with services.database.connection() as connection:
         for order in ended:
             assert await load_order(connection, order.scope, order.id) == order
