@@ -12,7 +12,9 @@ from tonne.base.scope import Mode
 from tonne.checkout.errors import RedirectRefused
 from tonne.checkout.redirects import check_redirect, with_query
 
-HOSTS = frozenset({"example.com", "shop.example.com:8443", "xn--bcher-kva.example", "localhost", "127.0.0.1"})
+HOSTS = frozenset(
+    {"example.com", "shop.example.com:8443", "xn--bcher-kva.example", "xn--strae-oqa.de", "localhost", "127.0.0.1"}
+)
 NOT_HTTPS = "does not start with https://"
 NOT_ALLOWED = "is not on the organisation's list"
 NOT_PLAIN = "not written as a plain name"
@@ -29,6 +31,7 @@ NOT_WHOLE = "not a whole address"
         ("https://shop.example.com:8443/a", "https://shop.example.com:8443/a"),
         ("https://bücher.example/", "https://xn--bcher-kva.example/"),
         ("https://BÜCHER.example/", "https://xn--bcher-kva.example/"),
+        ("https://straße.de/", "https://xn--strae-oqa.de/"),
         ("https://XN--Bcher-kva.example/", "https://xn--bcher-kva.example/"),
         ("https://example.com/straße?ö=1#ü", "https://example.com/stra%C3%9Fe?%C3%B6=1#%C3%BC"),
         ("https://example.com/%7Ea%zz?a=%2F", "https://example.com/%7Ea%zz?a=%2F"),
@@ -84,7 +87,8 @@ def test_an_address_of_an_allowed_host_is_used_in_plain_ascii(url: str, used: st
         ("https://exam\u200bple.com", NOT_PLAIN),
         ("https://\u202eexample.com", NOT_PLAIN),
         ("https://example.\u212aom", NOT_PLAIN),
-        ("https://straße.example", NOT_PLAIN),
+        ("https://straße.example", NOT_ALLOWED),
+        ("https://strasse.example", NOT_ALLOWED),
         ("https://example.com:", NOT_PLAIN),
         ("https://example.com:0", NOT_PLAIN),
         ("https://example.com:0443", NOT_PLAIN),
@@ -168,6 +172,7 @@ def test_an_address_of_the_full_length_is_used() -> None:
         ("shop.example.com:443", "shop.example.com"),
         ("shop.example.com:8443", "shop.example.com:8443"),
         ("bücher.example", "xn--bcher-kva.example"),
+        ("straße.de", "xn--strae-oqa.de"),
         ("例え.テスト", "xn--r8jz45g.xn--zckzah"),
         ("localhost", "localhost"),
         ("127.0.0.1", "127.0.0.1"),

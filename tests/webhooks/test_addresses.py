@@ -5,7 +5,8 @@ import ipaddress
 import pytest
 
 from tonne.base.settings import Settings
-from tonne.webhooks.addresses import AddressPolicy, AddressRefused, UrlInvalid
+from tonne.base.urls import UrlInvalid
+from tonne.webhooks.addresses import AddressPolicy, AddressRefused
 from tonne.webhooks.sender import policy_from_settings
 
 STRICT = AddressPolicy()

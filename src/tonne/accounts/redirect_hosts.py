@@ -1,21 +1,16 @@
-"""Where an organisation's checkouts may send people afterwards: hosts, each in the one spelling that is compared."""
+"""The hosts to which an organisation's checkouts may redirect, each in one spelling."""
 
-import ipaddress
 import re
-import unicodedata
 from datetime import datetime
-from encodings.idna import ToASCII, ToUnicode
 from typing import NamedTuple
 
 from tonne.accounts.errors import RedirectHostInvalid
+from tonne.base.urls import MAX_HOST_LENGTH, UrlInvalid, parse_host
 from tonne.db.pool import Connection
 
-MAX_HOST = 253
 HTTPS_PORT = 443
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_PORT = re.compile(r"[1-9][0-9]{0,4}")
-# A browser takes a name that ends like this for an address in numbers, in spellings that nobody recognises.
-_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+# No underscores, no dot at the end, no IPv6: a host in the list has one spelling only.
+_NAME = re.compile(r"[a-z0-9.-]*[a-z0-9]")
 
 
 class Host(NamedTuple):
@@ -24,54 +19,20 @@ class Host(NamedTuple):
 
 
 def read_host(text: str) -> Host:
-    """A host in lower case and in ASCII, as browsers compare it, with its port if one is given.
-
-    Letters that a browser would take for others (full-width ones, ligatures) are refused rather than translated: no
-    honest address has them.
-    """
-    name, colon, port = text.partition(":")
-    labels = [_ascii_label(label) for label in name.split(".")]
-    if _NUMERIC.fullmatch(labels[-1]):
-        try:
-            ipaddress.IPv4Address(name)
-        except ValueError as error:
-            raise RedirectHostInvalid from error
-    if colon and (not _PORT.fullmatch(port) or int(port) > 65535):
-        raise RedirectHostInvalid
-    host = Host(".".join(labels), int(port) if colon else None)
-    if len(spell_host(host)) > MAX_HOST:
+    """A host as browsers compare it, with its port if one is given; raises RedirectHostInvalid."""
+    try:
+        name, port = parse_host(text)
+    except UrlInvalid as error:
+        raise RedirectHostInvalid from error
+    host = Host(name, port)
+    if not _NAME.fullmatch(name) or len(spell_host(host)) > MAX_HOST_LENGTH:
         raise RedirectHostInvalid
     return host
 
 
 def spell_host(host: Host) -> str:
-    """As it stands on the list: the port of https goes without saying."""
+    """The host as it is stored in the list: without the default port of https."""
     return host.name if host.port in {None, HTTPS_PORT} else f"{host.name}:{host.port}"
-
-
-def _ascii_label(label: str) -> str:
-    ascii_label = label.lower() if label.isascii() else _translated(label)
-    if not _LABEL.fullmatch(ascii_label):
-        raise RedirectHostInvalid
-    return ascii_label
-
-
-def _translated(label: str) -> str:
-    """A label in another script, spelled for the domain name system."""
-    is_plain = unicodedata.is_normalized("NFKC", label) and all(
-        char == "-" or unicodedata.category(char)[0] in "LMN" for char in label
-    )
-    # The length first: translating a very long label would take very long.
-    if len(label) > 63 or not is_plain:
-        raise RedirectHostInvalid
-    try:
-        translated = ToASCII(label.lower())
-        # A letter that the translation drops or replaces would make two names one.
-        if ToUnicode(translated) == label.lower():
-            return translated.decode("ascii")
-    except UnicodeError as error:
-        raise RedirectHostInvalid from error
-    raise RedirectHostInvalid
 
 
 LIST_HOSTS = "SELECT host FROM redirect_hosts WHERE organisation_id = $1"

@@ -3,18 +3,20 @@
 import ipaddress
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
+
+from tonne.base.urls import WEB, UrlInvalid, parse_url
 
 CONFIG_VARIABLE = "TONNE_CONFIG"
 # Read by commands that talk to a service as its clients do.
 API_KEY_VARIABLE, API_URL_VARIABLE = "TONNE_API_KEY", "TONNE_API_URL"
 
 YEAR_S = 31_536_000
+SMTP_SCHEMES = ("smtp", "smtps")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -80,7 +82,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def base_url(self) -> str:
         """Where clients reach this service, without the version segment and without a slash at the end."""
-        return self.public_url.rstrip("/") or f"http://{_in_url(self.host)}:{self.port}"
+        if self.public_url:
+            return str(parse_url(self.public_url, WEB)).rstrip("/")
+        return f"http://{_in_url(self.host)}:{self.port}"
 
     @property
     def data_path(self) -> Path:
@@ -126,12 +130,12 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _check(settings: Settings) -> None:
-    if settings.public_url and not _is_address(settings.public_url, {"http", "https"}):
+    if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https address such as https://offsets.example.com.")
     # Neither of these is repeated in the message: they carry passwords.
-    if settings.database_url and not _is_address(settings.database_url, {"postgres", "postgresql"}, host=False):
+    if settings.database_url and not _is_database_url(settings.database_url):
         raise SettingsError("TONNE_DATABASE_URL must be an address that starts with postgresql://.")
-    if settings.smtp_url and not _is_address(settings.smtp_url, {"smtp", "smtps"}):
+    if settings.smtp_url and not _is_url(settings.smtp_url, SMTP_SCHEMES, credentials=True):
         raise SettingsError("TONNE_SMTP_URL must be an address that starts with smtp:// or smtps://.")
     try:
         _ = settings.data_path
@@ -150,7 +154,7 @@ def _check(settings: Settings) -> None:
     # Again without the secret itself.
     if settings.stripe_secret_key and not re.fullmatch(r"[sr]k_[A-Za-z0-9_]{1,250}", settings.stripe_secret_key):
         raise SettingsError("TONNE_STRIPE_SECRET_KEY must be a secret or restricted key: it starts with sk_ or rk_.")
-    if settings.stripe_api_base and not _is_address(settings.stripe_api_base, {"http", "https"}):
+    if settings.stripe_api_base and not _is_url(settings.stripe_api_base, WEB):
         raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https address, or empty for Stripe itself.")
     if settings.bank_iban and not _is_iban(settings.bank_iban):
         raise SettingsError("TONNE_BANK_IBAN is not a valid IBAN: its check digits do not fit, so look for a slip.")
@@ -166,16 +170,21 @@ def _is_iban(text: str) -> bool:
     return int("".join(str(int(character, 36)) for character in iban[4:] + iban[:4])) % 97 == 1
 
 
-def _is_address(text: str, schemes: set[str], *, host: bool = True) -> bool:
-    """A database may be reached through a socket, and then its address has no host but options."""
+def _is_url(text: str, schemes: Sequence[str], *, credentials: bool = False) -> bool:
     try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
+        url = parse_url(text, schemes, credentials=credentials)
+    except UrlInvalid:
         return False
-    if not text.isprintable() or " " in text or parts.scheme not in schemes:
+    return "?" not in url.rest and "#" not in url.rest
+
+
+def _is_database_url(text: str) -> bool:
+    """A database that is reached through a socket has no host but options."""
+    try:
+        parse_url(text, ("postgresql", "postgres"), credentials=True, host_required=False)
+    except UrlInvalid:
         return False
-    return not host or (bool(parts.hostname) and not parts.query and not parts.fragment)
+    return True
 
 
 def _in_url(host: str) -> str:

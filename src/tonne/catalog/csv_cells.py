@@ -3,13 +3,12 @@
 import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from urllib.parse import urlsplit
 
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import parse_decimal, scaled
+from tonne.base.urls import MAX_URL_LENGTH, WEB, UrlInvalid, parse_url
 from tonne.catalog.csv_files import BadLine, RawRow, show
 
-MAX_URL_LENGTH = 2048
 # Of a label, a slug, a number, a date: whatever a person reads at a glance.
 LABEL_LENGTH = 100
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -102,8 +101,13 @@ class Cells:
 
     def optional_url(self, column: str, *, or_path: bool = False) -> str | None:
         text = self.optional_text(column, MAX_URL_LENGTH)
-        if text is None or is_url(text) or (or_path and is_path(text)):
+        if text is None or (or_path and is_path(text)):
             return text
+        try:
+            # A browser follows it, so it must not carry a password.
+            return str(parse_url(text, WEB))
+        except UrlInvalid:
+            pass
         also = ", or a path on this service such as /images/forest.svg" if or_path else ""
         self.note(column, f"{show(text)} is not a web address: write one such as https://example.org/a{also}.")
         return None
@@ -169,18 +173,6 @@ def parse_moment(text: str) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return moment if moment.year >= _EARLIEST_YEAR else None
-
-
-def is_url(text: str) -> bool:
-    """Whether a browser may safely follow it: http or https, a host, nobody's password."""
-    if _NOT_IN_URL.search(text):
-        return False
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
 
 
 def is_path(text: str) -> bool:

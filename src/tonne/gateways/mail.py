@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 import aiosmtplib
 
 from tonne.base.ids import new_id
-from tonne.base.settings import Settings
+from tonne.base.settings import SMTP_SCHEMES, Settings
+from tonne.base.urls import parse_url
 
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 
@@ -32,12 +33,13 @@ class SmtpMail:
     """`smtp://` with STARTTLS where the server offers it, `smtps://` with TLS from the start."""
 
     def __init__(self, url: str, timeout_s: float = 30.0) -> None:
-        parts = urlsplit(url)
-        self._host = parts.hostname or "localhost"
+        parts = parse_url(url, SMTP_SCHEMES, credentials=True)
+        username, _, password = parts.userinfo.partition(":")
+        self._host = parts.host.strip("[]")
         self._tls = parts.scheme == "smtps"
         self._port = parts.port or (465 if self._tls else 25)
-        self._username = unquote(parts.username) if parts.username else None
-        self._password = unquote(parts.password) if parts.password else None
+        self._username = unquote(username) or None
+        self._password = unquote(password) or None
         self._timeout_s = timeout_s
 
     async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:

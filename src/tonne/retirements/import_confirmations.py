@@ -6,7 +6,8 @@ from datetime import date, datetime, timedelta
 
 from tonne.accounts import audit
 from tonne.base.scope import Mode
-from tonne.catalog.csv_cells import LABEL_LENGTH, MAX_URL_LENGTH, Cells
+from tonne.base.urls import MAX_URL_LENGTH
+from tonne.catalog.csv_cells import LABEL_LENGTH, Cells
 from tonne.catalog.csv_files import BadLine, CsvFile, CsvReader, FileKind, show
 from tonne.catalog.csv_rows import MAX_SERIAL_NUMBER
 from tonne.catalog.import_catalogue import BadLinesError

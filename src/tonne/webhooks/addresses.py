@@ -5,18 +5,15 @@ database or to the cloud's metadata server.
 """
 
 import ipaddress
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import idna
 import yarl
 
 from tonne.base.settings import Network
+from tonne.base.urls import UrlInvalid, parse_url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-MAX_URL_LENGTH = 2048
 
 # `ipaddress.is_global` is not enough: it lets an IPv4 address through that is wrapped into a NAT64 one.
 REFUSED: tuple[Network, ...] = tuple(
@@ -58,16 +55,9 @@ NEVER: tuple[Network, ...] = (ipaddress.ip_network("169.254.0.0/16"),)
 # IPv4-compatible addresses and the two prefixes of NAT64: the IPv4 address is in the last 32 bits.
 _TRANSLATED = tuple(ipaddress.ip_network(network) for network in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
 
-_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
-_PLAIN = re.compile(r"[\x21-\x7e]+", re.ASCII)
-
 
 class AddressRefused(OSError):
     """An OSError, so that the client library treats it as a connection that cannot be made."""
-
-
-class UrlInvalid(ValueError):
-    """The sentence says what is wrong with the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +80,13 @@ class AddressPolicy:
                 raise AddressRefused(f"the address {address} is not a public one")
 
     def parse_url(self, text: str) -> yarl.URL:
-        """The receiver's address in the form that is dialled, judged by the parser that dials it."""
-        if len(text) > MAX_URL_LENGTH:
-            raise UrlInvalid(f"it is longer than {MAX_URL_LENGTH} characters")
-        try:
-            url = yarl.URL(_ascii(text))
-        except (ValueError, TypeError) as error:
-            raise UrlInvalid("it cannot be read as an address") from error
-        if url.scheme != "https":
-            raise UrlInvalid("it must start with https://")
-        if url.user is not None or url.password is not None or "@" in text.partition("://")[2].partition("/")[0]:
-            raise UrlInvalid("it must not carry a user name or password")
-        if "#" in text:
+        """The receiver's address in the form in which it is dialled; raises UrlInvalid."""
+        url = parse_url(text)
+        if "#" in url.rest:
             raise UrlInvalid("it must not have a fragment")
-        if self.ports and url.port not in self.ports:
+        if self.ports and (url.port or 443) not in self.ports:
             raise UrlInvalid(f"its port must be one of {', '.join(map(str, sorted(self.ports)))}")
-        _check_host(url.raw_host or "")
-        return url
+        return yarl.URL(str(url))
 
 
 def unwrap(address: Address) -> Address:
@@ -131,33 +111,3 @@ def unwrap(address: Address) -> Address:
 
 def _within(address: Address, networks: Sequence[Network]) -> bool:
     return any(address.version == network.version and address in network for network in networks)
-
-
-def _ascii(text: str) -> str:
-    """International names become their ASCII form, strictly: digits of other scripts do not turn into ours."""
-    if _PLAIN.fullmatch(text) and "\\" not in text:
-        return text
-    match = re.fullmatch(r"(https?://)([^/?#@:\\\s]+)(.*)", text, re.DOTALL)
-    if match is None or not _PLAIN.fullmatch(match[1] + match[3] or "-") or "\\" in text:
-        raise UrlInvalid("it has characters that do not belong into an address")
-    try:
-        return match[1] + idna.encode(match[2]).decode() + match[3]
-    except idna.IDNAError as error:
-        raise UrlInvalid("its host is not a valid name") from error
-
-
-def _check_host(host: str) -> None:
-    """A canonical IP address or a proper name. `0x7f.1` and `2130706433` are neither, though resolvers take them."""
-    host = host.rstrip(".")
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        labels = host.lower().split(".")
-        if (
-            len(host) > 253
-            or not all(_LABEL.fullmatch(label) for label in labels)
-            or not re.search("[a-z]", labels[-1])
-        ):
-            raise UrlInvalid("its host is not a valid name") from None
-        if re.fullmatch(r"0x[0-9a-f]*", labels[-1]):
-            raise UrlInvalid("its host is not a valid name") from None
