@@ -60,9 +60,9 @@ from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.retire_parcels import CloseUnits
 from tonne.retirements.routes import retirement_routes
 from tonne.sustainability.certificate_pages import CertificatePages
-from tonne.sustainability.certificate_routes import certificate_routes
 from tonne.sustainability.endpoints import SustainabilityEndpoints
-from tonne.sustainability.view import SustainabilityView
+from tonne.sustainability.public_page import PublicPage
+from tonne.sustainability.routes import certificate_routes, public_page_routes, sustainability_routes
 from tonne.web.assets import asset_routes
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer
@@ -129,9 +129,7 @@ class Services:
         self.renderer = Renderer(settings, ["tonne.checkout", "tonne.sustainability"])
         self.form_guard = FormGuard(settings)
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
-        self.sustainability_view = SustainabilityView(
-            database, self.catalogues, self.renderer, clock=clock, settings=settings
-        )
+        self.public_page = PublicPage(database, self.catalogues, self.renderer, clock=clock, settings=settings)
         self.mail_certificates = MailCertificates(database, clock, settings)
         self.certificate_pages = CertificatePages(database, self.renderer, clock=clock, settings=settings)
         self.close_checkouts = CloseCheckouts(database, clock, settings)
@@ -177,7 +175,7 @@ class Services:
             *offset_link_routes(self.offset_links),
             *self.payment_lookup.routes(),
             *retirement_routes(self.retirements),
-            *self.sustainability.routes(),
+            *sustainability_routes(self.sustainability),
             *self.estimates.routes(),
             *catalogue.routes(),
             *webhook_routes(self.webhooks),
@@ -189,7 +187,7 @@ class Services:
             *gateway_routes(self.cards),
             *catalogue.page_routes(),
             *asset_routes(),
-            *self.sustainability_view.routes(),
+            *public_page_routes(self.public_page, self.renderer),
             *certificate_routes(self.certificate_pages, self.renderer),
             *checkout_routes(self.offset_page, self.checkout_page, self.renderer),
             *HealthEndpoints(self.database, self.metrics).routes(),

@@ -26,7 +26,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/checkout/pay_checkout.py": "whoever has the unguessable address of a checkout may pay it",
     "src/tonne/checkout/offset_page.py": "whoever has the unguessable address of a link may pay there",
     "src/tonne/sustainability/certificate_pages.py": "finds a certificate by its number, which nobody can guess",
-    "src/tonne/sustainability/view.py": "finds an enabled public page by its slug",
+    "src/tonne/sustainability/public_page.py": "finds an enabled public page by its slug",
     "src/tonne/checkout/mail_certificates.py": "a job of the worker",
     "src/tonne/checkout/checkout_page.py": "whoever has the unguessable address of a checkout may see it",
     "src/tonne/cards/handle_stripe_event.py": "makes the charge due that a verified message of the gateway names",

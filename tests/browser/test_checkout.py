@@ -124,7 +124,7 @@ async def test_a_declined_card_and_then_a_good_one(visit: Visit, link: OffsetLin
 async def test_without_javascript_all_of_it_works(visit: Visit, link: OffsetLink) -> None:
     page = await visit(f"/offset/{link.id}", javascript=False)
     await fill_in(page, "0,75")
-    await page.get_by_role("button", name="Show the price").click()
+    await page.get_by_role("button", name="Update the price").click()
     await expect(page.locator("#price dd.total")).to_contain_text("€")
     assert "form_token" not in page.url
     await expect(page.get_by_label("E-mail")).to_have_value("ann@example.com")
@@ -208,12 +208,12 @@ async def test_a_session_that_ran_out_and_a_link_that_is_none(
     async with services.database.transaction() as tx:
         await tx.execute("UPDATE checkouts SET expires_at = now() - interval '1 second'")
     await page.reload()
-    await expect(page.get_by_role("heading", name="This payment session has run out")).to_be_visible()
+    await expect(page.get_by_role("heading", name="This payment session has expired")).to_be_visible()
     await judge(page, "run-out")
     await page.get_by_role("link", name="Start again").click()
     await expect(page.get_by_role("button", name="Continue to payment")).to_be_visible()
     nowhere = await visit("/offset/lnk_" + "0" * 26)
-    await expect(nowhere.get_by_role("heading", name="There is nothing here")).to_be_visible()
+    await expect(nowhere.get_by_role("heading", name="Page not found")).to_be_visible()
     await judge(nowhere, "nothing")
 
 

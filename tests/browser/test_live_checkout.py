@@ -52,7 +52,7 @@ async def test_a_person_pays_on_the_gateways_page_and_comes_back(
     await pay.click()
     await expect(page.get_by_role("button", name="Try a declined card")).to_be_visible()
     await page.get_by_role("link", name="Back").click()
-    await expect(page.get_by_role("heading", name="Waiting for the payment")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Waiting for your payment")).to_be_visible()
     if javascript:
         await judge(page, "live-waiting")
     await page.get_by_role("button", name="Open the payment page again").click()

@@ -65,4 +65,4 @@ async def test_a_page_without_anything_and_one_that_is_off(visit: Visit, api: Ap
     await judge(page, "sustainability-empty")
     await set_up(api, enabled=False)
     await page.reload()
-    await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()

@@ -51,7 +51,7 @@ async def test_a_number_is_typed_and_a_dropped_pdf_is_judged(visit: Visit, issue
     await screenshot(page, "verify-form")
     await assert_no_overflow(page)
     await assert_accessible(page)
-    await page.get_by_label("Number of the certificate").fill(issued.number.lower().replace("-", " "))
+    await page.get_by_label("Certificate number").fill(issued.number.lower().replace("-", " "))
     await page.get_by_role("button", name="Check").click()
     await expect(page).to_have_url(f"{visit.site}/verify/{issued.number}")
     await expect(page.get_by_role("heading", level=1)).to_have_text(f"Certificate {issued.number}")
@@ -62,7 +62,7 @@ async def test_a_number_is_typed_and_a_dropped_pdf_is_judged(visit: Visit, issue
     await expect(result).to_contain_text("Genuine. “mine.pdf” is, byte for byte, a certificate that we sent out")
     await screenshot(page, "verify-genuine")
     await drop(page, "mine.pdf", pdf.replace(b"%PDF-1", b"%PDF-2", 1))
-    await expect(result).to_contain_text("Not one of ours. We did not send out “mine.pdf” under this number")
+    await expect(result).to_contain_text("Not genuine. We haven't sent out “mine.pdf” for this certificate")
     await screenshot(page, "verify-not-ours")
     await assert_accessible(page)
     await assert_no_overflow(page)
@@ -70,13 +70,13 @@ async def test_a_number_is_typed_and_a_dropped_pdf_is_judged(visit: Visit, issue
 
 async def test_the_file_chooser_works_too_and_names_of_files_are_text(visit: Visit, issued: Issued) -> None:
     page = await visit(f"/verify/{issued.number}")
-    chooser = page.get_by_label("Drop the PDF here, or choose it:")
+    chooser = page.get_by_label("Drop the PDF here or choose a file:")
     await chooser.focus()
     await expect(chooser).to_be_focused()
     name = "<img src=x onerror=alert(1)>.pdf"
     wrong = FilePayload(name=name, mimeType="application/pdf", buffer=b"%PDF-1.7 nothing")
     await chooser.set_input_files(wrong)
-    await expect(page.get_by_role("status")).to_contain_text(f"We did not send out “{name}” under this number")
+    await expect(page.get_by_role("status")).to_contain_text(f"We haven't sent out “{name}” for this certificate")
     empty = FilePayload(name="empty.pdf", mimeType="application/pdf", buffer=b"")
     await chooser.set_input_files(empty)
     await expect(page.get_by_role("status")).to_contain_text("“empty.pdf”")
@@ -84,7 +84,7 @@ async def test_the_file_chooser_works_too_and_names_of_files_are_text(visit: Vis
 
 async def test_a_pdf_that_goes_out_while_the_page_is_open_is_recognised(visit: Visit, issued: Issued) -> None:
     page = await visit(f"/verify/{issued.number}")
-    await expect(page.get_by_text("No PDF of this certificate has gone out yet.")).to_be_visible()
+    await expect(page.get_by_text("We haven't sent out a PDF of this certificate yet.")).to_be_visible()
     await screenshot(page, "verify-no-document")
     await drop(page, "new.pdf", await issued.pdf())
     await expect(page.get_by_role("status")).to_contain_text("Genuine.")
@@ -95,7 +95,7 @@ async def test_the_file_stays_on_the_device(visit: Visit, issued: Issued) -> Non
     sent: list[tuple[str, str, str | None]] = []
     page.on("request", lambda request: sent.append((request.method, request.url, request.post_data)))
     await drop(page, "secret.pdf", b"secret")
-    await expect(page.get_by_role("status")).to_contain_text("Not one of ours.")
+    await expect(page.get_by_role("status")).to_contain_text("Not genuine.")
     # The icon may come late.
     asked = [request for request in sent if "/assets/" not in request[1]]
     assert asked == [("GET", f"{visit.site}/verify/{issued.number}", None)]
@@ -114,22 +114,22 @@ async def test_without_https_the_page_says_what_to_do_instead(visit: Visit, issu
     page = await visit("/verify")
     await page.add_init_script("Object.defineProperty(window, 'crypto', {value: {}})")
     await page.goto(f"{visit.site}/verify/{issued.number}")
-    await expect(page.get_by_text("Your browser checks files on pages with https only.")).to_be_visible()
+    await expect(page.get_by_text("Your browser can check files only on https pages.")).to_be_visible()
     await expect(page.locator("#drop")).to_be_hidden()
-    await expect(page.get_by_label("SHA-256 of the file")).to_be_visible()
+    await expect(page.get_by_label("SHA-256 hash of the file")).to_be_visible()
 
 
 async def test_without_javascript_a_pasted_sha256_is_judged(visit: Visit, issued: Issued) -> None:
     await issued.pdf()
     page = await visit("/verify", javascript=False)
-    await page.get_by_label("Number of the certificate").fill(issued.number)
-    await page.get_by_role("button", name="Check").click()
+    await page.get_by_label("Certificate number").fill(issued.number)
+    await page.get_by_role("button", name="Verify").click()
     await expect(page.locator("#drop")).to_be_hidden()
     await expect(page.get_by_text("certutil -hashfile")).to_be_visible()
     await screenshot(page, "verify-without-javascript")
     sha256 = await page.locator("[data-sha256]").inner_text()
-    for typed, verdict in ((sha256, "Genuine."), ("0" * 64, "Not one of ours."), ("abc", "This is no SHA-256.")):
-        await page.get_by_label("SHA-256 of the file").fill(typed)
+    for typed, verdict in ((sha256, "Genuine."), ("0" * 64, "Not genuine."), ("abc", "This isn't a SHA-256 hash.")):
+        await page.get_by_label("SHA-256 hash of the file").fill(typed)
         await page.get_by_role("button", name="Check").click()
         await expect(page.get_by_role("status")).to_contain_text(verdict)
 
@@ -139,7 +139,7 @@ async def test_an_unknown_number_can_be_mended(visit: Visit, issued: Issued) -> 
     await expect(page.get_by_text("We have issued no certificate with this number.")).to_be_visible()
     await screenshot(page, "verify-unknown")
     await assert_accessible(page)
-    await page.get_by_label("Number of the certificate").fill(issued.number)
+    await page.get_by_label("Certificate number").fill(issued.number)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_have_text(f"Certificate {issued.number}")
 
@@ -156,11 +156,11 @@ async def test_the_public_page_leads_to_the_pdf_and_to_the_check(
     await assert_accessible(page)
     document = await page.request.get(f"{visit.site}/certificates/{issued.number}/document")
     assert (await document.body()).startswith(b"%PDF-")
-    await page.get_by_role("link", name="Verify it").click()
+    await page.get_by_role("link", name="Verify", exact=True).click()
     await expect(page).to_have_url(f"{visit.site}/verify/{issued.number}")
     await drop(page, "from-the-page.pdf", await document.body())
     await expect(page.get_by_role("status")).to_contain_text("Genuine.")
-    await page.get_by_role("link", name="See the certificate").click()
+    await page.get_by_role("link", name="View the certificate").click()
     await expect(page).to_have_url(f"{visit.site}/certificates/{issued.number}")
 
 

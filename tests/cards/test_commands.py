@@ -38,7 +38,7 @@ async def test_a_test_account_gets_a_test_card(furnished_db: Database, url: str,
     output_of("account", "update", account_id, "--payment-method", "card", database_url=url)
     said = output_of("card", "set", account_id, "--method", "4000000000009995", database_url=url).splitlines()
     assert said == ["visa …9995, expires 2049-12"]
-    assert output_of("card", "remove", account_id, database_url=url) == ""
+    assert output_of("card", "remove", account_id, database_url=url) == f"The card of {account_id} is removed."
     assert "has no card" in refusal_of("card", "show", account_id, database_url=url)
     assert "has no card" in refusal_of("card", "remove", account_id, database_url=url)
     assert await _audit(furnished_db, account_id) == [
@@ -66,7 +66,7 @@ def test_what_cannot_be_stored_is_refused_in_a_sentence(url: str, world: World) 
     assert "--customer" in refusal_of("card", "set", live, "--method", "pm_1", database_url=url)
     set_up = refusal_of("card", "set", live, "--method", "pm_1", "--customer", "cus_1", database_url=url)
     assert "TONNE_STRIPE_SECRET_KEY" in set_up
-    assert "no such account" in refusal_of("card", "set", new_id("acc"), "--method", pan, database_url=url)
+    assert "There is no account" in refusal_of("card", "set", new_id("acc"), "--method", pan, database_url=url)
     bad_key = refusal_of("card", "show", ours, database_url=url, stripe_secret_key=PUBLIC_KEY)
     assert "TONNE_STRIPE_SECRET_KEY" in bad_key
     assert PUBLIC_KEY not in bad_key

@@ -62,7 +62,7 @@ async def test_a_declined_card_says_so_and_another_one_pays_the_same_order(
 ) -> None:
     address = await shopper.begin(link)
     declined = await shopper.pay(address, STOLEN_CARD)
-    assert "The payment did not go through" in declined.text
+    assert "The payment didn't go through" in declined.text
     assert "There is not enough money on the card." in (await shopper.pay(address, POOR_CARD)).text
     assert "Thank you" in (await shopper.pay(address)).text
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["paid"]
@@ -164,8 +164,8 @@ async def test_an_answer_that_was_lost_is_waited_for_and_not_paid_twice(
 ) -> None:
     address = await shopper.begin(link)
     page = await shopper.open(address)
-    assert "Waiting for the payment" in (await shopper.send(page, LOST_ANSWER)).text
-    assert "Waiting for the payment" in (await shopper.send(page, GOOD_CARD)).text
+    assert "Waiting for your payment" in (await shopper.send(page, LOST_ANSWER)).text
+    assert "Waiting for your payment" in (await shopper.send(page, GOOD_CARD)).text
     await age(services, "UPDATE charges SET next_attempt_at = now()")
     await work(services)
     assert "Thank you" in (await shopper.open(address)).text
@@ -179,7 +179,7 @@ async def test_a_session_that_ran_out_says_so_and_leaves_nothing(
     page = await shopper.open(address)
     await age(services, "UPDATE checkouts SET expires_at = now() - interval '1 second'")
     over = await shopper.open(address)
-    assert (over.status_code, "has run out" in over.text) == (410, True)
+    assert (over.status_code, "has expired" in over.text) == (410, True)
     assert (await shopper.send(page)).status_code == 409
     await age(services)
     await work(services)

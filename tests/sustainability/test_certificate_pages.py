@@ -45,7 +45,7 @@ async def test_the_page_shows_the_frozen_facts_and_leads_on(
     for fact in facts:
         assert fact in text
     assert "Test mode." in text
-    assert "Issued in test mode: no credit was retired." in text
+    assert "Issued in test mode. No credits were retired." in text
     assert "neutral" not in text.lower()
     for link in (f"/certificates/{number}/document", f"/verify/{number}", "/sustainability/test/our-forest"):
         assert f'href="{link}"' in answer.text

@@ -70,7 +70,7 @@ async def test_the_timeline_shows_a_year_with_its_empty_months(
     assert (rows[0], rows[-1]) == (("Mar 2026", "3\u00a0t"), ("Apr 2025", "1\u00a0t"))
     assert {amount for _, amount in rows[1:-1]} == {"0\u00a0t"}
     assert "Before" not in words(html)
-    assert "The most in one month: 3 t in Mar 2026." in words(html)
+    assert "Highest month: 3 t in Mar 2026." in words(html)
 
 
 async def test_the_timeline_shows_two_years_and_what_came_before_by_year(
@@ -129,7 +129,7 @@ async def test_many_projects_do_not_make_a_huge_page(
         name = f"{number:03} " + "A name as long as they come " * 10
         await retire(services, world.ours_test.scope, MARCH, (100 - number) * TONNE, project=(f"p{number}", name))
     html = await look(browser)
-    assert "And 10 smaller ones: 355 t." in words(html)
+    assert "And 10 smaller projects: 355 t." in words(html)
     assert "059 A name" in html
     assert "060 A name" not in html
     assert len(html.encode()) < 100_000

@@ -108,7 +108,7 @@ async def test_only_the_configured_sections_are_shown(
 async def test_a_page_without_anything_retired_says_so(api: ApiClient, browser: httpx.AsyncClient) -> None:
     await set_up(api)
     html = await look(browser)
-    assert "Nothing is retired yet" in html
+    assert "Nothing retired yet" in html
     assert not any(heading in html for heading in SECTIONS.values())
     assert "<svg" not in html
 
@@ -272,7 +272,7 @@ async def test_a_page_shows_nothing_of_any_other_account(
     client = Scope(world.ours_test.scope.organisation_id, world.ours_test.client_account_id, Mode.TEST)
     await retire(services, client, MARCH, TONNE, project=("p", "Our client's project"))
     html = await look(browser)
-    assert "Nothing is retired yet" in html
+    assert "Nothing retired yet" in html
     assert "project" not in html.replace("projects", "")
     assert "TEST-0001" not in html
 

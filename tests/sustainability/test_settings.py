@@ -13,9 +13,10 @@ from tonne.accounts import store as account_store
 from tonne.app import Services
 from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
-from tonne.sustainability.change import MAX_SLUGS, Change, change_page, read_page
+from tonne.sustainability.change_page import MAX_SLUGS, PageChange, change_page
 from tonne.sustainability.errors import SlugTaken
 from tonne.sustainability.model import RESERVED, Section, check_slug, slug_candidates
+from tonne.sustainability.read_page import read_page
 from tonne.sustainability.store import shows_certificates
 
 ALL = ["timeline", "bundles_breakdown", "projects", "certificates"]
@@ -162,7 +163,7 @@ async def test_a_page_cannot_collect_slugs_without_end(api: ApiClient) -> None:
 
 async def _change(services: Services, scope: Scope, slug: str) -> str:
     async with services.database.transaction() as tx:
-        return (await change_page(tx, scope, Change(slug=slug), actor="test", now=START)).slug
+        return (await change_page(tx, scope, PageChange(slug=slug), actor="test", now=START)).slug
 
 
 async def _wait_for_a_lock(services: Services) -> None:
@@ -174,7 +175,7 @@ async def _wait_for_a_lock(services: Services) -> None:
 
 async def test_of_two_accounts_that_want_one_slug_at_once_the_first_gets_it(services: Services, world: World) -> None:
     async with services.database.transaction() as tx:
-        await change_page(tx, world.ours_test.scope, Change(slug="acme"), actor="test", now=START)
+        await change_page(tx, world.ours_test.scope, PageChange(slug="acme"), actor="test", now=START)
         second = asyncio.create_task(_change(services, world.theirs_test.scope, "acme"))
         await _wait_for_a_lock(services)
     with pytest.raises(SlugTaken):
@@ -185,7 +186,7 @@ async def test_the_second_gets_it_when_the_first_gives_up(services: Services, wo
     async with services.database.connection() as connection:
         attempt = connection.transaction()
         await attempt.start()
-        await change_page(connection, world.ours_test.scope, Change(slug="acme"), actor="test", now=START)
+        await change_page(connection, world.ours_test.scope, PageChange(slug="acme"), actor="test", now=START)
         second = asyncio.create_task(_change(services, world.theirs_test.scope, "acme"))
         await _wait_for_a_lock(services)
         await attempt.rollback()
@@ -203,7 +204,7 @@ async def test_many_at_once_over_http_leave_one_winner(api: ApiClient, world: Wo
 async def test_two_first_changes_of_one_account_take_turns(services: Services, world: World) -> None:
     scope = world.ours_test.scope
     async with services.database.transaction() as tx:
-        await change_page(tx, scope, Change(title="First", enabled=True), actor="test", now=START)
+        await change_page(tx, scope, PageChange(title="First", enabled=True), actor="test", now=START)
         second = asyncio.create_task(_change(services, scope, "acme"))
         await _wait_for_a_lock(services)
     await second
@@ -249,7 +250,7 @@ async def test_certificates_are_shown_only_by_an_enabled_page_with_that_section(
 
     async def change(**changes: Any) -> None:
         async with services.database.transaction() as tx:
-            await change_page(tx, scope, Change(**changes), actor="test", now=START)
+            await change_page(tx, scope, PageChange(**changes), actor="test", now=START)
 
     assert not await shows(scope)
     await change(enabled=True)

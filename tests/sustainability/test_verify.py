@@ -18,7 +18,7 @@ from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.retirements.certificates import new_number, normal_number
 
-UNKNOWN = "We have issued no certificate with this number."
+UNKNOWN = "We haven&#39;t issued a certificate with this number."
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ async def test_what_is_typed_leads_nowhere_else(browser: httpx.AsyncClient, type
         assert "set-cookie" not in answer.headers
     else:
         assert answer.status_code == 400
-        assert "Type the number" in answer.text
+        assert "Enter the number" in answer.text
 
 
 async def test_the_page_shows_every_frozen_fact(browser: httpx.AsyncClient, services: Services, number: str) -> None:
@@ -108,7 +108,7 @@ async def test_the_page_shows_every_frozen_fact(browser: httpx.AsyncClient, serv
     assert any(line.shared for line in record.lines)
     for fact in facts:
         assert fact in text
-    assert "Issued in test mode: no credit was retired." in text
+    assert "Issued in test mode. No credits were retired." in text
     assert len(answer.content) < 50_000
 
 
@@ -124,7 +124,7 @@ async def test_every_pdf_that_went_out_is_listed_and_before_that_none(
     browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
 ) -> None:
     before = await browser.get(f"/verify/{number}")
-    assert "No PDF of this certificate has gone out yet." in before.text
+    assert "We haven't sent out a PDF of this certificate yet." in before.text
     assert hashes(before) == []
     digest = hashlib.sha256(await pdf_of(api)).hexdigest()
     assert hashes(await browser.get(f"/verify/{number}")) == [digest]
@@ -145,11 +145,11 @@ async def test_a_pasted_sha256_is_judged_without_javascript(
         answer = await browser.get(f"/verify/{number}", params={"sha256": text})
         assert "<strong>Genuine.</strong>" in answer.text, text
     for text, verdict in (
-        (wrong, "Not one of ours."),
-        (digest[:-1], "This is no SHA-256."),
-        (f"{digest}0", "This is no SHA-256."),
-        ("", "This is no SHA-256."),
-        (HOSTILE, "This is no SHA-256."),
+        (wrong, "Not genuine."),
+        (digest[:-1], "This isn't a SHA-256 hash."),
+        (f"{digest}0", "This isn't a SHA-256 hash."),
+        ("", "This isn't a SHA-256 hash."),
+        (HOSTILE, "This isn't a SHA-256 hash."),
     ):
         answer = await browser.get(f"/verify/{number}", params={"sha256": text})
         assert f"<strong>{verdict}</strong>" in answer.text, text
@@ -164,7 +164,7 @@ async def test_a_genuine_pdf_of_another_certificate_is_not_one_of_this(
 ) -> None:
     digest = hashlib.sha256(await pdf_of(api)).hexdigest()
     second = await complete_order(api, services, "2")
-    for wanted, verdict in ((number, "Genuine."), (second, "Not one of ours.")):
+    for wanted, verdict in ((number, "Genuine."), (second, "Not genuine.")):
         answer = await browser.get(f"/verify/{wanted}", params={"sha256": digest})
         assert f"<strong>{verdict}</strong>" in answer.text
 
@@ -227,7 +227,7 @@ async def test_a_hundred_tries_at_once_are_refused_and_say_when_to_come_back(
     for answer in [*refused, await strict.get(f"/verify/{number}")]:
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert 1 <= int(answer.headers["retry-after"]) <= 60_000
-        assert "Slow down, please" in answer.text
+        assert "Too many requests" in answer.text
 
 
 async def test_each_address_has_tries_of_its_own(services: Services, number: str, settings: Settings) -> None:

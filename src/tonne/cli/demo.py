@@ -30,7 +30,7 @@ from tonne.estimates.record_estimate import record_estimate
 from tonne.gateways.card import StoredCard
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.authenticator import hash_key
-from tonne.sustainability.change import Change, change_page
+from tonne.sustainability.change_page import PageChange, change_page
 
 NAME = "Demo organisation"
 CURRENCY = "EUR"
@@ -183,7 +183,7 @@ async def _open_link(tx: Connection, scope: Scope) -> str:
 
 
 async def _open_page(tx: Connection, scope: Scope) -> str:
-    change = Change(enabled=True, title="What our demo has retired", description="Every order of the demo counts.")
+    change = PageChange(enabled=True, title="What our demo has retired", description="Every order of the demo counts.")
     return (await change_page(tx, scope, change, actor=ACTOR, now=utc_now())).slug
 
 

@@ -7,9 +7,10 @@ import click
 from tonne.base.clock import to_wire, utc_now
 from tonne.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
 from tonne.cli.output import print_facts
-from tonne.sustainability.change import Change, change_page, read_page
+from tonne.sustainability.change_page import PageChange, change_page
 from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
-from tonne.sustainability.model import Logo, Page, Section
+from tonne.sustainability.model import Logo, Section, SustainabilityPage
+from tonne.sustainability.read_page import read_page
 
 
 @click.group("page")
@@ -62,7 +63,7 @@ def set_(
     if logo_file is not None and remove_logo:
         raise click.UsageError("Use either --logo or --remove-logo, not both.")
     with plain_failures():
-        change = Change(
+        change = PageChange(
             enabled=enabled,
             slug=slug,
             title=title,
@@ -80,7 +81,7 @@ def _read_logo(path: Path) -> Logo:
         return logo_of(file.read(MAX_LOGO_BYTES + 1))
 
 
-def _print(page: Page) -> None:
+def _print(page: SustainabilityPage) -> None:
     base_url = settings_from_environment().base_url
     print_facts(
         {

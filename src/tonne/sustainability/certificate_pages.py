@@ -1,4 +1,4 @@
-"""Certificates for everybody: the page of one that its account shows, and the check of any whose number one holds."""
+"""Public certificates, and checking any certificate by its number."""
 
 import re
 from datetime import date, datetime
@@ -17,16 +17,16 @@ from tonne.retirements.certificate_record import CertificateLine, CertificateRec
 from tonne.retirements.certificates import Document, find_by_number_any_account, list_documents, normal_number
 from tonne.retirements.draw_certificate import draw_certificate
 from tonne.retirements.endpoints import pdf_answer
-from tonne.sustainability.certificate_errors import CertificateNotFound
+from tonne.sustainability.errors import CertificateNotFound
 from tonne.sustainability.store import find_page, shows_certificates
 from tonne.web.render import Renderer, see_other
 
-MAX_TYPED = 60
-_NOT_TYPED = re.compile(r"[^A-Za-z0-9-]")
+MAX_ENTERED = 60
+_NOT_IN_NUMBER = re.compile(r"[^A-Za-z0-9-]")
 _BETWEEN_DIGITS = re.compile(r"[\s:]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-Match = Literal["genuine", "unknown", "unreadable"]
+PdfMatch = Literal["genuine", "unknown", "unreadable"]
 
 
 class CertificatePages:
@@ -34,9 +34,9 @@ class CertificatePages:
         self._database = database
         self._renderer = renderer
         self._clock = clock
-        self._tries = TokenBuckets(settings.verify_per_minute / 60, settings.verify_burst)
+        self._lookups = TokenBuckets(settings.verify_per_minute / 60, settings.verify_burst)
 
-    async def page(self, request: Request) -> Response:
+    async def show_certificate(self, request: Request) -> Response:
         scope, record = await self._public(request)
         async with self._database.connection() as connection:
             sustainability = await find_page(connection, scope)
@@ -49,38 +49,36 @@ class CertificatePages:
             **_shown(record),
         )
 
-    async def document(self, request: Request) -> Response:
-        """Each one costs some milliseconds of drawing, so it counts as a try."""
+    async def show_pdf(self, request: Request) -> Response:
+        """Counts towards the rate limit, because rendering a PDF takes time."""
         self._count(request)
         _, record = await self._public(request)
         response = pdf_answer(record, await draw_certificate(self._database, record, self._clock))
-        # The account may take its page back at any time.
+        # The account may unpublish its page at any time.
         response.headers |= {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
         return response
 
-    async def ask(self, request: Request) -> Response:
-        """The form for a number; a number that was typed leads to its own address."""
+    async def show_verify_form(self, request: Request) -> Response:
+        """The form for a number. A number that was entered redirects to its result."""
         (number,) = request.query("number")
         if number is None:
             return self._form(request)
-        # Whatever else was typed can be part of no number, and of no address either.
-        typed = normal_number(number) or _NOT_TYPED.sub("", number)[:MAX_TYPED]
-        if not typed.strip("-"):
-            return self._form(request, fault="Type the number that stands on the certificate.", status=400)
-        return see_other(f"/verify/{typed}")
+        # Drop characters that no number contains, so that the redirect is always a valid path.
+        entered = normal_number(number) or _NOT_IN_NUMBER.sub("", number)[:MAX_ENTERED]
+        if not entered.strip("-"):
+            return self._form(request, fault="Enter the number printed on the certificate.", status=400)
+        return see_other(f"/verify/{entered}")
 
     async def verify(self, request: Request) -> Response:
-        """An unknown number and one that can be none are looked up and answered alike."""
+        """Malformed numbers are looked up too, so that they get the same answer as unknown ones."""
         self._count(request)
         (sha256,) = request.query("sha256")
         number = normal_number(request.path("number"))
         async with self._database.connection() as connection:
             found = await find_by_number_any_account(connection, number)
             if found is None:
-                fault = (
-                    "We have issued no certificate with this number. Compare it with your document, letter by letter."
-                )
-                return self._form(request, typed=request.path("number")[:MAX_TYPED], fault=fault, status=404)
+                fault = "We haven't issued a certificate with this number. Compare it with the number on your document."
+                return self._form(request, entered=request.path("number")[:MAX_ENTERED], fault=fault, status=404)
             scope, record = found
             documents = await list_documents(connection, number)
             is_public = await shows_certificates(connection, scope)
@@ -95,11 +93,11 @@ class CertificatePages:
             **_shown(record),
         )
 
-    def _form(self, request: Request, *, typed: str = "", fault: str | None = None, status: int = 200) -> Response:
-        return self._renderer.page(request, "verify.html", status=status, typed=typed, fault=fault)
+    def _form(self, request: Request, *, entered: str = "", fault: str | None = None, status: int = 200) -> Response:
+        return self._renderer.page(request, "verify.html", status=status, entered=entered, fault=fault)
 
     async def _public(self, request: Request) -> tuple[Scope, CertificateRecord]:
-        """A page that is there costs no try: many people may look at it from one address."""
+        """Only misses count towards the rate limit: many people may share one network address."""
         self._count(request, 0)
         async with self._database.connection() as connection:
             found = await _find_public(connection, normal_number(request.path("number")))
@@ -108,11 +106,11 @@ class CertificatePages:
             raise CertificateNotFound
         return found
 
-    def _count(self, request: Request, tries: int = 1) -> None:
-        verdict = self._tries.take(request.client, tries)
+    def _count(self, request: Request, count: int = 1) -> None:
+        verdict = self._lookups.take(request.client, count)
         if not verdict.allowed:
             raise too_many(
-                verdict, "You have looked up many certificates in a short time. Wait a minute, then reload the page."
+                verdict, "Too many certificate lookups from your network. Wait a minute, then reload the page."
             )
 
 
@@ -123,7 +121,7 @@ async def _find_public(connection: Connection, number: str) -> tuple[Scope, Cert
     return found
 
 
-def _match(sha256: str, documents: list[Document]) -> Match:
+def _match(sha256: str, documents: list[Document]) -> PdfMatch:
     digits = _BETWEEN_DIGITS.sub("", sha256).lower()
     if not _SHA256.fullmatch(digits):
         return "unreadable"
@@ -131,7 +129,7 @@ def _match(sha256: str, documents: list[Document]) -> Match:
 
 
 def _shown(record: CertificateRecord) -> dict[str, Any]:
-    """The frozen facts, with dates that can be spelt as the visitor spells them."""
+    """The record, with dates that the template can format for the visitor's locale."""
     return {
         "record": record,
         "issued_on": datetime.fromisoformat(record.issued_at),

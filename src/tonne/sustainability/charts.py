@@ -1,18 +1,17 @@
-"""The geometry of charts: from numbers to places, without a word of markup.
+"""Chart geometry: turns numbers into coordinates for the templates.
 
-Across, places are in per cent of the chart's width and down in pixels, so that bars stretch with the screen while text
-keeps its size, and one drawing serves a phone and a desk.
+Horizontal coordinates are percentages of the chart's width, vertical ones are pixels. So bars stretch with the screen
+while text keeps its size.
 """
 
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What is left for a chart without the margins of page and card: on the narrowest screen, of 360 pixels, and where the
-# style sheet begins to show labels for wide screens only, at 52 rem.
+# Width of a chart on a screen of 360 pixels, and from the breakpoint (52 rem) where the style sheet shows more labels.
 NARROWEST, WIDE = 288, 700
 TOP, BASE, HEIGHT = 24, 204, 230
-# A bar that stands for something is seen.
+# Minimum size of a bar whose value is not zero.
 MIN_HEIGHT, MIN_SHARE = 2.0, 0.8
 _BAR_PART = 0.72
 _LETTER, _WIDE_LETTER, _BETWEEN_LABELS = 7.6, 13.5, 8.0
@@ -22,7 +21,7 @@ _STEPS = (1, 2, 3, 4, 6, 12, 24)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`x` and `width` in per cent, `y` and `height` in pixels."""
+    """`x` and `width` are percentages, `y` and `height` pixels."""
 
     x: float
     y: float
@@ -38,7 +37,7 @@ class Gridline:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """It begins at `x` per cent. Some find room only on wide screens."""
+    """Starts at `x` per cent. `is_wide`: shown only on wide screens."""
 
     x: float
     text: str
@@ -54,14 +53,14 @@ class ColumnChart:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Both in per cent."""
+    """Both are percentages."""
 
     x: float
     width: float
 
 
 def column_chart(values: Sequence[int], labels: Sequence[str]) -> ColumnChart:
-    """One column for each value; as many of their labels as fit side by side on the narrowest screen."""
+    """One column per value, with as many labels as fit without overlapping."""
     ceiling = nice_ceiling(max(values, default=0))
     slot = 100 / max(len(values), 1)
     columns = []
@@ -89,7 +88,7 @@ def _labels(texts: Sequence[str], slot: float) -> list[Label]:
 
 
 def _step(texts: Sequence[str], slot: float, width: int) -> int:
-    """Every how many-th label has room, so that none touches the next."""
+    """Show every n-th label, so that none overlaps the next. Returns n."""
     widest = max(map(text_width, texts), default=0.0) + _BETWEEN_LABELS
     return next((step for step in _STEPS if step * slot * width / 100 >= widest), max(len(texts), 1))
 
@@ -103,7 +102,7 @@ def _place(slot: float, place: int) -> float:
 
 
 def nice_ceiling(value: int) -> int:
-    """The next round number at or above, half of which is whole too."""
+    """The next round number at or above `value`. Half of it is a whole number, for the middle grid line."""
     power = 1
     while True:
         for digits in _ROUND:
@@ -113,7 +112,7 @@ def nice_ceiling(value: int) -> int:
 
 
 def stacked_bar(values: Sequence[int]) -> list[Segment]:
-    """Side by side they fill the whole width; the smallest are drawn a little too wide, lest they vanish."""
+    """Segments that fill the whole width. Very small ones are widened so that they stay visible."""
     total = sum(values)
     shares = [max(100 * value / total, MIN_SHARE) for value in values] if total else []
     stretch = 100 / sum(shares) if shares else 1.0
@@ -125,10 +124,10 @@ def stacked_bar(values: Sequence[int]) -> list[Segment]:
 
 
 def bar_width(value: int, largest: int) -> float:
-    """In per cent of the largest."""
+    """A percentage of the largest bar."""
     return max(100 * value / largest, MIN_SHARE) if value else 0.0
 
 
 def text_width(text: str) -> float:
-    """About how many pixels a label takes: rather too many than too few."""
+    """Estimated width of a label in pixels, rather too wide than too narrow."""
     return sum(_WIDE_LETTER if unicodedata.east_asian_width(letter) in {"W", "F"} else _LETTER for letter in text)

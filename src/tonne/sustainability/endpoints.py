@@ -1,23 +1,14 @@
-"""The Sustainability page of the key's account over HTTP."""
-
-from typing import Any
+"""The settings of an account's Sustainability page."""
 
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.http.json_body import read
-from tonne.http.route import Access, Request, Response, Route, json_response
-from tonne.sustainability.change import Change, change_page, read_page
-from tonne.sustainability.errors import LogoInvalid, SlugLimitReached, SlugReserved, SlugTaken
+from tonne.http.route import Request, Response, json_response
+from tonne.sustainability.change_page import PageChange, change_page
 from tonne.sustainability.logo import read_logo
-from tonne.sustainability.schemas import SustainabilityPageIn, SustainabilityPageOut, page_out
-
-_ALL: dict[str, Any] = {
-    "path": "/v1/sustainability-page",
-    "access": Access.API_KEY,
-    "tag": "Sustainability page",
-    "answers": {200: SustainabilityPageOut},
-}
+from tonne.sustainability.read_page import read_page
+from tonne.sustainability.schemas import SustainabilityPageIn, page_out
 
 
 class SustainabilityEndpoints:
@@ -41,7 +32,7 @@ class SustainabilityEndpoints:
         """
         document = request.json()
         body = read(document, SustainabilityPageIn)
-        change = Change(
+        change = PageChange(
             enabled=body.enabled,
             slug=body.slug,
             title=body.title,
@@ -53,27 +44,3 @@ class SustainabilityEndpoints:
         async with self._database.transaction() as tx:
             page = await change_page(tx, request.scope, change, actor=request.actor, now=self._clock())
         return json_response(page_out(page, self._base_url))
-
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                method="GET",
-                endpoint=self.read_sustainability_page,
-                summary="Read the account's Sustainability page",
-                **_ALL,
-            ),
-            Route(
-                method="PUT",
-                endpoint=self.change_sustainability_page,
-                summary="Set up, change or rename the account's Sustainability page",
-                body=SustainabilityPageIn,
-                example={
-                    "enabled": True,
-                    "slug": "acme",
-                    "title": "Acme and the climate",
-                    "sections": ["timeline", "projects", "certificates"],
-                },
-                errors=(SlugReserved, SlugTaken, SlugLimitReached, LogoInvalid),
-                **_ALL,
-            ),
-        ]

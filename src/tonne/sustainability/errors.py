@@ -2,30 +2,40 @@ from tonne.base.errors import Kind, TonneError
 
 
 class SustainabilityPageNotFound(TonneError):
+    """Also for disabled pages: nobody can find out which slugs exist."""
+
     kind = Kind.NOT_FOUND
     code = "sustainability_page_not_found"
     message = "There is no Sustainability page at this address."
 
 
+class CertificateNotFound(TonneError):
+    """Also for certificates that their account does not publish."""
+
+    kind = Kind.NOT_FOUND
+    code = "certificate_not_found"
+    message = "There is no public certificate at this address. If you have a certificate, check its number at /verify."
+
+
 class SlugReserved(TonneError):
     kind = Kind.INVALID
     code = "slug_reserved"
-    message = "This slug is kept for the service itself: choose another one."
+    message = "This slug is reserved. Choose another one."
 
 
 class SlugTaken(TonneError):
     kind = Kind.CONFLICT
     code = "slug_taken"
-    message = "This slug is, or was, that of another page: choose another one."
+    message = "This slug belongs to another page, now or in the past. Choose another one."
 
 
 class SlugLimitReached(TonneError):
     kind = Kind.CONFLICT
     code = "slug_limit_reached"
-    message = "This page has had 20 slugs, and keeps them all: go back to one of them."
+    message = "This page already has 20 slugs, which is the limit. Go back to one of them."
 
 
 class LogoInvalid(TonneError):
     kind = Kind.INVALID
     code = "logo_invalid"
-    message = "The logo must be a whole PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side."
+    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side."

@@ -1,4 +1,4 @@
-"""What a Sustainability page shows: sums of what was retired, in words, numbers and bars."""
+"""The figures of a Sustainability page: totals, shares and chart data."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tonne.sustainability.store import Retired
 from tonne.web import visitor
 
 SHORT_SPAN, LONG_SPAN = 12, 24
-# As many as the style sheet has colours for; what is beyond shares the last one.
+# The style sheet has this many colours; further bundles share the last one.
 SERIES = 6
 MAX_PROJECTS = 60
 
@@ -30,7 +30,7 @@ class Month:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The months of the chart, and what came before them by year."""
+    """The months of the chart, and the earlier totals by year."""
 
     months: tuple[Month, ...]
     chart: ColumnChart
@@ -43,7 +43,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class BundleShare:
+class BundleTotal:
     name: str
     grams: int
     percent: str
@@ -51,8 +51,8 @@ class BundleShare:
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectShare:
-    """`country` and `registry` are empty, and `url` is None, for a project that the catalogue knows no more."""
+class ProjectTotal:
+    """`country`, `registry` and `url` are empty for a project that is no longer in the catalogue."""
 
     name: str
     type: str
@@ -67,16 +67,16 @@ class ProjectShare:
 class Figures:
     total_grams: int
     timeline: Timeline | None
-    bundles: tuple[BundleShare, ...]
+    bundles: tuple[BundleTotal, ...]
     bundle_bar: tuple[Segment, ...]
-    projects: tuple[ProjectShare, ...]
-    # Too small and too many to list.
-    other_projects: tuple[ProjectShare, ...]
+    projects: tuple[ProjectTotal, ...]
+    # Beyond MAX_PROJECTS: shown as one total.
+    other_projects: tuple[ProjectTotal, ...]
     countries_count: int
 
 
 def figures_of(retired: Sequence[Retired], catalogue: Catalogue, locale: Locale, this_month: date) -> Figures:
-    """`retired` as the store sums it up: by month in their order, by bundle and by project the largest first."""
+    """`retired` is ordered as `sum_retired` returns it."""
     months = {each.month: each.grams for each in retired if each.month is not None}
     by_project = [each for each in retired if each.project_id is not None]
     projects = [_project(each, catalogue, by_project[0].grams) for each in by_project]
@@ -96,7 +96,7 @@ def figures_of(retired: Sequence[Retired], catalogue: Catalogue, locale: Locale,
 
 
 def _timeline(grams: dict[date, int], locale: Locale, this_month: date) -> Timeline:
-    """Up to this month, empty months too; two years of them when one is not enough."""
+    """Ends with this month and includes empty months. Spans two years when one is not enough."""
     last = max(this_month, *grams)
     span = SHORT_SPAN if min(grams) > _months_before(last, SHORT_SPAN) else LONG_SPAN
     days = [_months_before(last, back) for back in range(span - 1, -1, -1)]
@@ -118,12 +118,12 @@ def _months_before(month: date, count: int) -> date:
     return date(index // 12, index % 12 + 1, 1)
 
 
-def _bundles(retired: Sequence[Retired], catalogue: Catalogue, locale: Locale) -> list[BundleShare]:
+def _bundles(retired: Sequence[Retired], catalogue: Catalogue, locale: Locale) -> list[BundleTotal]:
     known = catalogue.bundles
-    # In tenths of a per cent, which add up to a hundred per cent.
+    # Tenths of a per cent, apportioned so that they add up to exactly 100 %.
     parts = apportion(1000, [each.grams for each in retired]) if retired else []
     return [
-        BundleShare(
+        BundleTotal(
             name=known[each.bundle_id].name if each.bundle_id in known else each.name,
             grams=each.grams,
             percent=format_percent(Decimal(part) / 1000, locale=locale, decimal_quantization=False),
@@ -133,16 +133,16 @@ def _bundles(retired: Sequence[Retired], catalogue: Catalogue, locale: Locale) -
     ]
 
 
-def _project(retired: Retired, catalogue: Catalogue, largest: int) -> ProjectShare:
+def _project(retired: Retired, catalogue: Catalogue, largest: int) -> ProjectTotal:
     known, width = catalogue.projects.get(retired.project_id or ""), bar_width(retired.grams, largest)
     if known is None:
-        return ProjectShare(retired.name, retired.project_type, "", "", None, retired.grams, width)
-    return ProjectShare(
+        return ProjectTotal(retired.name, retired.project_type, "", "", None, retired.grams, width)
+    return ProjectTotal(
         name=known.name,
         type=known.type,
         country=country_in_words(known.country),
         registry=known.registry,
-        # The import takes web addresses only; a page must not be able to carry anything else.
+        # A javascript: URL would run on the page. The import rejects it too.
         url=known.registry_url if (known.registry_url or "").startswith(("https://", "http://")) else None,
         grams=retired.grams,
         width=width,
@@ -150,5 +150,5 @@ def _project(retired: Retired, catalogue: Catalogue, largest: int) -> ProjectSha
 
 
 def country_in_words(country: str) -> str:
-    """A catalogue may name a country by its code; the page's language is English."""
+    """The English name of a country code. Catalogues may also hold the name itself."""
     return str(visitor.DEFAULT.territories.get(country, country))

@@ -1,7 +1,7 @@
-"""Logos that accounts send: whole images of three kinds, and nothing that a browser could take for something else.
+"""Validating uploaded logos: PNG, JPEG or WebP.
 
-An SVG is a document that can hold script, so it is refused. The pixels are not decoded: what stands in the headers is
-judged, and that the file ends where its format says, so that nothing hides behind it.
+SVG is rejected because it can contain scripts. The pixels are not decoded: only the headers are checked, and that the
+file ends where its format says, so that no other content can be appended.
 """
 
 import binascii
@@ -12,7 +12,7 @@ from tonne.sustainability.errors import LogoInvalid
 from tonne.sustainability.model import Logo
 
 MAX_LOGO_BYTES = 96 * 1024
-# A small file can unfold into a huge picture, which would cost every visitor's browser dear.
+# A small file can decode to a huge image, which would exhaust the memory of visitors' browsers.
 MAX_SIDE = 4096
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
@@ -22,42 +22,46 @@ _SCAN, _END = 0xDA, b"\xff\xd9"
 
 
 def read_logo(media_type: str, data: str) -> Logo:
-    """A logo as it comes over the wire, in base64."""
+    """Decodes a logo sent as base64."""
     try:
         content = binascii.a2b_base64(data, strict_mode=True)
     except (binascii.Error, ValueError) as error:
-        raise LogoInvalid("The logo's data is not base64.", field="logo.data") from error
+        raise LogoInvalid("The data of the logo is not base64.", field="logo.data") from error
     logo = logo_of(content)
     if logo.media_type != media_type:
-        raise LogoInvalid(f"The logo is {logo.media_type}, not {media_type}.", field="logo.media_type")
+        raise LogoInvalid(
+            f"The logo is {logo.media_type}, not {media_type}. Correct the media_type.", field="logo.media_type"
+        )
     return logo
 
 
 def logo_of(content: bytes) -> Logo:
-    """The media type comes from the content, whatever the sender says."""
+    """Detects the media type from the content."""
     if len(content) > MAX_LOGO_BYTES:
-        raise LogoInvalid("The logo is larger than 96 KiB.", field="logo.data")
+        raise LogoInvalid("The logo is larger than 96 KiB. Send a smaller file.", field="logo.data")
     try:
-        media_type, width, height = _look_at(content)
+        media_type, width, height = _inspect(content)
     except (struct.error, IndexError) as error:
-        raise LogoInvalid("The logo is not whole: send the file as it is.", field="logo.data") from error
+        raise LogoInvalid("The logo is incomplete or damaged. Send the original file.", field="logo.data") from error
     if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
-        raise LogoInvalid(f"The logo has {width} x {height} pixels: at most {MAX_SIDE} a side.", field="logo.data")
+        raise LogoInvalid(
+            f"The logo has {width} x {height} pixels. At most {MAX_SIDE} a side are allowed.", field="logo.data"
+        )
     return Logo(media_type, content)
 
 
-def _look_at(content: bytes) -> tuple[str, int, int]:
+def _inspect(content: bytes) -> tuple[str, int, int]:
     if content.startswith(_PNG):
         return "image/png", *_png_size(content)
     if content.startswith(_JPEG):
         return "image/jpeg", *_jpeg_size(content)
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp", *_webp_size(content)
-    raise LogoInvalid("The logo must be a PNG, JPEG or WebP image; an SVG cannot be used.", field="logo.data")
+    raise LogoInvalid("The logo must be a PNG, JPEG or WebP image. SVG is not supported.", field="logo.data")
 
 
 def _png_size(content: bytes) -> tuple[int, int]:
-    """Every chunk with its checksum, from the header to the end, and nothing after it."""
+    """Checks the checksum of every chunk, and that nothing follows the last one."""
     at, kinds = len(_PNG), []
     while at < len(content):
         length, kind = struct.unpack_from(">I4s", content, at)
@@ -69,13 +73,13 @@ def _png_size(content: bytes) -> tuple[int, int]:
         if kind == b"IEND":
             break
     if at != len(content) or kinds[:1] != [b"IHDR"] or kinds[-1] != b"IEND" or b"IDAT" not in kinds:
-        raise IndexError("not a whole image")
+        raise IndexError("incomplete image")
     width, height = struct.unpack_from(">II", content, len(_PNG) + 8)
     return width, height
 
 
 def _jpeg_size(content: bytes) -> tuple[int, int]:
-    """Segment by segment up to the picture itself, which must reach the end of the file."""
+    """Reads the segments up to the image data, which must reach the end of the file."""
     at, size = 2, None
     while content[at] == 0xFF:
         marker = content[at + 1]
@@ -90,14 +94,14 @@ def _jpeg_size(content: bytes) -> tuple[int, int]:
         if marker == _SCAN:
             break
     if size is None or marker != _SCAN or content.find(_END, at) != len(content) - len(_END):
-        raise IndexError("not a whole image")
+        raise IndexError("incomplete image")
     return size
 
 
 def _webp_size(content: bytes) -> tuple[int, int]:
     (length,) = struct.unpack_from("<I", content, 4)
     if length + 8 != len(content):
-        raise IndexError("not a whole image")
+        raise IndexError("incomplete image")
     kind = content[12:16]
     if kind == b"VP8X":
         return int.from_bytes(content[24:27], "little") + 1, int.from_bytes(content[27:30], "little") + 1
@@ -107,4 +111,4 @@ def _webp_size(content: bytes) -> tuple[int, int]:
     if kind == b"VP8 " and content[23:26] == b"\x9d\x01\x2a":
         width, height = struct.unpack_from("<HH", content, 26)
         return width & 0x3FFF, height & 0x3FFF
-    raise IndexError("not a whole image")
+    raise IndexError("incomplete image")

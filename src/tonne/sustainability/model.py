@@ -1,4 +1,4 @@
-"""A Sustainability page: what an account shows the public of what was retired on its behalf."""
+"""A Sustainability page: the public summary of what was retired for an account."""
 
 import hashlib
 import re
@@ -23,14 +23,14 @@ payment payments preview privacy public register robots root search security ser
 sitemap staff static status support sustainability system team terms test tonne undefined user users v1 verify
 webhook webhooks well-known www
 """
-# Words that are, or may become, an address of the service itself, or that would let a page pose as the service.
+# Paths that the service uses or may use, and words with which a page could pose as the service.
 RESERVED = frozenset(_RESERVED.split())
 _SLUG = re.compile(SLUG_PATTERN.removeprefix("^").removesuffix("$"), re.ASCII)
 _NOT_SLUG = re.compile("[^a-z0-9]+")
 
 
 class Section(StrEnum):
-    """In the order in which a page shows them."""
+    """In the order of the page."""
 
     TIMELINE = "timeline"
     BUNDLES_BREAKDOWN = "bundles_breakdown"
@@ -45,8 +45,8 @@ class Logo:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """`logo_version` changes with the logo, and is None without one; `updated_at` is None before the page is set up."""
+class SustainabilityPage:
+    """`logo_version` changes with the logo and is None without one. `updated_at` is None until the page is set up."""
 
     scope: Scope
     slug: str
@@ -61,7 +61,7 @@ class Page:
         return f"{base_url}{page_path(self.scope.mode, self.slug)}"
 
     def logo_address(self, base_url: str) -> str | None:
-        """It changes with the logo, so that a browser may keep what it has."""
+        """Contains the logo's version, so that browsers may cache the image."""
         return None if self.logo_version is None else f"{self.address(base_url)}/logo?v={self.logo_version}"
 
 
@@ -71,7 +71,7 @@ def page_path(mode: Mode, slug: str) -> str:
 
 def check_slug(slug: str) -> str:
     if not MIN_SLUG <= len(slug) <= MAX_SLUG or not _SLUG.fullmatch(slug):
-        raise _invalid("slug", "slug must have 3 to 60 of a-z, 0-9 and single hyphens between them.")
+        raise _invalid("slug", "slug must have 3 to 60 characters: a-z, 0-9, and single hyphens between them.")
     if slug in RESERVED:
         raise SlugReserved(field="slug")
     return slug
@@ -94,12 +94,12 @@ def check_description(description: str) -> str:
 def check_sections(sections: Iterable[Section]) -> tuple[Section, ...]:
     sections = tuple(sections)
     if len(set(sections)) != len(sections):
-        raise _invalid("sections", "sections must not name a section twice.")
+        raise _invalid("sections", "sections must not contain a section twice.")
     return tuple(section for section in Section if section in sections)
 
 
 def slug_candidates(names: Iterable[str], account_id: str) -> Iterator[str]:
-    """From the nicest on; the last is as good as certain to be free."""
+    """The most readable first. The last one contains a hash and is practically always free."""
     words = [word for word in map(_slug_of, names) if len(word) >= MIN_SLUG]
     free = [word for word in words if word not in RESERVED]
     yield from free
@@ -110,7 +110,7 @@ def slug_candidates(names: Iterable[str], account_id: str) -> Iterator[str]:
 
 
 def _slug_of(name: str) -> str:
-    """Latin letters without their accents; what has no such form is left out."""
+    """Latin letters without accents. Other characters are dropped."""
     plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
     return _NOT_SLUG.sub("-", plain)[:MAX_SLUG].strip("-")
 

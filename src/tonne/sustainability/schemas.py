@@ -12,8 +12,8 @@ from tonne.sustainability.model import (
     MAX_TITLE,
     MIN_SLUG,
     SLUG_PATTERN,
-    Page,
     Section,
+    SustainabilityPage,
 )
 
 _SLUG = Annotated[
@@ -75,7 +75,7 @@ class SustainabilityPageOut(msgspec.Struct):
     updated_at: Annotated[Timestamp | None, msgspec.Meta(description="Null before the page is set up.")]
 
 
-def page_out(page: Page, base_url: str) -> SustainabilityPageOut:
+def page_out(page: SustainabilityPage, base_url: str) -> SustainabilityPageOut:
     return SustainabilityPageOut(
         enabled=page.enabled,
         slug=page.slug,

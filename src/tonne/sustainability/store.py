@@ -1,4 +1,4 @@
-"""SQL of Sustainability pages: their settings, their slugs, and what they show."""
+"""SQL for Sustainability pages: settings, slugs and figures."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -9,7 +9,7 @@ import asyncpg
 from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
-from tonne.sustainability.model import Logo, Page, Section
+from tonne.sustainability.model import Logo, Section, SustainabilityPage
 
 SHOWS_CERTIFICATES = """
 SELECT enabled AND 'certificates' = ANY (sections) FROM sustainability_pages
@@ -18,42 +18,41 @@ WHERE organisation_id = $1 AND mode = $2 AND account_id = $3
 
 
 async def shows_certificates(connection: Connection, scope: Scope) -> bool:
-    """Whether the public may see the certificates of this account."""
+    """Whether the account publishes its certificates."""
     return await connection.fetchval(SHOWS_CERTIFICATES, scope.organisation_id, scope.mode, scope.account_id) is True
 
 
-FIND_PAGE = """
-SELECT organisation_id, mode, account_id, slug, enabled, title, description, sections, updated_at,
-       left(encode(sha256(logo), 'hex'), 12) AS logo_version
+_PAGE = """organisation_id, mode, account_id, slug, enabled, title, description, sections, updated_at,
+       left(encode(sha256(logo), 'hex'), 12) AS logo_version"""
+FIND_PAGE = f"""
+SELECT {_PAGE}
 FROM sustainability_pages WHERE organisation_id = $1 AND mode = $2 AND account_id = $3
-"""
+"""  # noqa: S608 - columns above
 
 
-async def find_page(connection: Connection, scope: Scope) -> Page | None:
+async def find_page(connection: Connection, scope: Scope) -> SustainabilityPage | None:
     row = await connection.fetchrow(FIND_PAGE, scope.organisation_id, scope.mode, scope.account_id)
     return None if row is None else _page(row)
 
 
-class Owner(NamedTuple):
-    """Whose page it is, in words."""
-
+class PageOwner(NamedTuple):
     account_name: str
     organisation_name: str
     beneficiary: str
 
 
 FIND_OWNER = """
-SELECT account.name, organisation.name, account.beneficiary
+SELECT account.name AS account_name, organisation.name AS organisation_name, account.beneficiary
 FROM accounts account JOIN organisations organisation ON organisation.id = account.organisation_id
 WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id = $3
 """
 
 
-async def find_owner(connection: Connection, scope: Scope) -> Owner:
+async def find_owner(connection: Connection, scope: Scope) -> PageOwner:
     row = await connection.fetchrow(FIND_OWNER, scope.organisation_id, scope.mode, scope.account_id)
     if row is None:
         raise LookupError(f"no account {scope.account_id}")
-    return Owner(*row)
+    return PageOwner(**row)
 
 
 LOCK_ACCOUNT = """
@@ -62,7 +61,7 @@ SELECT id FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3 FOR
 
 
 async def lock_account(tx: Connection, scope: Scope) -> None:
-    """One change of its page at a time, the first one too, when there is no row of the page yet."""
+    """Serialises changes of the page. The page itself has no row to lock until it is first saved."""
     await tx.execute(LOCK_ACCOUNT, scope.organisation_id, scope.mode, scope.account_id)
 
 
@@ -70,7 +69,7 @@ FIND_TAKEN = "SELECT slug FROM sustainability_slugs WHERE mode = $1 AND slug = A
 
 
 async def find_taken(connection: Connection, scope: Scope, slugs: Sequence[str]) -> set[str]:
-    """Those of these slugs that are somebody's in this mode; whose is nobody's business."""
+    """Those of `slugs` that any account of this mode has or had."""
     return {row["slug"] for row in await connection.fetch(FIND_TAKEN, scope.mode, slugs)}
 
 
@@ -82,7 +81,7 @@ OWNS_SLUG = "SELECT account_id = $3 FROM sustainability_slugs WHERE mode = $1 AN
 
 
 async def take_slug(tx: Connection, scope: Scope, slug: str, now: datetime) -> bool:
-    """Whether the slug is this account's, from now on or already. Of two that want one, the second waits here."""
+    """Whether the account now owns the slug. A concurrent transaction that takes the same slug waits here."""
     await tx.execute(TAKE_SLUG, scope.mode, slug, scope.account_id, now)
     return await tx.fetchval(OWNS_SLUG, scope.mode, slug, scope.account_id) is True
 
@@ -104,8 +103,8 @@ ON CONFLICT (account_id) DO UPDATE SET slug = excluded.slug, enabled = excluded.
 """
 
 
-async def save_page(tx: Connection, scope: Scope, page: Page, now: datetime) -> None:
-    """All but the logo."""
+async def save_page(tx: Connection, scope: Scope, page: SustainabilityPage, now: datetime) -> None:
+    """Saves everything but the logo."""
     await tx.execute(
         SAVE_PAGE,
         scope.account_id,
@@ -128,16 +127,15 @@ async def save_logo(tx: Connection, scope: Scope, logo: Logo | None) -> None:
     await tx.execute(SAVE_LOGO, scope.account_id, content, media_type)
 
 
-FIND_BY_SLUG = """
-SELECT page.organisation_id, page.mode, page.account_id, page.slug, page.enabled, page.title, page.description,
-       page.sections, page.updated_at, left(encode(sha256(page.logo), 'hex'), 12) AS logo_version
-FROM sustainability_slugs known JOIN sustainability_pages page ON page.account_id = known.account_id
-WHERE known.mode = $1 AND known.slug = $2 AND page.enabled
-"""
+FIND_BY_SLUG = f"""
+SELECT {_PAGE}
+FROM sustainability_pages
+WHERE enabled AND account_id = (SELECT account_id FROM sustainability_slugs WHERE mode = $1 AND slug = $2)
+"""  # noqa: S608 - columns above
 
 
-async def find_enabled_any_account(connection: Connection, mode: Mode, slug: str) -> Page | None:
-    """The page that the public sees under this slug, or saw under it before it was renamed."""
+async def find_enabled_any_account(connection: Connection, mode: Mode, slug: str) -> SustainabilityPage | None:
+    """The enabled page that has this slug, or had it before it was renamed."""
     row = await connection.fetchrow(FIND_BY_SLUG, mode, slug)
     return None if row is None else _page(row)
 
@@ -151,7 +149,7 @@ async def find_logo(connection: Connection, scope: Scope) -> Logo | None:
 
 
 class Retired(NamedTuple):
-    """A sum of what was retired: of a month, of a bundle or of a project, whichever is set."""
+    """The total retired in a month, from a bundle or for a project: exactly one of the three is set."""
 
     month: date | None
     bundle_id: str | None
@@ -161,7 +159,7 @@ class Retired(NamedTuple):
     grams: int
 
 
-# The names are those of the latest month, for what the catalogue knows no more.
+# Bundles and projects that have left the catalogue keep the name they had in their latest month.
 SUM_RETIRED = """
 SELECT month, bundle_id, project_id,
        (CASE WHEN grouping(project_id) = 0 THEN array_agg(project_name ORDER BY month DESC)
@@ -174,8 +172,8 @@ ORDER BY month, sum(grams) DESC, bundle_id, project_id
 
 
 async def sum_retired(connection: Connection, scope: Scope) -> list[Retired]:
-    """By month in their order, then by bundle and by project, the largest first."""
-    return [Retired(*row) for row in await connection.fetch(SUM_RETIRED, scope.account_id)]
+    """Months in order, then bundles and projects, each with the largest first."""
+    return [Retired(**row) for row in await connection.fetch(SUM_RETIRED, scope.account_id)]
 
 
 LIST_CERTIFICATES = """
@@ -188,13 +186,13 @@ ORDER BY issued_at DESC, number DESC LIMIT $4
 async def list_certificates(
     connection: Connection, scope: Scope, start: Position, limit: int
 ) -> list[tuple[Position, bytes]]:
-    """Newest first, each with its frozen record."""
+    """Newest first, each with its record."""
     rows = await connection.fetch(LIST_CERTIFICATES, scope.account_id, start.created_at, start.id, limit)
     return [(Position(row["issued_at"], row["number"]), row["record"]) for row in rows]
 
 
-def _page(row: asyncpg.Record) -> Page:
-    return Page(
+def _page(row: asyncpg.Record) -> SustainabilityPage:
+    return SustainabilityPage(
         scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
         slug=row["slug"],
         enabled=row["enabled"],

@@ -25,11 +25,11 @@ POLICY = (
 )
 _MEDIA_TYPES = {"css": b"text/css; charset=utf-8", "js": b"text/javascript; charset=utf-8", "svg": b"image/svg+xml"}
 _TITLES = {
-    Kind.NOT_FOUND: "There is nothing here",
-    Kind.INVALID: "That did not work",
-    Kind.CONFLICT: "That is not possible now",
-    Kind.RATE_LIMITED: "Slow down, please",
-    Kind.UNAVAILABLE: "Back in a moment",
+    Kind.NOT_FOUND: "Page not found",
+    Kind.INVALID: "That didn't work",
+    Kind.CONFLICT: "That isn't possible right now",
+    Kind.RATE_LIMITED: "Too many requests",
+    Kind.UNAVAILABLE: "Temporarily unavailable",
 }
 
 
@@ -97,7 +97,7 @@ def see_other(address: str) -> Response:
     return Response(b"", 303, headers={"Location": address, "Cache-Control": "no-store"})
 
 
-_AT_OUR_END = "The fault is on our side. Nothing is lost: reload the page in a moment."
+_AT_OUR_END = "Something went wrong on our side. Reload the page in a moment."
 
 
 def asset(name: str) -> Response | None:

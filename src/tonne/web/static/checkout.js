@@ -1,4 +1,4 @@
-// Keeps a second click from sending a form again, and follows the order while the page is open.
+// Prevents a double click from submitting a form twice, and reloads the page when the order progresses.
 "use strict";
 
 for (const form of document.querySelectorAll("form[data-once]")) {
@@ -8,14 +8,14 @@ for (const form of document.querySelectorAll("form[data-once]")) {
     form.querySelector("button").setAttribute("aria-disabled", "true");
   });
 }
-// Coming back with the browser's back button finds the form as it was: it may be sent again.
+// The back button may restore the page from the cache, where the form would stay blocked.
 window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-once]")) delete form.dataset.sent;
 });
 
 const followed = document.querySelector("[data-follow]:not([data-follow=''])");
 
-async function look() {
+async function poll() {
   try {
     const answer = await fetch(followed.dataset.follow);
     if (answer.ok && (await answer.json()).state !== followed.dataset.state) {
@@ -23,9 +23,9 @@ async function look() {
       return;
     }
   } catch {
-    // Offline for a moment: look again.
+    // Offline: try again below.
   }
-  setTimeout(look, 1500);
+  setTimeout(poll, 1500);
 }
 
-if (followed) setTimeout(look, 1000);
+if (followed) setTimeout(poll, 1000);

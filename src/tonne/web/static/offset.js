@@ -1,4 +1,4 @@
-// Shows the price as the person types. Without this file a button does the same.
+// Updates the price while the visitor types. Without JavaScript, a button does the same.
 "use strict";
 
 const form = document.querySelector("form[data-price]");
@@ -19,7 +19,7 @@ async function showPrice() {
     const answer = await fetch(`${form.dataset.price}?${asked}`);
     if (answer.ok && asked === wanted) place.innerHTML = await answer.text();
   } catch {
-    // Offline for a moment: the price is told again before anything is paid.
+    // Offline: the payment page shows the price again before anything is charged.
   } finally {
     if (asked === wanted) place.removeAttribute("aria-busy");
   }

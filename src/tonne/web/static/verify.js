@@ -1,4 +1,4 @@
-// Checks a PDF on the visitor's own device: the file is hashed here and sent nowhere.
+// Checks a PDF on the visitor's device: the file is hashed here and never uploaded.
 "use strict";
 
 (() => {
@@ -6,7 +6,7 @@
   const chooser = document.getElementById("file");
   const result = document.getElementById("result");
   const LARGEST = 64 * 1024 * 1024;
-  // Counts the files, so that a slow one cannot overwrite the answer for a later one.
+  // Numbers the checks, so that a slow one cannot overwrite the result of a later one.
   let turn = 0;
 
   if (!window.crypto || !crypto.subtle) {
@@ -25,13 +25,13 @@
     result.replaceChildren(notice);
   };
 
-  const sentOut = (page, sha256) => page.querySelector(`[data-sha256="${sha256}"]`) !== null;
+  const wasSent = (page, sha256) => page.querySelector(`[data-sha256="${sha256}"]`) !== null;
 
-  // A file may have gone out since this page was loaded, so the page is asked for once more, without a word of the file.
-  const sentOutSince = async (sha256) => {
+  // A PDF may have been sent out since this page was loaded, so load it once more. Nothing about the file is sent.
+  const wasSentSince = async (sha256) => {
     const answer = await fetch(location.pathname, { cache: "no-store" });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
-    return sentOut(new DOMParser().parseFromString(await answer.text(), "text/html"), sha256);
+    return wasSent(new DOMParser().parseFromString(await answer.text(), "text/html"), sha256);
   };
 
   const hash = async (file) => {
@@ -39,37 +39,37 @@
     return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
   };
 
-  const verdictOn = async (file) => {
+  const resultOf = async (file) => {
     const name = `“${file.name}”`;
-    const no = ["notice bad", "Not one of ours.", `We did not send out ${name} under this number, or it was changed since. ` +
-      "Printing a PDF or saving it anew changes it too, so ask for the file as it was sent."];
+    const no = ["notice bad", "Not genuine.", `We haven't sent out ${name} for this certificate, or it was changed since. ` +
+      "Printing or re-saving a PDF changes it, so ask for the original file."];
     if (file.size > LARGEST) return no;
     let sha256;
     try {
       sha256 = await hash(file);
     } catch {
-      return ["notice warn", "That did not work.", `${name} could not be read. Is it a file, and is it still there?`];
+      return ["notice warn", "Couldn't check the file.", `${name} can't be read. Check that it is a file and still exists.`];
     }
     try {
-      if (!sentOut(document, sha256) && !(await sentOutSince(sha256))) return no;
+      if (!wasSent(document, sha256) && !(await wasSentSince(sha256))) return no;
     } catch {
-      return ["notice warn", "That did not work.", "We could not be reached just now. Try it again in a minute."];
+      return ["notice warn", "Couldn't check the file.", "Our server didn't respond. Try again in a minute."];
     }
-    return ["notice", "Genuine.", `${name} is, byte for byte, a certificate that we sent out under this number.`];
+    return ["notice", "Genuine.", `${name} is an unchanged copy of a PDF that we sent out for this certificate.`];
   };
 
   const check = async (file) => {
     turn += 1;
     const own = turn;
     result.replaceChildren();
-    const verdict = await verdictOn(file);
+    const verdict = await resultOf(file);
     if (own === turn) show(...verdict);
   };
 
   chooser.addEventListener("change", () => {
     if (chooser.files.length) check(chooser.files[0]);
   });
-  // Beside the zone a dropped file would be opened in place of this page.
+  // A file dropped outside the zone would otherwise replace this page.
   for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
       event.preventDefault();
@@ -80,6 +80,6 @@
   zone.addEventListener("drop", (event) => {
     const files = event.dataTransfer.files;
     if (files.length === 1) check(files[0]);
-    else if (files.length) show("notice warn", "One at a time.", "Drop a single file, please.");
+    else if (files.length) show("notice warn", "One file at a time.", "Drop a single file.");
   });
 })();

@@ -1,5 +1,3 @@
-"""Setting up, changing and renaming a Sustainability page."""
-
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -9,24 +7,23 @@ from tonne.db.pool import Connection
 from tonne.sustainability import store
 from tonne.sustainability.errors import SlugLimitReached, SlugTaken
 from tonne.sustainability.model import (
-    MAX_TITLE,
     Logo,
-    Page,
     Section,
+    SustainabilityPage,
     check_description,
     check_sections,
     check_slug,
     check_title,
-    slug_candidates,
 )
+from tonne.sustainability.read_page import read_page
 
-# A page keeps every slug it had, so without a bound one account could take all the good ones.
+# A page keeps every slug it had. Without a limit, one account could take all the good ones.
 MAX_SLUGS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What is None stays as it is; a logo goes only when `removes_logo` says so."""
+class PageChange:
+    """Fields that are None keep their value. To remove the logo, set `removes_logo`."""
 
     enabled: bool | None = None
     slug: str | None = None
@@ -37,28 +34,10 @@ class Change:
     removes_logo: bool = False
 
 
-async def read_page(connection: Connection, scope: Scope) -> Page:
-    """The account's page; before it was ever set up, one that is not enabled, with a slug that is free."""
-    page = await store.find_page(connection, scope)
-    if page is not None:
-        return page
-    owner = await store.find_owner(connection, scope)
-    candidates = list(slug_candidates((owner.account_name, owner.organisation_name), scope.account_id))
-    taken = await store.find_taken(connection, scope, candidates)
-    return Page(
-        scope=scope,
-        slug=next((slug for slug in candidates if slug not in taken), candidates[-1]),
-        enabled=False,
-        title=f"Carbon credits retired for {owner.beneficiary}"[:MAX_TITLE],
-        description="",
-        sections=tuple(Section),
-        logo_version=None,
-        updated_at=None,
-    )
-
-
-async def change_page(tx: Connection, scope: Scope, change: Change, *, actor: str, now: datetime) -> Page:
-    """One change of a page at a time. The slug it had before leads to the page from then on, and stays its own."""
+async def change_page(
+    tx: Connection, scope: Scope, change: PageChange, *, actor: str, now: datetime
+) -> SustainabilityPage:
+    """Locks the account, so that changes run one after another. The previous slug redirects to the page."""
     await store.lock_account(tx, scope)
     old = await read_page(tx, scope)
     new = replace(
@@ -77,10 +56,10 @@ async def change_page(tx: Connection, scope: Scope, change: Change, *, actor: st
     await audit.record(
         tx,
         scope.organisation_id,
+        "sustainability_page.changed",
         actor=actor,
-        action="sustainability_page.changed",
-        subject_id=scope.account_id,
         at=now,
+        subject_id=scope.account_id,
         enabled=new.enabled,
         slug=new.slug,
         title=new.title,

@@ -1,41 +1,39 @@
-"""Sustainability pages as the public sees them. What is not enabled is, to everybody, not there."""
+"""The public view of Sustainability pages. Disabled pages return 404."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import Any
 
 import msgspec
 
 from tonne.base.clock import Clock
-from tonne.base.paging import CursorInvalid, make_cursor, parse_cursor
+from tonne.base.paging import make_cursor, parse_cursor
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
-from tonne.http.route import Access, Parameter, Request, Response, Route
+from tonne.http.route import Endpoint, Request, Response
 from tonne.retirements.totals import month_of
 from tonne.sustainability import store
 from tonne.sustainability.errors import SustainabilityPageNotFound
 from tonne.sustainability.figures import figures_of
-from tonne.sustainability.model import Page, Section, page_path
+from tonne.sustainability.model import Section, SustainabilityPage, page_path
 from tonne.sustainability.preview import Previews, preview_record, preview_version
 from tonne.web import visitor
 from tonne.web.render import Renderer
 
 CERTIFICATES_PER_PAGE = 20
 PNG = b"image/png"
-# Figures change when an order completes; a minute late is soon enough.
-A_MINUTE = {"Cache-Control": "public, max-age=60"}
-FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-# An image is an image: even opened on its own it can load nothing and run nothing.
+# The figures change only when an order completes, so they may be a minute old.
+ONE_MINUTE = {"Cache-Control": "public, max-age=60"}
+ONE_YEAR = {"Cache-Control": "public, max-age=31536000, immutable"}
+# Opened on its own, an image can load and run nothing.
 IMAGE_POLICY = {"Content-Security-Policy": "default-src 'none'"}
-Show = Callable[[Request, Page], Awaitable[Response]]
+Show = Callable[[Request, SustainabilityPage], Awaitable[Response]]
 
 
-class _Record(msgspec.Struct):
-    """What the list needs of a certificate's frozen record."""
+class _ListedRecord(msgspec.Struct):
+    """The fields of a certificate's record that the list shows."""
 
     number: str
     total_quantity: str
@@ -44,7 +42,7 @@ class _Record(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListedCertificate:
-    """`beneficiary` is empty where it is the page's own."""
+    """`beneficiary` is empty when it is the page's own beneficiary."""
 
     number: str
     issued_at: datetime
@@ -52,7 +50,7 @@ class ListedCertificate:
     beneficiary: str
 
 
-class SustainabilityView:
+class PublicPage:
     def __init__(
         self, database: Database, catalogues: Catalogues, renderer: Renderer, *, clock: Clock, settings: Settings
     ) -> None:
@@ -63,7 +61,7 @@ class SustainabilityView:
         self._settings = settings
         self._previews = Previews()
 
-    async def show_page(self, request: Request, page: Page) -> Response:
+    async def show_page(self, request: Request, page: SustainabilityPage) -> Response:
         (after,) = request.query("after")
         locale = visitor.locale_of(request.headers.get(b"accept-language", b"").decode("latin-1"))
         list_name = f"sustainability certificates {page.scope.account_id}"
@@ -81,7 +79,7 @@ class SustainabilityView:
         return self._renderer.page(
             request,
             "sustainability.html",
-            headers=A_MINUTE,
+            headers=ONE_MINUTE,
             test_mode=page.scope.mode is Mode.TEST,
             page=page,
             path=page_path(page.scope.mode, page.slug),
@@ -94,16 +92,16 @@ class SustainabilityView:
             is_first=after is None,
         )
 
-    async def show_logo(self, request: Request, page: Page) -> Response:
+    async def show_logo(self, request: Request, page: SustainabilityPage) -> Response:
         (version,) = request.query("v")
         async with self._database.connection() as connection:
             logo = await store.find_logo(connection, page.scope)
         if logo is None:
             raise SustainabilityPageNotFound
-        kept = FOR_EVER if version == page.logo_version else A_MINUTE
+        kept = ONE_YEAR if version == page.logo_version else ONE_MINUTE
         return Response(logo.content, media_type=logo.media_type.encode(), headers={**kept, **IMAGE_POLICY})
 
-    async def show_preview(self, _: Request, page: Page) -> Response:
+    async def show_preview(self, _: Request, page: SustainabilityPage) -> Response:
         catalogue = await self._catalogues.current(page.scope.mode)
         async with self._database.snapshot() as connection:
             owner = await store.find_owner(connection, page.scope)
@@ -111,55 +109,29 @@ class SustainabilityView:
         figures = figures_of(retired, catalogue, visitor.DEFAULT, month_of(self._clock()))
         record = preview_record(page, owner.beneficiary, figures, self._settings.seller_name)
         picture = await self._previews.picture(record)
-        return Response(picture, media_type=PNG, headers={**A_MINUTE, **IMAGE_POLICY})
+        return Response(picture, media_type=PNG, headers={**ONE_MINUTE, **IMAGE_POLICY})
 
     async def show_nothing(self, _: Request) -> Response:
-        """What a slug that nobody can have leads to: test pages are below it."""
+        """The slug `test` is reserved: the addresses of test pages begin with it."""
         raise SustainabilityPageNotFound
 
-    async def _find(self, mode: Mode, tail: str, show: Show, request: Request) -> Response:
-        """The page of this slug; from a slug that it had before, the way to the one it has now."""
-        slug = request.path("slug")
-        async with self._database.connection() as connection:
-            page = await store.find_enabled_any_account(connection, mode, slug)
-        if page is None:
-            raise SustainabilityPageNotFound
-        if page.slug != slug:
-            return Response(b"", 302, headers={**A_MINUTE, "Location": f"{page_path(mode, page.slug)}{tail}"})
-        return await show(request, page)
+    def of_slug(self, mode: Mode, tail: str, show: Show) -> Endpoint:
+        """An endpoint that finds the page by its slug. Earlier slugs redirect to the current one."""
 
-    def routes(self) -> list[Route]:
-        every: dict[str, Any] = {
-            "method": "GET",
-            "access": Access.PUBLIC,
-            "tag": "Pages",
-            "answers": {200: None},
-            "errors": (SustainabilityPageNotFound, CursorInvalid),
-            "show_error": self._renderer.error,
-        }
-        after = Parameter("after", "The certificates after this place.", {"type": "string"})
-        shows: tuple[tuple[str, Show, str], ...] = (
-            ("", self.show_page, "A Sustainability page"),
-            ("/logo", self.show_logo, "Its logo"),
-            ("/preview.png", self.show_preview, "A picture of it, for links on other sites"),
-        )
-        return [
-            Route(path=page_path(Mode.LIVE, "test"), endpoint=self.show_nothing, summary="No page", **every),
-            *(
-                Route(
-                    path=page_path(mode, "{slug}") + tail,
-                    endpoint=partial(self._find, mode, tail, show),
-                    summary=summary,
-                    query=() if tail else (after,),
-                    **every,
-                )
-                for mode in Mode
-                for tail, show, summary in shows
-            ),
-        ]
+        async def endpoint(request: Request) -> Response:
+            slug = request.path("slug")
+            async with self._database.connection() as connection:
+                page = await store.find_enabled_any_account(connection, mode, slug)
+            if page is None:
+                raise SustainabilityPageNotFound
+            if page.slug != slug:
+                return Response(b"", 302, headers={**ONE_MINUTE, "Location": f"{page_path(mode, page.slug)}{tail}"})
+            return await show(request, page)
+
+        return endpoint
 
 
 def _certificate(issued_at: datetime, raw: bytes, beneficiary: str) -> ListedCertificate:
-    record = msgspec.json.decode(raw, type=_Record)
+    record = msgspec.json.decode(raw, type=_ListedRecord)
     other = "" if record.beneficiary == beneficiary else record.beneficiary
     return ListedCertificate(record.number, issued_at, record.total_quantity, other)

@@ -1,0 +1,24 @@
+from tonne.base.scope import Scope
+from tonne.db.pool import Connection
+from tonne.sustainability import store
+from tonne.sustainability.model import MAX_TITLE, Section, SustainabilityPage, slug_candidates
+
+
+async def read_page(connection: Connection, scope: Scope) -> SustainabilityPage:
+    """The account's page. If it was never set up, a disabled page with a free slug."""
+    page = await store.find_page(connection, scope)
+    if page is not None:
+        return page
+    owner = await store.find_owner(connection, scope)
+    candidates = list(slug_candidates((owner.account_name, owner.organisation_name), scope.account_id))
+    taken = await store.find_taken(connection, scope, candidates)
+    return SustainabilityPage(
+        scope=scope,
+        slug=next((slug for slug in candidates if slug not in taken), candidates[-1]),
+        enabled=False,
+        title=f"Carbon credits retired for {owner.beneficiary}"[:MAX_TITLE],
+        description="",
+        sections=tuple(Section),
+        logo_version=None,
+        updated_at=None,
+    )
