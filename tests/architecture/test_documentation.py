@@ -1,0 +1,57 @@
+"""The documentation names files, packages, jobs, settings and commands that exist."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.architecture.source import PACKAGE, ROOT
+from tests.architecture.test_packages import PACKAGES
+from tonne.base.settings import CONFIG_VARIABLE, Settings
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+# Also a path inside a package, such as `orders/model.py`, and a file beside it in the same sentence.
+SOURCE_FILE = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|sql|html|css|js))`")
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+VARIABLE = re.compile(r"\bTONNE_[A-Z_]+\b")
+PROJECT_FOLDERS = ("src", "tests", "bench", "chaos", "docs", "examples")
+
+
+def _is_file(name: str) -> bool:
+    folder = ROOT if name.split("/", maxsplit=1)[0] in PROJECT_FOLDERS else PACKAGE
+    return (folder / name).exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_resolves(page: Path) -> None:
+    targets = [target for target in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in target]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_source_file_named_exists(page: Path) -> None:
+    assert [name for name in SOURCE_FILE.findall(page.read_text(encoding="utf-8")) if not _is_file(name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_setting_named_exists(page: Path) -> None:
+    known = {f"TONNE_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
+    known |= {CONFIG_VARIABLE, "TONNE_API_KEY", "TONNE_API_URL"}
+    assert set(VARIABLE.findall(page.read_text(encoding="utf-8"))) <= known
+
+
+def test_the_architecture_page_lists_all_packages_in_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("| Package | Responsible for |")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| `([a-z.]+)` \|", table, re.MULTILINE)
+    assert listed == [package for package in PACKAGES if (PACKAGE / package).exists()]
+
+
+def test_the_architecture_page_lists_all_jobs() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("| Job | Due rows | Held by |")[2].partition("\n\n")[0]
+    listed = {name for row in table.splitlines() for name in re.findall(r"`([a-z_]+)`", row.split(" | ")[0])}
+    jobs = re.findall(r'Job\(\s*f?"([a-z_{}]+)"', (PACKAGE / "app.py").read_text(encoding="utf-8"))
+    modes = ("live", "test")
+    assert listed == {name.replace("{mode}", mode) for name in jobs for mode in modes}
