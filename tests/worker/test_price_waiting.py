@@ -2,12 +2,16 @@
 
 import asyncio
 from datetime import datetime, timedelta
+from decimal import Decimal
 
+import httpx
 import pytest
 
+from tests.api_client import ApiClient
 from tests.db.ordering import receive
 from tests.world import START, World, open_tenant
-from tonne.app import Services
+from tonne.accounts.open_organisation import open_organisation
+from tonne.app import Services, build_app
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cli.doctor import examine
@@ -120,6 +124,30 @@ async def test_an_order_whose_bundle_is_gone_fails_at_once(services: Services, w
     assert await services.price_waiting.run_once()
     assert await _status(services.database, order) == "failed"
     await _check_nothing_is_broken(services.database)
+
+
+async def test_an_order_placed_before_the_first_import_waits_and_can_be_cancelled(
+    db: Database, settings: Settings, clock: _Clock
+) -> None:
+    """It was joined with its mode's catalogue, and so was invisible to everybody while there was none."""
+    services = Services(db, settings, clock)
+    async with db.transaction() as tx:
+        organisation = await open_organisation(tx, "Early", Decimal("0.10"), actor="test", now=START)
+        tenant = await open_tenant(tx, organisation.id, Mode.TEST)
+    transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
+        api = ApiClient(http, tenant.key)
+        unpaid, cancelled = [await api.order(mass={"amount": "1", "unit": "t"}) for _ in range(2)]
+        assert unpaid["status"] == "received"
+        clock.now = START + RETRY
+        while await services.price_waiting.run_once():
+            assert clock.now == START + RETRY, "each is postponed"
+        answer = await api.post(f"/v1/orders/{cancelled['id']}/cancel", {})
+        assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+        clock.now = START + timedelta(seconds=services.settings.pricing_give_up_s)
+        assert await services.price_waiting.run_once()
+        assert (await api.get(f"/v1/orders/{unpaid['id']}")).json()["status"] == "failed"
+    await _check_nothing_is_broken(db)
 
 
 async def test_several_workers_at_once_price_every_order_once(services: Services, brazil: Scope, clock: _Clock) -> None:
