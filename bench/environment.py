@@ -156,7 +156,7 @@ async def open_environment() -> AsyncIterator[Environment]:
     folder = _make_folder()
     postgres = start_server(folder / "postgres")
     try:
-        url, port = postgres.get_uri(DATABASE), free_port()
+        url, port = postgres.url(DATABASE), free_port()
         tenants = await _prepare_database(url)
         settings = {
             "database_url": url,
@@ -173,7 +173,7 @@ async def open_environment() -> AsyncIterator[Environment]:
         finally:
             server.stop()
     finally:
-        postgres.cleanup()
+        postgres.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,21 +12,20 @@ from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.catalog.demo import demo_files
 from tonne.catalog.import_catalogue import import_catalogue
-from tonne.db.embedded import start_server
 from tonne.db.migrate import migrate
 from tonne.db.pool import Connection
+from tonne.db.postmaster import Postmaster
 
 TEMPLATE = "chaos_template"
 
 
 class Postgres:
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._handle = start_server(folder)
-        self._socket_folder = str(self._handle.get_postmaster_info().socket_dir)
-
-    def url(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={self._socket_folder}"
+        # Not supervised: a scenario decides when the server is down.
+        self._postmaster = Postmaster(folder)
+        self._postmaster.prepare()
+        self._postmaster.start()
+        self.url = self._postmaster.url
 
     async def make_template(self) -> None:
         """A migrated database with the catalogue in it; each scenario works on a copy."""
@@ -54,27 +54,13 @@ class Postgres:
 
     async def stop_hard(self) -> None:
         """No checkpoint, no goodbye to the clients: what was committed must be found again in the write-ahead log."""
-        await self._pg_ctl("-m", "immediate", "stop")
+        process = self._postmaster.running()
+        if process is not None:
+            process.send_signal(signal.SIGQUIT)
+            await asyncio.to_thread(process.wait)
 
     async def start(self) -> None:
-        await self._pg_ctl("-o", f'-h "" -k {self._socket_folder}', "-l", str(self._folder / "log"), "start")
+        await asyncio.to_thread(self._postmaster.start)
 
     async def close(self) -> None:
-        # The package's own way to stop knows only the server process that it has started itself.
-        if (self._folder / "postmaster.pid").exists():
-            await self.stop_hard()
-        self._handle.cleanup()
-
-    async def _pg_ctl(self, *arguments: str) -> None:
-        process = await asyncio.create_subprocess_exec(
-            str(self._handle.bin_path / "pg_ctl"),
-            *("-w", "-D", str(self._folder)),
-            *arguments,
-            user=self._handle.system_user,
-            cwd="/",
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        if await process.wait() != 0:
-            raise RuntimeError(f"pg_ctl {arguments[-1]} failed: read {self._folder / 'log'}")
+        await asyncio.to_thread(self._postmaster.stop)

@@ -56,13 +56,13 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
         # Not below pytest's own folder: as root the server runs as another user, whom a second run would lock out.
         folder = _fast_folder() / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
         handle = start_server(folder)
-        url = handle.get_uri("postgres")
+        url = handle.url("postgres")
         facts = shared / "world.json"
         if not facts.exists():
             facts.write_bytes(msgspec.json.encode(asyncio.run(_make_templates(url))))
-    yield Server(str(handle.get_postmaster_info().socket_dir), msgspec.json.decode(facts.read_bytes(), type=World))
-    handle.cleanup()
-    if not (folder / "postmaster.pid").exists():
+    yield Server(handle.socket_folder, msgspec.json.decode(facts.read_bytes(), type=World))
+    handle.close()
+    if handle.postmaster.running() is None:
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -13,9 +13,10 @@ from tonne.accounts.lookup import require_account_any_account
 from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings, SettingsError, load_settings
-from tonne.db.embedded import DatabaseUnavailable, database_url, ensure_database
+from tonne.db.embedded import database_url, ensure_database
 from tonne.db.migrate import MigrationError, require_migrated
 from tonne.db.pool import Connection
+from tonne.db.postmaster import DatabaseUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")

