@@ -63,7 +63,7 @@ def _end_after(seconds: float, folder: Path) -> None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 child.kill()
         with contextlib.suppress(OSError, ValueError, IndexError):
-            os.kill(int((folder / "postgres" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGQUIT)
+            os.kill(int((folder / "postgres" / "data" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGQUIT)
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 

@@ -172,7 +172,7 @@ class Service:
 
     def postgres_pid(self) -> int | None:
         try:
-            return int((self.data_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+            return int((self.data_dir / "postgres" / "data" / "postmaster.pid").read_text().splitlines()[0])
         except (FileNotFoundError, IndexError):
             return None
 
