@@ -18,7 +18,7 @@ from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.cards.stored_cards import store_card
-from tonne.gateways.card import StoredCard
+from tonne.gateways.card import CardDetails
 from tonne.gateways.outbox import LEASE as MAIL_LEASE
 from tonne.invoices.chase_invoices import LEASE as INVOICE_LEASE
 
@@ -102,7 +102,7 @@ async def open_buyers(scene: Scene, ways: Sequence[str]) -> Buyers:
             await open_account(tx, account, actor="chaos")
             if way != INVOICE:
                 number = GOOD if way == HELPED else way
-                card = StoredCard(new_id("cus"), number, "visa", number[-4:], "2049-12")
+                card = CardDetails(new_id("cus"), number, "visa", number[-4:], "2049-12")
                 await store_card(tx, scope, card, actor="chaos", now=now)
         _, key = await issue_key(tx, scopes[ways[0]], "chaos", actor="chaos", now=now)
     organisation = Organisation(opened.id, key, list(scopes.values()))

@@ -11,10 +11,10 @@ from bench.checks import NotMeasured
 from bench.environment import Environment, Worker, open_environment
 from bench.requests import create_requests
 from tonne.base.clock import utc_now
-from tonne.cards.store import store_card
+from tonne.cards.stored_card_store import store_card
 from tonne.db.pool import Connection
 from tonne.events.notify import CHANNEL
-from tonne.gateways.card import StoredCard
+from tonne.gateways.card import CardDetails
 from tonne.orders.model import EVENT_TYPES, OrderKey, OrderStatus
 
 # All charges of this test card succeed.
@@ -107,6 +107,6 @@ async def open_life() -> AsyncIterator[Orders]:
         async with environment.connection() as tx, tx.transaction():
             await tx.execute("UPDATE accounts SET payment_method = 'card'")
             for number, tenant in enumerate(environment.tenants):
-                card = StoredCard(f"cus_bench{number}", CARD, "visa", CARD[-4:], "2049-12")
+                card = CardDetails(f"cus_bench{number}", CARD, "visa", CARD[-4:], "2049-12")
                 await store_card(tx, tenant.scope, card, gateway="simulated", now=utc_now())
         yield Orders(environment)

@@ -22,7 +22,6 @@ from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.endpoints import CardEndpoints
 from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.routes import card_routes, gateway_routes
-from tonne.cards.stored_cards import card_gateways
 from tonne.catalog.endpoints import CatalogueEndpoints
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.checkout_page import CheckoutPage
@@ -38,6 +37,7 @@ from tonne.db.pool import Database
 from tonne.estimates.endpoints import EstimateEndpoints
 from tonne.events.endpoints import EventEndpoints
 from tonne.events.notify import Notifier
+from tonne.gateways.card_gateways import card_gateways
 from tonne.gateways.mail import mail_from_settings
 from tonne.gateways.outbox import SendMails
 from tonne.http.asgi import AsgiApp

@@ -43,7 +43,7 @@ ACROSS_ACCOUNTS = {
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
     *("link", "charge"),
-    *("keys", "moves", "attempts", "changes", "checkouts"),  # each of them names its account
+    *("keys", "moves", "attempts", "orders", "updates", "checkouts"),  # each of them names its account
     "secret_hash",
 }
 TENANT_STORES = ("accounts", "estimates", "orders", "cards", "invoices", "retirements", "webhooks", "checkout")

@@ -17,13 +17,13 @@ from tonne.cards.stored_cards import describe_card, store_card
 from tonne.cli.doctor import examine
 from tonne.db.pool import Database
 from tonne.gateways.card import (
-    Card,
+    CardDetails,
     CardGateway,
-    Charged,
     ChargeOutcome,
     ChargeRequest,
-    Refunded,
+    ChargeResult,
     RefundOutcome,
+    RefundResult,
     StoredCard,
 )
 from tonne.gateways.card_simulated import SimulatedCardGateway
@@ -51,7 +51,7 @@ class MovedClock:
         self.now += timedelta(**time)
 
 
-Charge = Callable[[ChargeRequest], Awaitable[Charged]]
+Charge = Callable[[ChargeRequest], Awaitable[ChargeResult]]
 
 
 class Line:
@@ -67,38 +67,38 @@ class Line:
         self.is_down = False
         self.refund_faults: list[RefundOutcome] = []
 
-    async def charge(self, request: ChargeRequest) -> Charged:
+    async def charge(self, request: ChargeRequest) -> ChargeResult:
         if self.is_down:
-            return Charged(ChargeOutcome.UNAVAILABLE, code="gateway_unreachable")
+            return ChargeResult(ChargeOutcome.UNAVAILABLE, code="gateway_unreachable")
         self.charged.append(request.id)
         return await (self.faults.pop(0) if self.faults else self.gateway.charge)(request)
 
-    async def look_up(self, request: ChargeRequest) -> Charged:
+    async def look_up(self, request: ChargeRequest) -> ChargeResult:
         self.looked_up.append(request.id)
-        return Charged(ChargeOutcome.UNKNOWN) if self.is_down else await self.gateway.look_up(request)
+        return ChargeResult(ChargeOutcome.UNKNOWN) if self.is_down else await self.gateway.look_up(request)
 
-    async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> Refunded:
+    async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
         self.refunded.append(refund_id)
         fault = self.refund_faults.pop(0) if self.refund_faults else None
         if fault is RefundOutcome.UNAVAILABLE:
-            return Refunded(fault)
+            return RefundResult(fault)
         answer = await self.gateway.refund(refund_id, reference, amount_minor, currency)
-        return answer if fault is None else Refunded(fault, message="No answer\x00 came.")
+        return answer if fault is None else RefundResult(fault, message="No answer\x00 came.")
 
-    async def describe(self, card: Card) -> StoredCard:
+    async def describe(self, card: StoredCard) -> CardDetails:
         return await self.gateway.describe(card)
 
     async def close(self) -> None:
         await self.gateway.close()
 
-    async def lose_request(self, _request: ChargeRequest) -> Charged:
-        return Charged(ChargeOutcome.UNKNOWN, code="timeout")
+    async def lose_request(self, _request: ChargeRequest) -> ChargeResult:
+        return ChargeResult(ChargeOutcome.UNKNOWN, code="timeout")
 
-    async def lose_answer(self, request: ChargeRequest) -> Charged:
+    async def lose_answer(self, request: ChargeRequest) -> ChargeResult:
         await self.gateway.charge(request)
-        return Charged(ChargeOutcome.UNKNOWN, code="timeout")
+        return ChargeResult(ChargeOutcome.UNKNOWN, code="timeout")
 
-    async def break_down(self, request: ChargeRequest) -> Charged:
+    async def break_down(self, request: ChargeRequest) -> ChargeResult:
         await self.gateway.charge(request)
         raise ConnectionResetError("in the middle of it")
 

@@ -10,12 +10,12 @@ from tests.gateways.stripe_pages import StripePages
 from tonne.accounts.store import find_terms
 from tonne.base.scope import Mode
 from tonne.cards.charge_cards import ChargeCards
+from tonne.cards.charge_store import read_chargeable
 from tonne.cards.open_charges import open_charges
 from tonne.cards.refund_charges import RefundCharges
-from tonne.cards.store import read_to_charge
-from tonne.gateways.card import Card, ChargeRequest
+from tonne.gateways.card import ChargeRequest, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
-from tonne.gateways.payment_page import PAGE_TO_COME, PaymentPage
+from tonne.gateways.payment_page import PaymentPage
 from tonne.orders.model import Order
 from tonne.orders.place_order import Customer, OrderRequest, Wanted, compose_order, place_order, price
 
@@ -34,7 +34,7 @@ FROM orders WHERE id = $1
 """
 LINK_ID = "lnk_pages"
 HELD_FOR = timedelta(minutes=2)
-NAME_PAGE = "UPDATE charges SET method = $2 WHERE id = $1 AND status = 'pending' RETURNING true"
+NAME_PAGE = "UPDATE charges SET session_id = $2 WHERE id = $1 AND status = 'pending' RETURNING true"
 
 
 class PageScene(CardScene):
@@ -70,8 +70,8 @@ class PageScene(CardScene):
         """Another charge for an order that has none open."""
         now = self.clock()
         async with self.database.transaction() as tx:
-            [to_charge] = await read_to_charge(tx, [order.key])
-            [attempt] = (await open_charges(tx, [to_charge], now, now + HELD_FOR, card=PAGE_TO_COME)).attempts
+            [chargeable] = await read_chargeable(tx, [order.key])
+            [attempt] = (await open_charges(tx, [chargeable.paid_with(HostedPage())], now, now + HELD_FOR)).attempts
         return attempt.request
 
     async def open_page(self, charge: ChargeRequest) -> PaymentPage:
@@ -82,12 +82,12 @@ class PageScene(CardScene):
 
     async def name_page(self, charge: ChargeRequest, page: PaymentPage) -> bool:
         async with self.database.transaction() as tx:
-            return await tx.fetchval(NAME_PAGE, charge.id, page.reference) is True
+            return await tx.fetchval(NAME_PAGE, charge.id, page.session_id) is True
 
     async def at_the_page(self) -> tuple[Order, ChargeRequest, PaymentPage]:
         order, charge = await self.begin()
         page = await self.open_page(charge)
-        return order, replace(charge, card=Card("", page.reference)), page
+        return order, replace(charge, source=HostedPage(page.session_id)), page
 
     async def work_for(self, **time: int) -> None:
         """Let time pass in steps of a minute, with a worker that does what is due."""

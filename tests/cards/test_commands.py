@@ -61,7 +61,7 @@ def test_what_cannot_be_stored_is_refused_in_a_sentence(url: str, world: World) 
     pan = "5555555555554444"
     assert "no test card 555555…" in refusal_of("card", "set", ours, "--method", pan, database_url=url)
     sentence = refusal_of("card", "set", live, "--method", pan, "--customer", "cus_1", database_url=url)
-    assert "never the number" in sentence
+    assert "not a card number" in sentence
     assert pan not in sentence
     assert "--customer" in refusal_of("card", "set", live, "--method", "pm_1", database_url=url)
     set_up = refusal_of("card", "set", live, "--method", "pm_1", "--customer", "cus_1", database_url=url)
@@ -81,10 +81,10 @@ async def test_a_live_account_has_its_card_at_stripe(furnished_db: Database, url
         words = ("card", "set", live, "--method", card.method, "--customer")
         said = output_of(*words, card.customer, **settings).splitlines()
         assert said[0] == "visa …4242, expires 2049-04"
-        assert "attach it" in refusal_of(*words, other.customer, **settings)
+        assert "Attach it" in refusal_of(*words, other.customer, **settings)
         words = ("card", "set", live, "--customer", card.customer, "--method")
-        assert "knows no card" in refusal_of(*words, "pm_unknown", **settings)
-    assert "cannot be asked" in refusal_of(*words, card.method, **settings), "it is not there any more"
+        assert "has no payment method" in refusal_of(*words, "pm_unknown", **settings)
+    assert "cannot be reached" in refusal_of(*words, card.method, **settings), "it is not there any more"
     async with furnished_db.connection() as connection:
         row = await connection.fetchrow("SELECT gateway, customer, method FROM account_cards")
     assert row is not None

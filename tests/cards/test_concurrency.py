@@ -8,7 +8,7 @@ from tests.cards.card_scene import GOOD, CardScene, execute, total
 from tests.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
-from tonne.gateways.card import Charged, ChargeRequest
+from tonne.gateways.card import ChargeRequest, ChargeResult
 from tonne.orders.errors import TransitionInvalid
 
 ORDERS = 200
@@ -32,7 +32,7 @@ async def test_two_workers_charge_two_hundred_orders_once_each(
     # Each worker's first request waits for the other's: both have claimed a part before either settles.
     barrier = asyncio.Barrier(2)
 
-    async def meet(request: ChargeRequest) -> Charged:
+    async def meet(request: ChargeRequest) -> ChargeResult:
         async with asyncio.timeout(20):
             await barrier.wait()
         return await scene.line.gateway.charge(request)
@@ -41,10 +41,10 @@ async def test_two_workers_charge_two_hundred_orders_once_each(
         worker = scene.another_worker()
         batch = await worker.claim()
         scene.line.faults.append(meet)
-        await worker.settle(await worker.ask(batch), batch.free)
+        await worker.settle(await worker.call_gateways(batch), batch.free)
         count = len(batch.attempts)
         while batch := await worker.claim():
-            await worker.settle(await worker.ask(batch), batch.free)
+            await worker.settle(await worker.call_gateways(batch), batch.free)
             count += len(batch.attempts)
         return count
 
@@ -61,7 +61,7 @@ async def test_two_workers_charge_two_hundred_orders_once_each(
 async def test_cancelled_while_being_charged_the_money_goes_back(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
-    answers = await scene.worker.ask(batch)
+    answers = await scene.worker.call_gateways(batch)
     await scene.cancel(order)
     await scene.worker.settle(answers)
     assert await scene.status(order) == "cancelled"
@@ -80,7 +80,7 @@ async def test_cancelled_before_the_request_went_out_and_it_went_out_all_the_sam
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
     await scene.cancel(order)
-    await scene.worker.settle(await scene.worker.ask(batch))
+    await scene.worker.settle(await scene.worker.call_gateways(batch))
     await scene.refunds.run_once()
     assert await scene.outcomes(order) == [("refunded", "captured")]
     assert await scene.taken() == [0]
@@ -88,7 +88,7 @@ async def test_cancelled_before_the_request_went_out_and_it_went_out_all_the_sam
 
 async def test_cancelled_and_then_the_worker_crashes(scene: CardScene) -> None:
     order = await scene.order(GOOD)
-    await scene.worker.ask(await scene.worker.claim())
+    await scene.worker.call_gateways(await scene.worker.claim())
     await scene.cancel(order)
     scene.clock.after(minutes=2)
     assert await scene.work()
@@ -119,7 +119,7 @@ async def test_cancelled_when_the_request_got_lost_it_is_not_sent_again(scene: C
 async def test_declined_after_it_was_cancelled_changes_nothing(scene: CardScene) -> None:
     order = await scene.order("4000000000009995")
     batch = await scene.worker.claim()
-    answers = await scene.worker.ask(batch)
+    answers = await scene.worker.call_gateways(batch)
     await scene.cancel(order)
     await scene.worker.settle(answers)
     assert await scene.status(order) == "cancelled"
@@ -133,7 +133,7 @@ async def test_racing_for_the_order_exactly_one_wins(scene: CardScene) -> None:
     won = set()
     for race in range(RACES):
         order = await scene.order(GOOD)
-        answers = await scene.worker.ask(await scene.worker.claim())
+        answers = await scene.worker.call_gateways(await scene.worker.claim())
         steps = [scene.worker.settle(answers), scene.cancel(order)]
         async with scene.database.transaction() as tx:
             await tx.execute("SELECT true FROM orders WHERE id = $1 FOR UPDATE", order.id)
@@ -172,9 +172,9 @@ async def test_no_second_charge_can_even_be_written(scene: CardScene) -> None:
         await execute(
             scene.database,
             """
-            INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, customer, method,
-                                 amount_minor, currency, status, created_at)
-            SELECT account_id, 'chg_second', order_id, organisation_id, mode, 2, gateway, customer, method,
+            INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer,
+                                 method, amount_minor, currency, status, created_at)
+            SELECT account_id, 'chg_second', order_id, organisation_id, mode, 2, gateway, source, customer, method,
                    amount_minor, currency, 'pending', created_at FROM charges
             """,
         )
@@ -189,7 +189,7 @@ async def test_cancelled_forgotten_and_charged_by_a_worker_that_slept_for_two_da
         scene.clock.after(hours=1)
         await other.run_once()
     assert await scene.outcomes(order) == [("failed", "not_found")]
-    await scene.worker.settle(await scene.worker.ask(batch))
+    await scene.worker.settle(await scene.worker.call_gateways(batch))
     assert await scene.outcomes(order) == [("refund_due", "captured")]
     assert await scene.refunds.run_once()
     assert await scene.taken() == [0]

@@ -18,10 +18,10 @@ MISMATCHED = "the gateway captured the requested amount"
 LOOKED_AT = "every pending charge or refund is due"
 
 _SECOND = """
-INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, customer, method, amount_minor,
-                     currency, status, reference, created_at)
-SELECT account_id, id || '2', order_id, organisation_id, mode, 2, 'stripe', customer, method, amount_minor, currency,
-       'captured', 'pi_2', created_at FROM charges WHERE status = 'captured'
+INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method,
+                     amount_minor, currency, status, reference, created_at)
+SELECT account_id, id || '2', order_id, organisation_id, mode, 2, 'stripe', source, customer, method, amount_minor,
+       currency, 'captured', 'pi_2', created_at FROM charges WHERE status = 'captured'
 """
 _STRAY = """
 INSERT INTO simulated_charges (id, customer, method, amount_minor, currency, status)
@@ -75,7 +75,7 @@ BREACHES: list[tuple[str, list[str], set[str]]] = [
 async def scene(services: Services, world: World, settings: Settings) -> CardScene:
     scene = CardScene(services, world.ours_test, settings)
     cancelled = await scene.order(GOOD)
-    answers = await scene.worker.ask(await scene.worker.claim())
+    answers = await scene.worker.call_gateways(await scene.worker.claim())
     await scene.cancel(cancelled)
     await scene.worker.settle(answers)
     await scene.refunds.run_once()

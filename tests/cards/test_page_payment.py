@@ -18,11 +18,11 @@ from tests.gateways.test_stripe_webhooks import signed
 from tests.world import World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
-from tonne.cards.charge_cards import Batch
-from tonne.cards.model import Attempt
+from tonne.cards.model import ChargeAttempt
+from tonne.cards.open_charges import OpenedCharges
 from tonne.db.pool import Database
-from tonne.gateways.card import ChargeOutcome
-from tonne.gateways.payment_page import PAGE_TO_COME, PageNotOpened
+from tonne.gateways.card import ChargeOutcome, HostedPage
+from tonne.gateways.payment_page import PageNotOpened
 from tonne.orders.model import Order
 
 SECRET = "whsec_" + "s" * 32
@@ -39,15 +39,15 @@ async def scene(furnished_db: Database, settings: Settings, world: World) -> Asy
         yield made
 
 
-async def _method(scene: PageScene, order: Order) -> str:
+async def _session_id(scene: PageScene, order: Order) -> str | None:
     [charge] = await scene.charges(order)
-    method: str = charge["method"]
-    return method
+    session_id: str | None = charge["session_id"]
+    return session_id
 
 
 async def test_a_page_that_was_paid_pays_the_order_once(scene: PageScene) -> None:
     order, charge, page = await scene.at_the_page()
-    scene.pages.pay(page.reference)
+    scene.pages.pay(page.session_id)
     for _ in range(3):
         await scene.work_for(minutes=5)
     assert await scene.status(order) == "paid"
@@ -64,8 +64,8 @@ async def test_two_workers_and_an_event_pay_the_order_once(scene: PageScene) -> 
     order, _, page = await scene.at_the_page()
     scene.clock.after(minutes=2)
     batch = await scene.worker.claim()
-    scene.pages.pay(page.reference)
-    answers = await scene.worker.ask(batch)
+    scene.pages.pay(page.session_id)
+    answers = await scene.worker.call_gateways(batch)
     await _hear(scene, scene.pages.events[-1])
     await asyncio.gather(scene.worker.settle(answers), scene.another_worker().run_once())
     scene.clock.after(minutes=5)
@@ -77,7 +77,7 @@ async def test_two_workers_and_an_event_pay_the_order_once(scene: PageScene) -> 
 
 async def test_an_open_page_is_waited_for_and_nothing_is_sent(scene: PageScene) -> None:
     order, _, page = await scene.at_the_page()
-    scene.pages.decline(page.reference)
+    scene.pages.decline(page.session_id)
     await scene.work_for(minutes=30)
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("pending", "unknown")]
@@ -94,11 +94,11 @@ async def test_a_page_that_ran_out_fails_its_charge_and_leaves_the_order_to_its_
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("failed", "refused")]
     [row] = await scene.charges(order)
-    assert (row["code"], row["message"]) == ("page_expired", "The payment page ran out before anybody paid.")
+    assert (row["code"], row["message"]) == ("page_expired", "The payment page expired before it was paid.")
     assert await scene.due_at(order) is None
     again = await scene.try_again(order)
     page = await scene.open_page(again)
-    scene.pages.pay(page.reference)
+    scene.pages.pay(page.session_id)
     await scene.work_for(minutes=5)
     assert await scene.status(order) == "paid"
     assert await scene.outcomes(order) == [("failed", "refused"), ("captured", "captured")]
@@ -108,7 +108,7 @@ async def test_a_page_that_ran_out_fails_its_charge_and_leaves_the_order_to_its_
 async def test_paid_after_the_order_was_cancelled_the_money_goes_back(scene: PageScene) -> None:
     order, charge, page = await scene.at_the_page()
     await scene.cancel(order)
-    scene.pages.pay(page.reference)
+    scene.pages.pay(page.session_id)
     await scene.work_for(minutes=5)
     assert await scene.outcomes(order) == [("refund_due", "captured")]
     assert await scene.refunds.run_once()
@@ -121,8 +121,8 @@ async def test_paid_after_the_order_was_cancelled_the_money_goes_back(scene: Pag
 
 async def test_another_amount_than_asked_for_is_not_taken_for_the_payment(scene: PageScene) -> None:
     order, _, page = await scene.at_the_page()
-    scene.pages.sessions[page.reference]["amount_total"] -= 1
-    scene.pages.pay(page.reference)
+    scene.pages.sessions[page.session_id]["amount_total"] -= 1
+    scene.pages.pay(page.session_id)
     await scene.work_for(minutes=5)
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("mismatched", "captured")]
@@ -175,7 +175,7 @@ async def test_a_page_whose_answer_got_lost_is_found_again_and_paid(scene: PageS
     assert await scene.outcomes(order) == [("pending", "unknown")], "there is a page, so the charge is not given up"
     page = await scene.open_page(charge)
     assert len(scene.pages.sessions) == 1
-    scene.pages.pay(page.reference)
+    scene.pages.pay(page.session_id)
     await scene.work_for(minutes=20)
     assert await scene.status(order) == "paid"
     assert await scene.breaches() == {}
@@ -184,7 +184,7 @@ async def test_a_page_whose_answer_got_lost_is_found_again_and_paid(scene: PageS
 async def test_a_crash_before_the_pages_name_was_kept_is_settled_when_the_page_runs_out(scene: PageScene) -> None:
     order, charge = await scene.begin()
     await scene.stripe.open_page(wanted(charge, expires_at=scene.clock()))
-    assert await _method(scene, order) == PAGE_TO_COME.method
+    assert await _session_id(scene, order) is None
     await scene.work_for(hours=2)
     assert await scene.outcomes(order) == [("failed", "refused")]
     assert await scene.status(order) == "placed"
@@ -196,12 +196,12 @@ async def test_an_answer_about_no_page_does_not_close_a_charge_whose_page_has_tu
     await scene.work_for(minutes=9)
     scene.clock.after(minutes=10)
     batch = await scene.worker.claim()
-    answers = await scene.worker.ask(batch)
+    answers = await scene.worker.call_gateways(batch)
     assert [answer.kind for _, answer in answers] == [ChargeOutcome.NOT_FOUND]
     page = await scene.open_page(charge)
     await scene.worker.settle(answers)
     assert [row["status"] for row in await scene.charges(order)] == ["pending"]
-    scene.pages.pay(page.reference)
+    scene.pages.pay(page.session_id)
     await scene.work_for(minutes=5)
     assert await scene.status(order) == "paid"
     assert await scene.breaches() == {}
@@ -221,8 +221,8 @@ async def test_money_found_by_a_worker_that_did_not_know_the_pages_name_yet_coun
     scene.clock.after(minutes=2)
     batch = await scene.worker.claim()
     assert await scene.name_page(charge, page)
-    scene.pages.pay(page.reference)
-    await scene.worker.settle(await scene.worker.ask(batch))
+    scene.pages.pay(page.session_id)
+    await scene.worker.settle(await scene.worker.call_gateways(batch))
     assert await scene.status(order) == "paid"
     assert await scene.breaches() == {}
 
@@ -231,17 +231,17 @@ async def test_money_found_by_a_worker_that_did_not_know_the_pages_name_yet_coun
 async def test_a_worker_never_sends_a_charge_that_is_paid_on_a_page(scene: PageScene, is_new: bool) -> None:
     """Not even as a new one, nor after any time, nor when its gateway is missing."""
     _, charge, _ = await scene.at_the_page()
-    for card in (charge.card, PAGE_TO_COME):
-        attempt = Attempt(
+    for source in (charge.source, HostedPage()):
+        attempt = ChargeAttempt(
             scene.scope.organisation_id,
             "stripe",
-            replace(charge_on_page(), card=card),
+            replace(charge_on_page(), source=source),
             scene.clock(),
             is_new=is_new,
             missing_since=scene.clock(),
         )
         scene.clock.after(hours=1)
-        [(_, answer)] = await scene.worker.ask(Batch([attempt], []))
+        [(_, answer)] = await scene.worker.call_gateways(OpenedCharges([attempt], []))
         assert answer.kind in {ChargeOutcome.UNKNOWN, ChargeOutcome.NOT_FOUND}
     assert scene.line.charged == []
 
@@ -260,7 +260,7 @@ async def _hear(scene: PageScene, event: bytes) -> None:
 @pytest.mark.parametrize("kind", ["payment_intent.succeeded", "checkout.session.completed"])
 async def test_an_event_about_the_page_settles_its_charge_at_once(scene: PageScene, kind: str) -> None:
     order, _, page = await scene.at_the_page()
-    scene.pages.pay(page.reference)
+    scene.pages.pay(page.session_id)
     assert not await scene.work(), "it would be looked at in two minutes"
     [event] = [event for event in scene.pages.events if json.loads(event)["type"] == kind]
     for _ in range(2):
@@ -274,7 +274,7 @@ async def test_an_event_about_the_page_settles_its_charge_at_once(scene: PageSce
 
 async def test_an_event_that_the_page_has_expired_fails_its_charge_at_once(scene: PageScene) -> None:
     order, _, page = await scene.at_the_page()
-    scene.pages.expire(page.reference)
+    scene.pages.expire(page.session_id)
     await _hear(scene, scene.pages.events[-1])
     assert await scene.work()
     assert await scene.outcomes(order) == [("failed", "refused")]
@@ -292,7 +292,7 @@ async def test_an_event_that_the_page_has_expired_fails_its_charge_at_once(scene
 )
 async def test_an_event_that_lies_about_the_page_only_makes_us_ask(scene: PageScene, kind: str) -> None:
     order, _, page = await scene.at_the_page()
-    about = scene.pages.sessions[page.reference] | {"status": "complete", "payment_status": "paid"}
+    about = scene.pages.sessions[page.session_id] | {"status": "complete", "payment_status": "paid"}
     event = {"id": "evt_1", "object": "event", "type": kind, "data": {"object": about}}
     await _hear(scene, json.dumps(event).encode())
     assert await scene.work()
@@ -303,8 +303,8 @@ async def test_an_event_that_lies_about_the_page_only_makes_us_ask(scene: PageSc
 async def test_the_page_of_another_order_pays_nothing_here(scene: PageScene) -> None:
     order, _, _ = await scene.at_the_page()
     _, _, other = await scene.at_the_page()
-    scene.pages.pay(other.reference)
-    await change(scene.database, "UPDATE charges SET method = $2 WHERE order_id = $1", order.id, other.reference)
+    scene.pages.pay(other.session_id)
+    await change(scene.database, "UPDATE charges SET session_id = $2 WHERE order_id = $1", order.id, other.session_id)
     await scene.work_for(minutes=5)
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("pending", "unknown")]

@@ -21,7 +21,7 @@ from tests.cards.card_scene import (
 from tests.world import START, World
 from tonne.app import Services
 from tonne.base.settings import Settings
-from tonne.gateways.card import Charged, ChargeRequest
+from tonne.gateways.card import ChargeRequest, ChargeResult
 from tonne.orders.model import Order
 
 MOMENT = timedelta(milliseconds=1)
@@ -147,7 +147,7 @@ async def test_an_order_that_costs_nothing_is_paid_without_a_charge(scene: CardS
 async def test_the_gateway_names_another_amount(scene: CardScene) -> None:
     """Then a person must look at it: the order neither goes on nor is charged again."""
 
-    async def take_one_more(request: ChargeRequest) -> Charged:
+    async def take_one_more(request: ChargeRequest) -> ChargeResult:
         return await scene.line.gateway.charge(replace(request, amount_minor=request.amount_minor + 1))
 
     order = await scene.order(GOOD)
@@ -167,7 +167,7 @@ async def test_the_gateway_names_another_amount(scene: CardScene) -> None:
 
 
 async def test_another_currency_is_another_amount(scene: CardScene) -> None:
-    async def take_yen(request: ChargeRequest) -> Charged:
+    async def take_yen(request: ChargeRequest) -> ChargeResult:
         return await scene.line.gateway.charge(replace(request, currency="JPY"))
 
     order = await scene.order(GOOD)

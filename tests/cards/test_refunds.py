@@ -17,7 +17,7 @@ def scene(services: Services, world: World, settings: Settings) -> CardScene:
 
 async def _refund_due(scene: CardScene) -> Order:
     order = await scene.order(GOOD)
-    answers = await scene.worker.ask(await scene.worker.claim())
+    answers = await scene.worker.call_gateways(await scene.worker.claim())
     await scene.cancel(order)
     await scene.worker.settle(answers)
     assert await scene.outcomes(order) == [("refund_due", "captured")]
@@ -55,7 +55,7 @@ async def test_it_never_gives_up(scene: CardScene) -> None:
 
 async def test_a_crash_between_refund_and_record(scene: CardScene) -> None:
     order = await _refund_due(scene)
-    await scene.refunds.ask(await scene.refunds.claim())
+    await scene.refunds.call_gateways(await scene.refunds.claim())
     assert not await scene.refunds.run_once()
     scene.clock.after(minutes=2)
     assert await scene.refunds.run_once()
@@ -67,7 +67,7 @@ async def test_a_crash_between_refund_and_record(scene: CardScene) -> None:
 async def test_a_worker_that_was_frozen_does_not_undo_a_refund(scene: CardScene) -> None:
     order = await _refund_due(scene)
     scene.line.refund_faults = [RefundOutcome.UNAVAILABLE]
-    answers = await scene.refunds.ask(await scene.refunds.claim())
+    answers = await scene.refunds.call_gateways(await scene.refunds.claim())
     scene.clock.after(minutes=2)
     assert await scene.refunds.run_once()
     await scene.refunds.settle(answers)

@@ -26,7 +26,7 @@ from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.db.pool import Database
-from tonne.gateways.card import Card
+from tonne.gateways.card import StoredCard
 from tonne.orders.model import Order
 
 SECRET = "whsec_" + "s" * 32
@@ -71,7 +71,7 @@ class LiveScene(CardScene):
         self.worker = ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, self.settings)
         self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
 
-    async def order_with(self, card: Card) -> Order:
+    async def order_with(self, card: StoredCard) -> Order:
         await self.pay_by_card(None)
         stored = await describe_card(self.gateways, Mode.LIVE, card.customer, card.method)
         async with self.database.transaction() as tx:
@@ -123,7 +123,7 @@ async def test_declined_at_stripe_the_plan_is_followed(scene: LiveScene, bench: 
 
 async def test_cancelled_while_stripe_was_charging_it_is_refunded_there(scene: LiveScene, bench: StripeBench) -> None:
     order = await scene.order_with(await bench.card())
-    answers = await scene.worker.ask(await scene.worker.claim())
+    answers = await scene.worker.call_gateways(await scene.worker.claim())
     await scene.cancel(order)
     await scene.worker.settle(answers)
     assert await scene.refunds.run_once()
@@ -137,7 +137,7 @@ async def test_an_event_makes_its_charge_due_at_once(
 ) -> None:
     card = await bench.card()
     order = await scene.order_with(card)
-    await scene.worker.ask(await scene.worker.claim())
+    await scene.worker.call_gateways(await scene.worker.claim())
     # The worker dies. Without a word from Stripe the charge would be looked at in two minutes.
     assert not await scene.work()
     [charge] = await scene.charges(order)

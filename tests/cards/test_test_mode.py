@@ -92,7 +92,7 @@ async def test_while_a_worker_is_charging_the_helpers_stand_back(api: ApiClient,
     for helper in ("pay", "decline"):
         answer = await _help(api, order, helper)
         assert (answer.status_code, codes(answer)) == (409, ["charge_under_way"])
-    await scene.worker.settle(await scene.worker.ask(batch))
+    await scene.worker.settle(await scene.worker.call_gateways(batch))
     assert await scene.status(order) == "paid"
     assert await scene.taken() == [total(order)]
 

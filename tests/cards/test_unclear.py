@@ -181,7 +181,7 @@ async def test_a_gateway_that_raises_in_the_middle_is_asked_what_it_did(scene: C
 async def test_a_crash_between_charge_and_record(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
-    await scene.worker.ask(batch)
+    await scene.worker.call_gateways(batch)
     # The worker dies here. Nobody touches the order while its lease lasts.
     assert await scene.outcomes(order) == [("pending", None)]
     scene.clock.after(seconds=119)
@@ -196,7 +196,7 @@ async def test_a_crash_between_charge_and_record(scene: CardScene) -> None:
 
 async def test_a_crash_between_decline_and_record(scene: CardScene) -> None:
     order = await scene.order(REFUSED)
-    await scene.worker.ask(await scene.worker.claim())
+    await scene.worker.call_gateways(await scene.worker.claim())
     scene.clock.after(minutes=2)
     assert await scene.work()
     assert await scene.status(order) == "failed"
@@ -224,7 +224,7 @@ async def test_a_crash_before_an_account_was_found_to_have_no_card(scene: CardSc
 async def test_a_worker_that_was_frozen_settles_nothing_a_second_time(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
-    answers = await scene.worker.ask(batch)
+    answers = await scene.worker.call_gateways(batch)
     scene.clock.after(minutes=5)
     other = scene.another_worker()
     assert await other.run_once()
@@ -236,7 +236,7 @@ async def test_a_worker_that_was_frozen_settles_nothing_a_second_time(scene: Car
 
 async def test_a_worker_that_was_frozen_does_not_put_off_the_next_try(scene: CardScene) -> None:
     order = await scene.order(NO_MONEY)
-    answers = await scene.worker.ask(await scene.worker.claim())
+    answers = await scene.worker.call_gateways(await scene.worker.claim())
     scene.clock.after(minutes=5)
     assert await scene.another_worker().run_once()
     due_at = await scene.due_at(order)
@@ -255,7 +255,7 @@ async def test_a_worker_that_was_frozen_before_it_sent_anything_charges_the_same
         scene.clock.after(minutes=1)
         await other.run_once()
     assert await scene.status(order) == "paid", "the other one has sent it"
-    await scene.worker.settle(await scene.worker.ask(batch))
+    await scene.worker.settle(await scene.worker.call_gateways(batch))
     assert len(scene.line.charged) == 2
     assert await scene.taken() == [total(order)]
     assert await scene.breaches() == {}

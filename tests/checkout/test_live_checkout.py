@@ -49,7 +49,7 @@ BEGIN
     UPDATE charges SET status = 'failed', outcome = 'not_found', next_attempt_at = NULL WHERE id = NEW.id;
     RETURN NULL;
 END $$;
-CREATE TRIGGER give_up BEFORE UPDATE OF method ON charges
+CREATE TRIGGER give_up BEFORE UPDATE OF session_id ON charges
 FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION give_up();
 """
 

@@ -10,7 +10,7 @@ import stripe
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode
 from tonne.db.pool import Database
-from tonne.gateways.card import Card, CardGateway, ChargeRequest
+from tonne.gateways.card import CardGateway, ChargeRequest, HostedPage, StoredCard
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.card_stripe import StripeCardGateway
 
@@ -27,18 +27,20 @@ class Behaviour(Enum):
 class Bench(Protocol):
     gateway: CardGateway
 
-    async def card(self, behaviour: Behaviour = Behaviour.GOOD) -> Card:
+    async def card(self, behaviour: Behaviour = Behaviour.GOOD) -> StoredCard:
         """Of a new customer."""
 
-    def unknown_card(self, customer: str) -> Card: ...
+    def unknown_card(self, customer: str) -> StoredCard: ...
 
-    async def taken(self, card: Card) -> list[int]:
+    async def taken(self, card: StoredCard) -> list[int]:
         """What was captured from the customer, charge by charge, in the gateway's own units."""
 
     async def given_back(self, reference: str) -> int: ...
 
 
-def request(card: Card, amount_minor: int = 1999, currency: str = "EUR", charge_id: str = "") -> ChargeRequest:
+def request(
+    source: StoredCard | HostedPage, amount_minor: int = 1999, currency: str = "EUR", charge_id: str = ""
+) -> ChargeRequest:
     return ChargeRequest(
         id=charge_id or new_id("chg"),
         order_id="ord_1",
@@ -46,8 +48,7 @@ def request(card: Card, amount_minor: int = 1999, currency: str = "EUR", charge_
         mode=Mode.TEST,
         amount_minor=amount_minor,
         currency=currency,
-        card=card,
-        description="1 t of CO2, Forest mix",
+        source=source,
     )
 
 
@@ -56,13 +57,13 @@ class SimulatedBench:
         self._database = database
         self.gateway: CardGateway = SimulatedCardGateway(database)
 
-    async def card(self, behaviour: Behaviour = Behaviour.GOOD) -> Card:
-        return Card(new_id("cus"), behaviour.value)
+    async def card(self, behaviour: Behaviour = Behaviour.GOOD) -> StoredCard:
+        return StoredCard(new_id("cus"), behaviour.value)
 
-    def unknown_card(self, customer: str) -> Card:
-        return Card(customer, "4111111111111111")
+    def unknown_card(self, customer: str) -> StoredCard:
+        return StoredCard(customer, "4111111111111111")
 
-    async def taken(self, card: Card) -> list[int]:
+    async def taken(self, card: StoredCard) -> list[int]:
         async with self._database.connection() as connection:
             rows = await connection.fetch(
                 "SELECT amount_minor FROM simulated_charges WHERE customer = $1 AND status = 'captured'", card.customer
@@ -96,7 +97,7 @@ class StripeBench:
         self.http = stripe.AIOHTTPClient()
         self._sdk = stripe.StripeClient(KEY, http_client=self.http, base_addresses={"api": url}).v1
 
-    async def card(self, behaviour: Behaviour = Behaviour.GOOD) -> Card:
+    async def card(self, behaviour: Behaviour = Behaviour.GOOD) -> StoredCard:
         number, metadata = _LOCALSTRIPE[behaviour]
         customer = await self._sdk.customers.create_async({"name": "Ada"})
         method = await self._sdk.payment_methods.create_async(
@@ -107,12 +108,12 @@ class StripeBench:
             }
         )
         await self._sdk.payment_methods.attach_async(method.id, {"customer": customer.id})
-        return Card(customer.id, method.id)
+        return StoredCard(customer.id, method.id)
 
-    def unknown_card(self, customer: str) -> Card:
-        return Card(customer, "pm_nobodyknows")
+    def unknown_card(self, customer: str) -> StoredCard:
+        return StoredCard(customer, "pm_nobodyknows")
 
-    async def taken(self, card: Card) -> list[int]:
+    async def taken(self, card: StoredCard) -> list[int]:
         intents = await self._sdk.payment_intents.list_async({"customer": card.customer, "limit": 100})
         return [intent.amount for intent in intents.data if intent.status == "succeeded"]
 

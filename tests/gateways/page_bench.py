@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from tests.gateways.card_bench import KEY, request
 from tonne.base.clock import Clock, utc_now
-from tonne.gateways.card import Card, ChargeRequest
+from tonne.gateways.card import ChargeRequest, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
-from tonne.gateways.payment_page import PAGE_TO_COME, PageRequest, PaymentPage
+from tonne.gateways.payment_page import PageRequest, PaymentPage
 
 PAID_URL, BACK_URL = "https://shop.example/paid?of=1&more=%C3%A4", "https://shop.example/back"
 
@@ -24,7 +24,7 @@ async def gateway_at(url: str, timeout_s: float = 20.0, clock: Clock = utc_now) 
 
 
 def charge_on_page(amount_minor: int = 1999, currency: str = "EUR", charge_id: str = "") -> ChargeRequest:
-    return request(PAGE_TO_COME, amount_minor, currency, charge_id)
+    return request(HostedPage(), amount_minor, currency, charge_id)
 
 
 def wanted(charge: ChargeRequest | None = None, *, expires_at: datetime | None = None) -> PageRequest:
@@ -40,4 +40,4 @@ def wanted(charge: ChargeRequest | None = None, *, expires_at: datetime | None =
 
 def named(charge: ChargeRequest, page: PaymentPage | str) -> ChargeRequest:
     """The charge once its page is on record."""
-    return replace(charge, card=Card("", page if isinstance(page, str) else page.reference))
+    return replace(charge, source=HostedPage(page if isinstance(page, str) else page.session_id))

@@ -25,7 +25,7 @@ from tests.gateways.stripe_stand_in import Answer, Asked
 from tests.gateways.stripe_types import fields_of, misfits
 from tonne.base.clock import Clock, utc_now
 from tonne.base.money import format_money
-from tonne.gateways.stripe_answers import from_stripe_amount
+from tonne.gateways.stripe_responses import from_stripe_amount
 
 KINDS = {"/v1/checkout/sessions": SessionCreateParams, "/v1/refunds": RefundCreateParams}
 SHORTEST_S, LONGEST_S = 30 * 60, 24 * 60 * 60

@@ -10,7 +10,7 @@ from tests.gateways.card_bench import SimulatedBench, request
 from tonne.base.ids import new_id
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.gateways.card import Card, Charged, ChargeOutcome, RefundOutcome
+from tonne.gateways.card import ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
 from tonne.gateways.card_simulated import SIMULATED_CARDS, SimulatedCard, SimulatedCardGateway
 
 RECOVERING, ANSWER_LOST, REQUEST_LOST = "4000000000000341", "4000000000000259", "4000000000000267"
@@ -39,25 +39,25 @@ def test_the_test_cards_are_plain_numbers_with_a_story_each() -> None:
         doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
         assert len(digits) == 16
         assert (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0, f"{card.number} has a wrong check digit"
-        assert card.story.endswith(".")
-        assert (card.message is None) == (card.answered is ChargeOutcome.CAPTURED)
+        assert card.behaviour.endswith(".")
+        assert (card.message is None) == (card.returned is ChargeOutcome.CAPTURED)
 
 
 @pytest.mark.parametrize("card", SIMULATED_CARDS, ids=lambda card: card.number)
 async def test_every_test_card_does_what_its_line_says(db: Database, card: SimulatedCard) -> None:
     bench = SimulatedBench(db)
-    asked = request(Card("cus_1", card.number))
+    asked = request(StoredCard("cus_1", card.number))
     charged = await bench.gateway.charge(asked)
     found = await bench.gateway.look_up(asked)
-    assert (charged.kind, charged.code, charged.message) == (card.answered, card.code, card.message)
-    assert found.kind is (card.remembered or ChargeOutcome.NOT_FOUND)
-    assert bool(await bench.taken(asked.card)) == (card.remembered is ChargeOutcome.CAPTURED)
+    assert (charged.kind, charged.code, charged.message) == (card.returned, card.code, card.message)
+    assert found.kind is (card.recorded or ChargeOutcome.NOT_FOUND)
+    assert bool(await bench.taken(asked.card)) == (card.recorded is ChargeOutcome.CAPTURED)
     described = await bench.gateway.describe(asked.card)
     assert (described.last_four, described.expires) == (card.number[-4:], card.expires)
 
 
 async def test_a_card_is_declined_twice_and_then_pays(gateway: SimulatedCardGateway) -> None:
-    card = Card("cus_1", RECOVERING)
+    card = StoredCard("cus_1", RECOVERING)
     attempts = [await gateway.charge(request(card)) for _ in range(4)]
     assert [attempt.kind for attempt in attempts] == ["declined", "declined", "captured", "captured"]
     assert (attempts[2].code, attempts[2].message) == (None, None)
@@ -66,12 +66,12 @@ async def test_a_card_is_declined_twice_and_then_pays(gateway: SimulatedCardGate
 async def test_attempts_are_counted_by_customer_and_amount_and_a_repeated_id_is_no_attempt(
     gateway: SimulatedCardGateway,
 ) -> None:
-    first = request(Card("cus_1", RECOVERING), 100)
+    first = request(StoredCard("cus_1", RECOVERING), 100)
     assert [(await gateway.charge(first)).kind for _ in range(4)] == ["declined"] * 4
     for other in (
-        request(Card("cus_2", RECOVERING), 100),
-        request(Card("cus_1", RECOVERING), 101),
-        request(Card("cus_1", RECOVERING), 100, "USD"),
+        request(StoredCard("cus_2", RECOVERING), 100),
+        request(StoredCard("cus_1", RECOVERING), 101),
+        request(StoredCard("cus_1", RECOVERING), 100, "USD"),
     ):
         assert (await gateway.charge(other)).kind == "declined"
     second, third = request(first.card, 100), request(first.card, 100)
@@ -82,7 +82,7 @@ async def test_attempts_are_counted_by_customer_and_amount_and_a_repeated_id_is_
 
 async def test_a_lost_answer_is_found_by_asking_and_repeating_the_id_charges_no_second_time(db: Database) -> None:
     bench = SimulatedBench(db)
-    asked = request(Card("cus_1", ANSWER_LOST))
+    asked = request(StoredCard("cus_1", ANSWER_LOST))
     assert (await bench.gateway.charge(asked)).kind is ChargeOutcome.UNKNOWN
     found = await bench.gateway.look_up(asked)
     assert (found.kind, found.amount_minor, found.currency) == (ChargeOutcome.CAPTURED, 1999, "EUR")
@@ -91,16 +91,16 @@ async def test_a_lost_answer_is_found_by_asking_and_repeating_the_id_charges_no_
 
 
 async def test_a_lost_request_leaves_no_trace(gateway: SimulatedCardGateway) -> None:
-    asked = request(Card("cus_1", REQUEST_LOST))
+    asked = request(StoredCard("cus_1", REQUEST_LOST))
     for _ in range(2):
         assert (await gateway.charge(asked)).kind is ChargeOutcome.UNKNOWN
-        assert await gateway.look_up(asked) == Charged(ChargeOutcome.NOT_FOUND)
+        assert await gateway.look_up(asked) == ChargeResult(ChargeOutcome.NOT_FOUND)
 
 
 async def test_what_one_worker_charged_another_knows(
     gateway: SimulatedCardGateway, another_worker: SimulatedCardGateway
 ) -> None:
-    asked = request(Card("cus_1", "4242424242424242"))
+    asked = request(StoredCard("cus_1", "4242424242424242"))
     charged = await gateway.charge(asked)
     assert await another_worker.look_up(asked) == charged
     assert await another_worker.charge(asked) == charged
@@ -110,9 +110,9 @@ async def test_two_workers_that_charge_one_id_at_once_charge_once(
     db: Database, gateway: SimulatedCardGateway, another_worker: SimulatedCardGateway
 ) -> None:
     for _ in range(60):
-        asked = request(Card(new_id("cus"), "4242424242424242"))
+        asked = request(StoredCard(new_id("cus"), "4242424242424242"))
         answers = await asyncio.gather(*(worker.charge(asked) for worker in (gateway, another_worker) * 4))
-        assert answers == [Charged(ChargeOutcome.CAPTURED, answers[0].reference, 1999, "EUR")] * 8
+        assert answers == [ChargeResult(ChargeOutcome.CAPTURED, answers[0].reference, 1999, "EUR")] * 8
         assert await SimulatedBench(db).taken(asked.card) == [1999]
 
 
@@ -120,7 +120,7 @@ async def test_a_charge_stays_though_the_transaction_around_it_is_rolled_back(
     db: Database, gateway: SimulatedCardGateway
 ) -> None:
     """As with a real gateway: money that was taken does not come back because our own record failed."""
-    asked = request(Card("cus_1", "4242424242424242"))
+    asked = request(StoredCard("cus_1", "4242424242424242"))
 
     async def charge_and_fail() -> None:
         async with db.transaction() as tx:
@@ -134,7 +134,7 @@ async def test_a_charge_stays_though_the_transaction_around_it_is_rolled_back(
 
 
 async def test_a_refund_in_another_currency_fails(gateway: SimulatedCardGateway) -> None:
-    charged = await gateway.charge(request(Card("cus_1", "4242424242424242"), 1999, "EUR"))
+    charged = await gateway.charge(request(StoredCard("cus_1", "4242424242424242"), 1999, "EUR"))
     assert charged.reference
     refunded = await gateway.refund("rfd_1", charged.reference, 1999, "USD")
     assert refunded.kind is RefundOutcome.FAILED
@@ -143,6 +143,6 @@ async def test_a_refund_in_another_currency_fails(gateway: SimulatedCardGateway)
 
 async def test_a_number_that_is_no_test_card_is_not_repeated(gateway: SimulatedCardGateway) -> None:
     """It may be a real one."""
-    charged = await gateway.charge(request(Card("cus_1", "4111111111111111")))
+    charged = await gateway.charge(request(StoredCard("cus_1", "4111111111111111")))
     assert charged.kind is ChargeOutcome.REFUSED
     assert "4111111111111111" not in repr(charged)

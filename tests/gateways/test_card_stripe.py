@@ -11,12 +11,12 @@ from tests.gateways.card_bench import KEY, StripeBench, request, stripe_bench
 from tests.gateways.stripe_stand_in import StandIn, answer, fault, intent, page, refund, stand_in
 from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
-from tonne.gateways.card import Card, CardNotFound, Charged, ChargeOutcome, RefundOutcome
+from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.gateways.card_stripe import StripeCardGateway
-from tonne.gateways.stripe_answers import Failure, from_stripe_amount, kind_of_decline, to_stripe_amount
+from tonne.gateways.stripe_responses import ErrorObject, from_stripe_amount, outcome_of_error, to_stripe_amount
 
-CARD = Card("cus_1", "pm_1")
+CARD = StoredCard("cus_1", "pm_1")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def test_a_charge_asks_for_one_card_payment_off_session_under_its_id(
         "capture_method": "automatic",
         "confirm": "true",
         "off_session": "true",
-        "description": "1 t of CO2, Forest mix",
+        "description": "Order ord_1",
         "metadata[charge_id]": "chg_1",
         "metadata[order_id]": "ord_1",
         "metadata[account_id]": "acc_1",
@@ -148,13 +148,13 @@ async def test_a_402_says_for_good_or_for_now_or_that_the_cardholder_is_needed(
     made = intent(**FAILED, last_payment_error={"type": "card_error", **error})
     server.will(fault(402, type="card_error", message="Your card says no.", payment_intent=made, **error))
     charged = await gateway.charge(request(CARD))
-    assert charged == Charged(ChargeOutcome(kind), "pi_1", code=code, message="Your card says no.")
+    assert charged == ChargeResult(ChargeOutcome(kind), "pi_1", code=code, message="Your card says no.")
 
 
 def test_the_simulated_cards_give_codes_that_mean_the_same_at_stripe() -> None:
     for card in SIMULATED_CARDS:
-        if card.remembered not in {None, ChargeOutcome.CAPTURED}:
-            assert kind_of_decline(Failure(decline_code=card.code)) is card.remembered
+        if card.recorded not in {None, ChargeOutcome.CAPTURED}:
+            assert outcome_of_error(ErrorObject(decline_code=card.code)) is card.recorded
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ async def test_a_charge_is_found_however_many_came_after_it(bench: StripeBench) 
 
 async def test_a_customer_that_stripe_never_had_was_never_charged(server: StandIn, gateway: StripeCardGateway) -> None:
     server.will(fault(400, type="invalid_request_error", code="resource_missing", param="customer", message="None."))
-    assert await gateway.look_up(request(CARD)) == Charged(ChargeOutcome.NOT_FOUND)
+    assert await gateway.look_up(request(CARD)) == ChargeResult(ChargeOutcome.NOT_FOUND)
 
 
 async def test_a_refund_that_was_made_before_is_not_made_again_though_stripe_forgot_its_key(
@@ -258,5 +258,5 @@ async def test_a_refund_is_asked_for_under_its_id_and_its_status_decides(
 
 async def test_a_card_of_another_customer_is_not_found(bench: StripeBench) -> None:
     mine, theirs = await bench.card(), await bench.card()
-    with pytest.raises(CardNotFound, match="does not belong to the customer"):
-        await bench.gateway.describe(Card(mine.customer, theirs.method))
+    with pytest.raises(CardNotFound, match="does not belong to customer"):
+        await bench.gateway.describe(StoredCard(mine.customer, theirs.method))

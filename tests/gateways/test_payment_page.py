@@ -14,17 +14,11 @@ from tests.gateways.page_bench import BACK_URL, PAID_URL, charge_on_page, gatewa
 from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
 from tests.gateways.stripe_stand_in import fault
 from tonne.base.scope import Mode
-from tonne.gateways.card import Card, Charged, ChargeOutcome, ChargeRequest, RefundOutcome
+from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage, RefundOutcome
 from tonne.gateways.card_stripe import StripeCardGateway
-from tonne.gateways.payment_page import (
-    PAGE_TO_COME,
-    PageNotOpened,
-    PaymentPage,
-    PaymentPages,
-    is_paid_on_page,
-)
-from tonne.gateways.stripe_answers import Failure, Intent
-from tonne.gateways.stripe_pages import LIVES_AT_LEAST, LIVES_AT_MOST, MARGIN, Session, paid_on
+from tonne.gateways.payment_page import PageNotOpened, PaymentPage, PaymentPages
+from tonne.gateways.stripe_pages import MARGIN, MAX_PAGE_LIFE, MIN_PAGE_LIFE, Session, charge_result_of
+from tonne.gateways.stripe_responses import ErrorObject, PaymentIntentObject
 
 
 @pytest.fixture
@@ -57,7 +51,6 @@ async def test_a_page_asks_for_one_card_payment_of_this_amount_and_no_other(
     page = await gateway.open_page(wanted(charge_on_page(charge_id="chg_1"), expires_at=expires_at))
     assert page == PaymentPage("cs_test_1", f"{pages.url}/pay/cs_test_1")
     assert isinstance(gateway, PaymentPages)
-    assert is_paid_on_page(Card("", page.reference))
     [asked] = pages.asked
     about = {"charge_id": "chg_1", "order_id": "ord_1", "account_id": "acc_1"}
     assert asked.fields == {
@@ -73,7 +66,7 @@ async def test_a_page_asks_for_one_card_payment_of_this_amount_and_no_other(
         **{f"metadata[{name}]": value for name, value in about.items()},
         **{f"payment_intent_data[metadata][{name}]": value for name, value in about.items()},
         "payment_intent_data[capture_method]": "automatic",
-        "payment_intent_data[description]": "1 t of CO2, Forest mix",
+        "payment_intent_data[description]": "Order ord_1",
         "success_url": PAID_URL,
         "cancel_url": BACK_URL,
         "expires_at": str(int(expires_at.timestamp())),
@@ -84,20 +77,20 @@ async def test_a_page_asks_for_one_card_payment_of_this_amount_and_no_other(
 @pytest.mark.parametrize(
     ("asked_for", "given"),
     [
-        (timedelta(0), LIVES_AT_LEAST + MARGIN),
-        (timedelta(days=-1), LIVES_AT_LEAST + MARGIN),
-        (timedelta(minutes=30), LIVES_AT_LEAST + MARGIN),
+        (timedelta(0), MIN_PAGE_LIFE + MARGIN),
+        (timedelta(days=-1), MIN_PAGE_LIFE + MARGIN),
+        (timedelta(minutes=30), MIN_PAGE_LIFE + MARGIN),
         (timedelta(minutes=35), timedelta(minutes=35)),
         (timedelta(hours=23), timedelta(hours=23)),
-        (timedelta(hours=24), LIVES_AT_MOST - MARGIN),
-        (timedelta(days=9), LIVES_AT_MOST - MARGIN),
+        (timedelta(hours=24), MAX_PAGE_LIFE - MARGIN),
+        (timedelta(days=9), MAX_PAGE_LIFE - MARGIN),
     ],
 )
 async def test_a_page_lives_as_long_as_asked_within_what_stripe_allows(
     pages: StripePages, gateway: StripeCardGateway, clock: MovedClock, asked_for: timedelta, given: timedelta
 ) -> None:
     page = await gateway.open_page(wanted(expires_at=clock() + asked_for))
-    assert pages.sessions[page.reference]["expires_at"] == int((clock() + given).timestamp())
+    assert pages.sessions[page.session_id]["expires_at"] == int((clock() + given).timestamp())
 
 
 async def test_a_title_of_any_length_fits(pages: StripePages, gateway: StripeCardGateway) -> None:
@@ -112,7 +105,7 @@ async def test_amounts_go_to_the_page_in_stripes_units_and_come_back_in_ours(
     pages: StripePages, gateway: StripeCardGateway, amount_minor: int, currency: str, amount: int
 ) -> None:
     charge, page = await _opened(gateway, amount_minor=amount_minor, currency=currency)
-    pages.pay(page.reference)
+    pages.pay(page.session_id)
     assert pages.taken(charge.id) == [amount]
     found = await gateway.look_up(charge)
     assert (found.kind, found.amount_minor, found.currency) == (ChargeOutcome.CAPTURED, amount_minor, currency)
@@ -127,7 +120,7 @@ async def test_an_amount_that_stripe_cannot_take_opens_no_page(pages: StripePage
 
 async def test_an_order_in_test_mode_gets_no_page_that_takes_real_money(pages: StripePages, clock: MovedClock) -> None:
     gateway = StripeCardGateway("sk_live_123", pages.url, clock=clock)
-    with pytest.raises(PageNotOpened, match="test mode"):
+    with pytest.raises(PageNotOpened, match="test order"):
         await gateway.open_page(wanted())
     assert pages.asked == []
     await gateway.open_page(wanted(replace(charge_on_page(), mode=Mode.LIVE)))
@@ -154,15 +147,15 @@ async def test_a_page_is_found_among_hundreds_of_others(
     pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
 ) -> None:
     charge, page = await _opened(gateway)
-    forgotten = replace(charge, card=PAGE_TO_COME)
+    forgotten = replace(charge, source=HostedPage())
     for number in range(215):
         other = {"id": f"cs_other_{number}", "client_reference_id": f"chg_other_{number}"}
-        pages.sessions[other["id"]] = pages.sessions[page.reference] | other
+        pages.sessions[other["id"]] = pages.sessions[page.session_id] | other
     clock.after(minutes=1)
     assert await gateway.open_page(wanted(forgotten, expires_at=clock() + timedelta(hours=3))) == page
     assert (await gateway.look_up(forgotten)).code == "page_open"
     pages.asked.clear()
-    assert await gateway.look_up(charge_on_page()) == Charged(ChargeOutcome.NOT_FOUND)
+    assert await gateway.look_up(charge_on_page()) == ChargeResult(ChargeOutcome.NOT_FOUND)
     assert [len(pages.asked), *(asked.fields.get("limit") for asked in pages.asked)] == [3, "100", "100", "100"]
 
 
@@ -180,22 +173,22 @@ async def test_while_another_request_opens_it_the_page_is_found_or_said_not_to_b
     in_use = fault(409, type="idempotency_error", code="idempotency_key_in_use", message="In use.")
     asked = wanted()
     pages.faults.append(Fault(in_use))
-    with pytest.raises(PageNotOpened, match="try again in a moment"):
+    with pytest.raises(PageNotOpened, match="Try again in a moment"):
         await gateway.open_page(asked)
     pages.faults.append(Fault(in_use, is_done=True))
     page = await gateway.open_page(asked)
-    assert pages.session_of(asked.charge.id)["id"] == page.reference
+    assert pages.session_of(asked.charge.id)["id"] == page.session_id
 
 
 @pytest.mark.parametrize("is_named", [False, True])
-@pytest.mark.parametrize(("end", "message"), [("pay", "has been used"), ("expire", "has run out")])
+@pytest.mark.parametrize(("end", "message"), [("pay", "has already been used"), ("expire", "has expired")])
 async def test_a_page_that_is_over_is_not_opened_again(
     pages: StripePages, gateway: StripeCardGateway, is_named: bool, end: str, message: str
 ) -> None:
     """Though Stripe repeats, for the same parameters, what it was like when it was made."""
     asked = wanted()
     page = await gateway.open_page(asked)
-    getattr(pages, end)(page.reference)
+    getattr(pages, end)(page.session_id)
     charge = named(asked.charge, page) if is_named else asked.charge
     for paid_url in (PAID_URL, f"{PAID_URL}&again=1"):
         with pytest.raises(PageNotOpened, match=message):
@@ -214,7 +207,7 @@ async def test_the_page_of_another_charge_is_neither_opened_nor_taken_for_this_o
     stranger = named(charge_on_page(), page)
     with pytest.raises(PageNotOpened, match="another payment"):
         await gateway.open_page(wanted(stranger))
-    pages.pay(page.reference)
+    pages.pay(page.session_id)
     found = await gateway.look_up(stranger)
     assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "page_of_another_charge")
 
@@ -224,20 +217,22 @@ async def test_the_page_of_another_charge_is_neither_opened_nor_taken_for_this_o
 
 async def test_an_open_page_says_that_nobody_knows_yet(pages: StripePages, gateway: StripeCardGateway) -> None:
     charge, page = await _opened(gateway)
-    assert await gateway.look_up(charge) == Charged(ChargeOutcome.UNKNOWN, code="page_open")
-    pages.decline(page.reference)
-    assert await gateway.look_up(charge) == Charged(ChargeOutcome.UNKNOWN, code="page_open"), "another card may follow"
+    assert await gateway.look_up(charge) == ChargeResult(ChargeOutcome.UNKNOWN, code="page_open")
+    pages.decline(page.session_id)
+    assert await gateway.look_up(charge) == ChargeResult(ChargeOutcome.UNKNOWN, code="page_open"), (
+        "another card may follow"
+    )
 
 
 async def test_a_page_that_was_paid_says_how_much_and_names_the_payment(
     pages: StripePages, gateway: StripeCardGateway
 ) -> None:
     charge, page = await _opened(gateway)
-    pages.pay(page.reference)
+    pages.pay(page.session_id)
     [intent] = pages.intents
-    paid = Charged(ChargeOutcome.CAPTURED, intent, 1999, "EUR")
+    paid = ChargeResult(ChargeOutcome.CAPTURED, intent, 1999, "EUR")
     assert await gateway.look_up(charge) == paid
-    assert await gateway.look_up(replace(charge, card=PAGE_TO_COME)) == paid, "also when its name was not kept"
+    assert await gateway.look_up(replace(charge, source=HostedPage())) == paid, "also when its name was not kept"
     refunded = await gateway.refund("rfd_1", intent, 1999, "EUR")
     assert refunded.kind is RefundOutcome.REFUNDED
     assert pages.given_back(intent) == 1999
@@ -249,20 +244,20 @@ async def test_a_page_that_ran_out_refuses_the_charge(
 ) -> None:
     charge, page = await _opened(gateway)
     tried, tried_page = await _opened(gateway)
-    pages.decline(tried_page.reference)
+    pages.decline(tried_page.session_id)
     clock.after(hours=24)
     for each in (charge, tried):
         found = await gateway.look_up(each)
         assert (found.kind, found.code, found.amount_minor) == (ChargeOutcome.REFUSED, "page_expired", None)
-        assert found.message == "The payment page ran out before anybody paid."
-    assert pages.sessions[page.reference]["status"] == "expired"
+        assert found.message == "The payment page expired before it was paid."
+    assert pages.sessions[page.session_id]["status"] == "expired"
 
 
 async def test_a_charge_without_a_page_is_not_found_and_gets_none(
     pages: StripePages, gateway: StripeCardGateway
 ) -> None:
     await gateway.open_page(wanted())
-    assert await gateway.look_up(charge_on_page()) == Charged(ChargeOutcome.NOT_FOUND)
+    assert await gateway.look_up(charge_on_page()) == ChargeResult(ChargeOutcome.NOT_FOUND)
     assert len(pages.sessions) == 1
 
 
@@ -275,13 +270,13 @@ async def test_a_page_that_has_a_name_is_never_said_not_to_exist(gateway: Stripe
 async def test_pages_that_are_long_over_are_not_looked_through(
     pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
 ) -> None:
-    charge = replace((await _opened(gateway))[0], card=PAGE_TO_COME)
+    charge = replace((await _opened(gateway))[0], source=HostedPage())
     clock.after(hours=25, seconds=1)
     assert (await gateway.look_up(charge)).kind is ChargeOutcome.NOT_FOUND
     assert pages.asked[-1].fields["created[gte]"] == str(int((clock() - timedelta(hours=25)).timestamp()))
 
 
-GOT = Intent("pi_1", "succeeded", 1999, "eur", 1999)
+GOT = PaymentIntentObject("pi_1", "succeeded", 1999, "eur", 1999)
 DONE = Session("cs_1", "paid", "complete", "chg_1", 1999, "eur", None, GOT)
 
 
@@ -289,12 +284,12 @@ def _with(**fields: Any) -> Session:
     return msgspec.structs.replace(DONE, **fields)
 
 
-def _intent(**fields: Any) -> Intent:
+def _intent(**fields: Any) -> PaymentIntentObject:
     return msgspec.structs.replace(GOT, **fields)
 
 
 UNPAID = {"payment_status": "unpaid"}
-LOST = {"status": "requires_payment_method", "last_payment_error": Failure("card_declined", "lost_card")}
+LOST = {"status": "requires_payment_method", "last_payment_error": ErrorObject("card_declined", "lost_card")}
 
 
 @pytest.mark.parametrize(
@@ -339,6 +334,6 @@ LOST = {"status": "requires_payment_method", "last_payment_error": Failure("card
     ],
 )
 def test_only_when_page_and_payment_agree_is_it_captured(session: Session, kind: str, amount_minor: int | None) -> None:
-    found = paid_on(session, "chg_1")
+    found = charge_result_of(session, "chg_1")
     assert (found.kind, found.amount_minor) == (kind, amount_minor)
     assert (found.reference == "pi_1") == (found.kind is ChargeOutcome.CAPTURED or amount_minor is not None)

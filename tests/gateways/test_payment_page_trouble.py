@@ -16,9 +16,9 @@ from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
 from tests.gateways.stripe_stand_in import Answer, answer, break_off, echo_key, fault, hang, page, reset, text
 from tests.webhooks.receiver import never_accepting, unused_port
 from tests.world import START
-from tonne.gateways.card import Charged, ChargeOutcome, ChargeRequest
+from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
-from tonne.gateways.payment_page import PAGE_TO_COME, PageNotOpened
+from tonne.gateways.payment_page import PageNotOpened
 
 API = {"type": "api_error", "message": "Sorry, something went wrong on our end."}
 CARD = {"type": "card_error", "code": "card_declined", "message": "Your card was declined."}
@@ -104,7 +104,7 @@ async def test_looking_up_in_vain_says_that_nobody_knows(
 ) -> None:
     charge = charge_on_page()
     opened = await gateway.open_page(wanted(charge))
-    pages.pay(opened.reference)
+    pages.pay(opened.session_id)
     if is_named:
         charge = named(charge, opened)
     for passing in range(1 if is_named else 2):
@@ -136,7 +136,7 @@ async def test_a_gateway_that_cannot_be_reached_opens_no_page_and_knows_of_none(
 async def test_a_list_without_an_end_is_not_read_for_ever_and_proves_nothing(
     pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway
 ) -> None:
-    other = pages.sessions[(await gateway.open_page(wanted())).reference]
+    other = pages.sessions[(await gateway.open_page(wanted())).session_id]
     pages.faults.extend([Fault(page(other, url="/v1/checkout/sessions", has_more=True))] * 100_000)
     found = await hasty.look_up(charge_on_page())
     assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "gateway_timeout")
@@ -212,8 +212,8 @@ class _Story:
             opened = await self.gateway.open_page(wanted(self.charge, expires_at=self.clock() + timedelta(hours=2)))
         except PageNotOpened:
             return
-        assert opened.reference == self.pages.session_of(self.charge.id)["id"]
-        assert opened.url == f"{self.pages.url}/pay/{opened.reference}"
+        assert opened.session_id == self.pages.session_of(self.charge.id)["id"]
+        assert opened.url == f"{self.pages.url}/pay/{opened.session_id}"
         self.has_address = True
         if self.chance.random() < 0.7:
             self.charge = named(self.charge, opened)
@@ -246,7 +246,7 @@ class _Story:
         self.pages.retell = lambda session: session
         self.check(found, lie)
 
-    def check(self, found: Charged, lie: dict[str, Any] | None) -> None:
+    def check(self, found: ChargeResult, lie: dict[str, Any] | None) -> None:
         taken = self.pages.taken(self.charge.id)
         assert found.kind is not ChargeOutcome.UNAVAILABLE
         if found.kind is ChargeOutcome.CAPTURED:
@@ -259,7 +259,7 @@ class _Story:
             # When it is said of an open page that it has run out, nothing tells that this is not so.
             self.is_ended = self.is_ended or lie is None
         if found.kind is ChargeOutcome.NOT_FOUND:
-            assert self.charge.card == PAGE_TO_COME
+            assert self.charge.source == HostedPage()
             assert not any(each["client_reference_id"] == self.charge.id for each in self.pages.sessions.values())
         if self.is_ended:
             assert taken == [], "given up, and the money was taken"

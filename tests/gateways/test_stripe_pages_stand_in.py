@@ -43,7 +43,7 @@ async def sdk(pages: StripePages) -> AsyncIterator[Any]:
 async def test_a_session_fits_the_sdks_types_in_every_state(
     pages: StripePages, gateway: StripeCardGateway, sdk: Any
 ) -> None:
-    ids = [(await gateway.open_page(wanted())).reference for _ in range(4)]
+    ids = [(await gateway.open_page(wanted())).session_id for _ in range(4)]
     pages.pay(ids[1])
     pages.expire(ids[2])
     pages.decline(ids[3])
@@ -66,7 +66,7 @@ async def test_a_session_fits_the_sdks_types_in_every_state(
 
 async def test_refunds_and_payment_intents_fit_the_sdks_types(pages: StripePages, gateway: StripeCardGateway) -> None:
     page = await gateway.open_page(wanted())
-    pages.pay(page.reference)
+    pages.pay(page.session_id)
     [intent] = pages.intents.values()
     await gateway.refund("rfd_1", intent["id"], 1999, "EUR")
     assert misfits(pages.refunds[0], stripe.Refund, "Refund") == []
@@ -90,7 +90,7 @@ async def test_refunds_and_payment_intents_fit_the_sdks_types(pages: StripePages
 async def test_what_does_not_fit_is_seen(
     pages: StripePages, gateway: StripeCardGateway, change: dict[str, Any]
 ) -> None:
-    session = pages.sessions[(await gateway.open_page(wanted())).reference]
+    session = pages.sessions[(await gateway.open_page(wanted())).session_id]
     [fault] = misfits(session | change, stripe.checkout.Session)
     assert fault.startswith(f".{next(iter(change))}:")
     assert misfits({name: value for name, value in session.items() if name != "created"}, stripe.checkout.Session)
@@ -139,7 +139,7 @@ async def test_sessions_are_listed_newest_first_in_pages_and_since_a_moment() ->
     async with stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
         made = []
         for _ in range(5):
-            made.append((await gateway.open_page(wanted())).reference)
+            made.append((await gateway.open_page(wanted())).session_id)
             clock.after(hours=1)
         async with aiohttp.ClientSession() as client:
 

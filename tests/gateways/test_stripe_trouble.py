@@ -22,10 +22,10 @@ from tests.gateways.stripe_stand_in import (
     text,
 )
 from tests.webhooks.receiver import never_accepting, unused_port
-from tonne.gateways.card import Card, CardNotDescribed, ChargeOutcome, RefundOutcome
+from tonne.gateways.card import CardNotDescribed, ChargeOutcome, RefundOutcome, StoredCard
 from tonne.gateways.card_stripe import StripeCardGateway
 
-CARD = Card("cus_1", "pm_1")
+CARD = StoredCard("cus_1", "pm_1")
 API = {"type": "api_error", "message": "Sorry, something went wrong on our end."}
 INVALID = {
     "type": "invalid_request_error",

@@ -1,8 +1,8 @@
-"""The cards of placed orders are charged: claim, ask the gateway outside any transaction, settle."""
+"""Charge the cards of placed orders: claim them, call the gateway outside any transaction, settle the results."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -11,41 +11,29 @@ from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.cards.model import Attempt, Pace
-from tonne.cards.open_charges import NO_CARD, Opened, open_charges
+from tonne.cards.charge_store import claim_pending_any_account, read_chargeable
+from tonne.cards.model import ChargeAttempt, RetrySchedule
+from tonne.cards.open_charges import OpenedCharges, open_charges
 from tonne.cards.settle_charges import settle_charges
-from tonne.cards.store import claim_pending_any_account, read_to_charge
 from tonne.db.batches import run_leased
 from tonne.db.pool import Connection, Database
-from tonne.gateways.card import CardGateway, Charged, ChargeOutcome
-from tonne.gateways.payment_page import is_paid_on_page
+from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage
 from tonne.orders.model import OrderKey, OrderStatus
 from tonne.orders.queue import run_due_any_account
 
 BATCH = 400
-AT_ONCE = 16
+CONCURRENCY = 16
 
 _log = structlog.get_logger()
 
-Answers = Sequence[tuple[Attempt, Charged]]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What a worker has claimed: charges to ask about, and orders that cost nothing."""
-
-    attempts: Sequence[Attempt]
-    free: Sequence[OrderKey]
-
-    def __bool__(self) -> bool:
-        return bool(self.attempts or self.free)
+ChargeResults = Sequence[tuple[ChargeAttempt, ChargeResult]]
 
 
 class ChargeCards:
-    """Runs in a worker, one for each mode, so that a gateway that hangs does not hold up the other mode's orders.
+    """A worker job, one per mode, so that a slow live gateway does not delay test orders.
 
-    A crash after any step loses nothing and charges nobody twice: the charge is on record before the gateway hears of
-    it, and one that is on record is asked about, not made anew. Any number of these may run at once.
+    A crash after any step loses nothing and charges nobody twice: a charge is recorded before the gateway is called,
+    and a recorded charge is looked up before it is sent again. Any number of workers may run at once.
     """
 
     def __init__(
@@ -55,22 +43,22 @@ class ChargeCards:
         self._gateways = gateways
         self._mode = mode
         self._clock = clock
-        self._pace = Pace(settings)
+        self._schedule = RetrySchedule(settings)
 
     async def run_once(self) -> bool:
-        """One batch; false when nothing is due."""
+        """Process one batch; false if nothing is due."""
         batch = await self.claim()
         if not batch:
             return False
-        await self.settle(await self.ask(batch), batch.free)
+        await self.settle(await self.call_gateways(batch), batch.free)
         return True
 
-    async def claim(self) -> Batch:
-        """Pending charges whose turn it is, and orders that are due, each with a new charge. Waits for no lock."""
+    async def claim(self) -> OpenedCharges:
+        """Claim due pending charges, and open a charge for each due order. Skips locked rows."""
         now = self._clock()
         async with self._database.transaction() as tx:
-            unclear = await claim_pending_any_account(tx, self._mode, now, now + self._pace.lease(), limit=BATCH)
-        opened: list[Opened] = []
+            unclear = await claim_pending_any_account(tx, self._mode, now, now + self._schedule.lease(), limit=BATCH)
+        opened: list[OpenedCharges] = []
         await run_due_any_account(
             self._database,
             self._clock,
@@ -83,28 +71,28 @@ class ChargeCards:
             on_commit=opened.append,
         )
         attempts = [attempt for each in opened for attempt in each.attempts]
-        return Batch([*unclear, *attempts], [key for each in opened for key in each.free])
+        return OpenedCharges([*unclear, *attempts], [key for each in opened for key in each.free])
 
-    async def _open(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> Opened:
-        return await open_charges(tx, await read_to_charge(tx, keys), now, now + self._pace.lease())
+    async def _open(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> OpenedCharges:
+        return await open_charges(tx, await read_chargeable(tx, keys), now, now + self._schedule.lease())
 
-    async def ask(self, batch: Batch) -> Answers:
-        """What the gateway says to each, several at once. Nothing it does is raised: it is unclear, then."""
-        slots = asyncio.Semaphore(AT_ONCE)
+    async def call_gateways(self, batch: OpenedCharges) -> ChargeResults:
+        """Charge or look up each attempt, several at a time. An exception becomes the result `unknown`."""
+        slots = asyncio.Semaphore(CONCURRENCY)
 
-        async def ask_one(attempt: Attempt) -> tuple[Attempt, Charged]:
+        async def call_one(attempt: ChargeAttempt) -> tuple[ChargeAttempt, ChargeResult]:
             async with slots:
                 try:
-                    return await self._ask(attempt)
-                except Exception:  # noqa: BLE001 - whatever it is, nobody knows whether the charge was made
+                    return await self._call_gateway(attempt)
+                except Exception:  # noqa: BLE001 - after any failure the charge may have been made
                     _log.exception("card_gateway_failed", charge_id=attempt.request.id, gateway=attempt.gateway)
-                    return attempt, Charged(ChargeOutcome.UNKNOWN, code="gateway_failed")
+                    return attempt, ChargeResult(ChargeOutcome.UNKNOWN, code="gateway_failed")
 
-        return await asyncio.gather(*(ask_one(attempt) for attempt in batch.attempts))
+        return await asyncio.gather(*(call_one(attempt) for attempt in batch.attempts))
 
-    async def settle(self, answers: Answers, free: Sequence[OrderKey] = ()) -> None:
-        """Record the answers, and mark free orders as paid. What fails alone is due again when its lease expires."""
-        rows: list[tuple[Attempt, Charged] | OrderKey] = [*answers, *free]
+    async def settle(self, results: ChargeResults, free: Sequence[OrderKey] = ()) -> None:
+        """Record the results and mark zero-total orders as paid. A row that fails is due again after its lease."""
+        rows: list[tuple[ChargeAttempt, ChargeResult] | OrderKey] = [*results, *free]
         await run_leased(
             rows,
             self._settle,
@@ -112,24 +100,24 @@ class ChargeCards:
             describe=lambda row: {"order_id": row.id if isinstance(row, OrderKey) else row[0].request.order_id},
         )
 
-    async def _settle(self, rows: Sequence[tuple[Attempt, Charged] | OrderKey]) -> None:
-        answers = [row for row in rows if not isinstance(row, OrderKey)]
+    async def _settle(self, rows: Sequence[tuple[ChargeAttempt, ChargeResult] | OrderKey]) -> None:
+        results = [row for row in rows if not isinstance(row, OrderKey)]
         free = [row for row in rows if isinstance(row, OrderKey)]
         async with self._database.transaction() as tx:
-            await settle_charges(tx, answers, free, self._clock(), self._pace)
+            await settle_charges(tx, results, free, self._clock(), self._schedule)
 
-    async def _ask(self, attempt: Attempt) -> tuple[Attempt, Charged]:
+    async def _call_gateway(self, attempt: ChargeAttempt) -> tuple[ChargeAttempt, ChargeResult]:
         request = attempt.request
-        if request.card == NO_CARD:
-            message = "The account has no card: store one with `tonne card set`."
-            return attempt, Charged(ChargeOutcome.REFUSED, code="no_card", message=message)
+        if request.source is None:
+            message = "The account has no card. Store one with `tonne card set`."
+            return attempt, ChargeResult(ChargeOutcome.REFUSED, code="no_card", message=message)
         gateway = self._gateways.get(attempt.gateway)
-        # One that is paid on the gateway's page is never sent from here, only asked about.
-        is_unsent = attempt.is_new and not is_paid_on_page(request.card)
+        # A worker cannot charge a hosted page, only look it up.
+        is_unsent = attempt.is_new and not isinstance(request.source, HostedPage)
         if gateway is None:
-            _log.error("card_gateway_not_set_up", gateway=attempt.gateway, charge_id=request.id)
+            _log.error("card_gateway_not_configured", gateway=attempt.gateway, charge_id=request.id)
             kind = ChargeOutcome.UNAVAILABLE if is_unsent else ChargeOutcome.UNKNOWN
-            return attempt, Charged(kind, code="gateway_not_set_up")
+            return attempt, ChargeResult(kind, code="gateway_not_configured")
         if is_unsent:
             return attempt, await gateway.charge(request)
         found = await gateway.look_up(request)
@@ -137,14 +125,14 @@ class ChargeCards:
             _log.warning("charge_sent_again", charge_id=request.id, order_id=request.order_id)
             sent = await gateway.charge(request)
             if sent.kind is ChargeOutcome.UNAVAILABLE:
-                # That is said of this request alone: the first one may still turn up, so its id stays the only one.
+                # `unavailable` refers to this request only. The first one may still arrive, so keep looking it up.
                 return attempt, found
             return replace(attempt, missing_since=None), sent
         return attempt, found
 
-    def _may_send_again(self, attempt: Attempt) -> bool:
-        """Under the same id, and only for an order that still wants it. See `RESEND_AFTER`."""
-        if is_paid_on_page(attempt.request.card):
+    def _may_send_again(self, attempt: ChargeAttempt) -> bool:
+        """Only for an order that still waits for its payment. See `RESEND_AFTER`."""
+        if isinstance(attempt.request.source, HostedPage):
             return False
         since = attempt.missing_since
-        return attempt.is_wanted and since is not None and self._clock() >= self._pace.resend_at(since)
+        return attempt.is_wanted and since is not None and self._clock() >= self._schedule.resend_at(since)

@@ -9,7 +9,7 @@ from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.cards.errors import SignatureRefused
 from tonne.cards.handle_stripe_event import handle_stripe_event
-from tonne.cards.model import DeclineCode, Pace
+from tonne.cards.model import DeclineCode, RetrySchedule
 from tonne.cards.simulate_payment import simulate_decline, simulate_payment
 from tonne.db.pool import Database
 from tonne.events.notify import Notifier
@@ -53,7 +53,7 @@ class CardEndpoints:
         self._database = database
         self._gateways = gateways
         self._clock = clock
-        self._pace = Pace(settings)
+        self._schedule = RetrySchedule(settings)
         self._settings = settings
         self._notifier = notifier
 
@@ -67,7 +67,7 @@ class CardEndpoints:
             request.scope,
             request.path("order_id"),
             clock=self._clock,
-            pace=self._pace,
+            schedule=self._schedule,
         )
         return self._show(order)
 
@@ -85,7 +85,7 @@ class CardEndpoints:
                 request.path("order_id"),
                 body.code or DeclineCode.CARD_DECLINED,
                 now=self._clock(),
-                pace=self._pace,
+                schedule=self._schedule,
             )
         return self._show(order)
 

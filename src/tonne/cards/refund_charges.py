@@ -1,4 +1,4 @@
-"""Money that was taken for an order which had been cancelled meanwhile goes back."""
+"""Refund charges that were captured for cancelled orders."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,20 @@ import structlog
 
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
-from tonne.cards.model import Pace, refund_id_of
-from tonne.cards.store import RefundChange, RefundDue, claim_refunds_any_account, settle_refunds
+from tonne.cards.charge_store import DueRefund, RefundUpdate, claim_refunds_any_account, settle_refunds
+from tonne.cards.model import RetrySchedule, refund_id_of
 from tonne.db.batches import run_leased
 from tonne.db.pool import Database
-from tonne.gateways.card import CardGateway, Refunded, RefundOutcome
+from tonne.gateways.card import CardGateway, RefundOutcome, RefundResult
 
 BATCH = 50
-AT_ONCE = 8
+CONCURRENCY = 8
 
 _log = structlog.get_logger()
 
 
 class RefundCharges:
-    """Runs in a worker. It never gives up: each try has the same refund id, under which the gateway pays once."""
+    """A worker job. It retries without limit, always with the same refund id, under which the gateway refunds once."""
 
     def __init__(
         self, database: Database, gateways: Mapping[str, CardGateway], clock: Clock, settings: Settings
@@ -29,65 +29,65 @@ class RefundCharges:
         self._database = database
         self._gateways = gateways
         self._clock = clock
-        self._pace = Pace(settings)
+        self._schedule = RetrySchedule(settings)
 
     async def run_once(self) -> bool:
-        """One batch; false when nothing is due."""
+        """Process one batch; false if nothing is due."""
         due = await self.claim()
         if not due:
             return False
-        await self.settle(await self.ask(due))
+        await self.settle(await self.call_gateways(due))
         return True
 
-    async def claim(self) -> list[RefundDue]:
+    async def claim(self) -> list[DueRefund]:
         async with self._database.transaction() as tx:
             now = self._clock()
-            return await claim_refunds_any_account(tx, now, now + self._pace.lease(), limit=BATCH)
+            return await claim_refunds_any_account(tx, now, now + self._schedule.lease(), limit=BATCH)
 
-    async def ask(self, due: list[RefundDue]) -> list[tuple[RefundDue, Refunded]]:
-        slots = asyncio.Semaphore(AT_ONCE)
+    async def call_gateways(self, due: list[DueRefund]) -> list[tuple[DueRefund, RefundResult]]:
+        slots = asyncio.Semaphore(CONCURRENCY)
 
-        async def ask_one(refund: RefundDue) -> tuple[RefundDue, Refunded]:
+        async def call_one(refund: DueRefund) -> tuple[DueRefund, RefundResult]:
             async with slots:
                 try:
-                    return refund, await self._ask(refund)
-                except Exception:  # noqa: BLE001 - whatever it is, the same refund is asked for again later
+                    return refund, await self._call_gateway(refund)
+                except Exception:  # noqa: BLE001 - after any failure the refund is repeated later
                     _log.exception("card_gateway_failed", charge_id=refund.charge_id, gateway=refund.gateway)
-                    return refund, Refunded(RefundOutcome.UNKNOWN)
+                    return refund, RefundResult(RefundOutcome.UNKNOWN)
 
-        return await asyncio.gather(*(ask_one(refund) for refund in due))
+        return await asyncio.gather(*(call_one(refund) for refund in due))
 
-    async def settle(self, answers: list[tuple[RefundDue, Refunded]]) -> None:
+    async def settle(self, results: list[tuple[DueRefund, RefundResult]]) -> None:
         await run_leased(
-            answers,
+            results,
             self._settle,
             failure_event="refund_not_settled",
-            describe=lambda answered: {"charge_id": answered[0].charge_id},
+            describe=lambda result: {"charge_id": result[0].charge_id},
         )
 
-    async def _settle(self, answers: Sequence[tuple[RefundDue, Refunded]]) -> None:
+    async def _settle(self, results: Sequence[tuple[DueRefund, RefundResult]]) -> None:
         now = self._clock()
         async with self._database.transaction() as tx:
-            await settle_refunds(tx, [self._change(refund, answer, now) for refund, answer in answers])
+            await settle_refunds(tx, [self._update(refund, result, now) for refund, result in results])
 
-    async def _ask(self, refund: RefundDue) -> Refunded:
+    async def _call_gateway(self, refund: DueRefund) -> RefundResult:
         gateway = self._gateways.get(refund.gateway)
         if gateway is None:
-            return Refunded(RefundOutcome.UNAVAILABLE, message=f"The gateway {refund.gateway} is not set up.")
+            return RefundResult(RefundOutcome.UNAVAILABLE, message=f"The gateway {refund.gateway} is not configured.")
         return await gateway.refund(
             refund_id_of(refund.charge_id), refund.reference, refund.amount_minor, refund.currency
         )
 
-    def _change(self, refund: RefundDue, answer: Refunded, now: datetime) -> RefundChange:
-        if answer.kind is RefundOutcome.REFUNDED:
+    def _update(self, refund: DueRefund, result: RefundResult, now: datetime) -> RefundUpdate:
+        if result.kind is RefundOutcome.REFUNDED:
             _log.info("charge_refunded", charge_id=refund.charge_id, order_id=refund.order_id)
-            return RefundChange(refund, now, None, None)
+            return RefundUpdate(refund, refunded_at=now)
         _log.error(
             "charge_not_refunded",
             charge_id=refund.charge_id,
             order_id=refund.order_id,
-            outcome=answer.kind,
-            reason=answer.message,
+            outcome=result.kind,
+            reason=result.message,
         )
-        message = (answer.message or "").replace("\x00", "")
-        return RefundChange(refund, None, self._pace.next_look(refund.due_since, now), message)
+        message = (result.message or "").replace("\x00", "")
+        return RefundUpdate(refund, next_attempt_at=self._schedule.next_check(refund.due_since, now), message=message)

@@ -1,4 +1,4 @@
-"""What the gateway said is written down, and the orders move on with it: in one transaction, by compare-and-set."""
+"""Record the results of charges and move their orders, in one transaction, by compare-and-set."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -6,10 +6,10 @@ from datetime import datetime
 
 import structlog
 
-from tonne.cards import store
-from tonne.cards.model import Attempt, Change, ChargeStatus, Pace, judge
+from tonne.cards import charge_store
+from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
 from tonne.db.pool import Connection
-from tonne.gateways.card import Charged
+from tonne.gateways.card import ChargeResult
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import lock_orders, schedule_payment
@@ -19,41 +19,43 @@ _log = structlog.get_logger()
 
 async def settle_charges(
     tx: Connection,
-    answers: Sequence[tuple[Attempt, Charged]],
+    results: Sequence[tuple[ChargeAttempt, ChargeResult]],
     free: Sequence[OrderKey],
     now: datetime,
-    pace: Pace,
+    schedule: RetrySchedule,
 ) -> list[Order]:
-    """Settle all of these together and return their orders as they are then. Call it last in the transaction.
+    """Settle the charges together and return their orders in their new state. Call it last in the transaction.
 
-    Captured for an order that still waits: it is paid. Captured for one that does not, because it was cancelled
-    meanwhile: the money goes back. Declined: tried again by the plan, or failed. An order of `free` costs nothing.
-    A charge that somebody else has settled is left alone, and its order too.
+    A captured charge pays its order; if the order was cancelled meanwhile, the charge is refunded. After a decline the
+    order is charged again according to the schedule, or fails. Zero-total orders (`free`) are marked as paid. A charge
+    that another worker has settled is left unchanged, and so is its order.
     """
-    requests = [attempt.request for attempt, _ in answers]
+    requests = [attempt.request for attempt, _ in results]
     keys = [*(OrderKey(request.account_id, request.order_id) for request in requests), *free]
     orders = await lock_orders(tx, keys)
-    changes = [
-        judge(attempt, answer, is_wanted=_is_placed(orders[attempt.request.order_id]), now=now, pace=pace)
-        for attempt, answer in answers
+    updates = [
+        decide_charge(
+            attempt, result, is_wanted=_is_placed(orders[attempt.request.order_id]), now=now, schedule=schedule
+        )
+        for attempt, result in results
     ]
-    settled = await store.settle_charges(tx, changes) if changes else set()
-    ours = [
-        (orders[request.order_id], change)
-        for request, change in zip(requests, changes, strict=True)
-        if change.id in settled
+    settled = await charge_store.settle_charges(tx, updates) if updates else set()
+    applied = [
+        (orders[request.order_id], update)
+        for request, update in zip(requests, updates, strict=True)
+        if update.id in settled
     ]
-    _report(ours)
-    waiting = [(order, change) for order, change in ours if _is_placed(order)]
-    walks = _paid([order for order, change in waiting if change.status is ChargeStatus.CAPTURED], now)
-    walks += _paid([orders[key.id] for key in free if _is_placed(orders[key.id])], now)
-    walks += await _plan_retries(
-        tx, [pair for pair in waiting if pair[1].status is not ChargeStatus.CAPTURED], now, pace
+    _log_failures(applied)
+    waiting = [(order, update) for order, update in applied if _is_placed(order)]
+    moves = _paid([order for order, update in waiting if update.status is ChargeStatus.CAPTURED], now)
+    moves += _paid([orders[key.id] for key in free if _is_placed(orders[key.id])], now)
+    moves += await _plan_retries(
+        tx, [pair for pair in waiting if pair[1].status is not ChargeStatus.CAPTURED], now, schedule
     )
-    if walks:
-        await move_orders(tx, walks, now)
-    for walk in walks:
-        orders[walk.order.id] = walk.steps[-1]
+    if moves:
+        await move_orders(tx, moves, now)
+    for move in moves:
+        orders[move.order.id] = move.steps[-1]
     return list(orders.values())
 
 
@@ -67,41 +69,40 @@ def _paid(orders: Iterable[Order], now: datetime) -> list[Transitions]:
 
 
 async def _plan_retries(
-    tx: Connection, unpaid: Sequence[tuple[Order, Change]], now: datetime, pace: Pace
+    tx: Connection, unpaid: Sequence[tuple[Order, ChargeUpdate]], now: datetime, schedule: RetrySchedule
 ) -> list[Transitions]:
-    """Say when each of these is charged again; those for which the plan is used up fail.
+    """Schedule the next attempt of each order; orders without attempts left fail.
 
-    While a charge is open, its order waits for that alone. At checkout it is the person who tries another card.
+    An order with an open charge waits for that charge. At a checkout the buyer decides whether to try another card.
     """
     if not unpaid:
         return []
-    tries = await store.count_tries(tx, [order.key for order, _ in unpaid])
+    tries = await charge_store.count_tries(tx, [order.key for order, _ in unpaid])
     moments: dict[OrderKey, datetime | None] = {}
-    walks: list[Transitions] = []
-    for order, change in unpaid:
-        is_open = change.status is not ChargeStatus.FAILED
-        pause = None if is_open else pace.before_next_try(change.outcome, tries[order.id])
-        if pause is None and not is_open and not order.is_paid_at_checkout:
-            walks.append(Transitions(order, [replace(order, status=OrderStatus.FAILED)]))
+    failed: list[Transitions] = []
+    for order, update in unpaid:
+        is_open = update.status is not ChargeStatus.FAILED
+        delay = None if is_open else schedule.retry_delay(update.outcome, tries[order.id])
+        if delay is None and not is_open and not order.is_paid_at_checkout:
+            failed.append(Transitions(order, [replace(order, status=OrderStatus.FAILED)]))
         else:
-            moments[order.key] = None if pause is None else order.due_at(now + pause)
+            moments[order.key] = None if delay is None else order.due_at(now + delay)
     if moments:
         await schedule_payment(tx, moments)
-    return walks
+    return failed
 
 
-def _report(settled: Sequence[tuple[Order, Change]]) -> None:
-    """What went as it should is in the log of events already."""
-    for order, change in settled:
-        if change.status is ChargeStatus.CAPTURED:
+def _log_failures(applied: Sequence[tuple[Order, ChargeUpdate]]) -> None:
+    for order, update in applied:
+        if update.status is ChargeStatus.CAPTURED:
             continue
-        log = _log.error if change.status is ChargeStatus.MISMATCHED else _log.info
+        log = _log.error if update.status is ChargeStatus.MISMATCHED else _log.info
         log(
-            "charge_not_as_hoped",
-            charge_id=change.id,
+            "charge_not_captured",
+            charge_id=update.id,
             order_id=order.id,
-            status=change.status,
-            outcome=change.outcome,
-            code=change.code,
-            reference=change.reference,
+            status=update.status,
+            outcome=update.outcome,
+            code=update.code,
+            reference=update.reference,
         )

@@ -1,4 +1,4 @@
-"""The card of an account: kept by the gateway; here are its names for it, and what a person may see."""
+"""Store, show and remove the card of an account. Tonne keeps the gateway's ids and display data, never card numbers."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,62 +6,51 @@ from datetime import datetime
 from tonne.accounts import audit
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
-from tonne.cards import store
-from tonne.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotSetUp
-from tonne.cards.open_charges import GATEWAY_OF
-from tonne.db.pool import Connection, Database
-from tonne.gateways.card import Card, CardGateway, CardNotDescribed, CardNotFound, StoredCard
-from tonne.gateways.card_simulated import SimulatedCardGateway
-from tonne.gateways.card_stripe import StripeCardGateway
-
-
-def card_gateways(database: Database, settings: Settings) -> dict[str, CardGateway]:
-    """Those that are set up, by name. The caller closes them."""
-    gateways: dict[str, CardGateway] = {"simulated": SimulatedCardGateway(database)}
-    if settings.stripe_secret_key:
-        gateways["stripe"] = StripeCardGateway(settings.stripe_secret_key, settings.stripe_api_base or None)
-    return gateways
+from tonne.cards import stored_card_store
+from tonne.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
+from tonne.db.pool import Connection
+from tonne.gateways.card import CardDetails, CardGateway, CardNotDescribed, CardNotFound, StoredCard
+from tonne.gateways.card_gateways import GATEWAY_OF
 
 
 async def describe_card(
     gateways: Mapping[str, CardGateway], mode: Mode, customer: str | None, method: str
-) -> StoredCard:
-    """Ask the gateway of that mode about a card. It takes the network: not while a transaction is open."""
+) -> CardDetails:
+    """Ask the gateway of that mode about a card. Network call: do not hold a transaction open."""
     if mode is Mode.TEST:
         customer = customer or new_id("cus")
     elif method.replace(" ", "").isdigit():
-        # Not repeated: it may well be a card number, which must not get into anybody's terminal log.
-        raise CardUnknown("Give the id of the payment method at Stripe (pm_…), never the number of a card.")
+        # The message does not repeat the text: a card number must not reach a terminal log.
+        raise CardUnknown("Pass the id of the payment method at Stripe (pm_…), not a card number.")
     elif customer is None:
-        raise CardUnknown("Say with --customer to which customer at Stripe (cus_…) the card belongs.")
+        raise CardUnknown("Pass the Stripe customer (cus_…) of the card with --customer.")
     gateway = gateways.get(GATEWAY_OF[mode])
     if gateway is None:
-        raise StripeNotSetUp
+        raise StripeNotConfigured
     try:
-        return await gateway.describe(Card(customer, method))
+        return await gateway.describe(StoredCard(customer, method))
     except CardNotFound as error:
         raise CardUnknown(str(error)) from error
     except CardNotDescribed as error:
-        raise CardGatewayUnavailable(f"The card gateway cannot be asked now: {error}") from error
+        raise CardGatewayUnavailable(f"The card gateway cannot be reached: {error}") from error
 
 
-async def store_card(tx: Connection, scope: Scope, card: StoredCard, *, actor: str, now: datetime) -> None:
-    """In place of the one that was there. A charge that is under way stays with the old one."""
-    await store.store_card(tx, scope, card, gateway=GATEWAY_OF[scope.mode], now=now)
+async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, actor: str, now: datetime) -> None:
+    """Replaces the stored card. A charge in progress keeps the old one."""
+    await stored_card_store.store_card(tx, scope, card, gateway=GATEWAY_OF[scope.mode], now=now)
     await _record(tx, scope, "card.stored", card.last_four, actor=actor, now=now)
 
 
-async def require_card(connection: Connection, scope: Scope) -> StoredCard:
-    card = await store.find_card(connection, scope)
+async def require_card(connection: Connection, scope: Scope) -> CardDetails:
+    card = await stored_card_store.find_card(connection, scope)
     if card is None:
         raise CardNotStored
     return card
 
 
 async def remove_card(tx: Connection, scope: Scope, *, actor: str, now: datetime) -> None:
-    """Orders that are due afterwards fail for want of a card; the gateway keeps what it knows of it."""
-    last_four = await store.remove_card(tx, scope)
+    """Orders that fall due afterwards fail. The gateway keeps its own copy of the card."""
+    last_four = await stored_card_store.remove_card(tx, scope)
     if last_four is None:
         raise CardNotStored
     await _record(tx, scope, "card.removed", last_four, actor=actor, now=now)

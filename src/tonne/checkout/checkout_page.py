@@ -9,6 +9,7 @@ from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.cards.charge_store import Decline, find_last_decline, find_pending
 from tonne.catalog.pricing import Priced
 from tonne.checkout import store
 from tonne.checkout.errors import CheckoutNotFound, CheckoutOver, OffsetLinkClosed, PriceChanged
@@ -25,7 +26,6 @@ from tonne.checkout.model import (
 from tonne.checkout.offset_page import require_turn
 from tonne.checkout.pay_checkout import PayCheckout, read_test_card
 from tonne.checkout.redirects import with_query
-from tonne.checkout.store import Failure
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.rate_limit import TokenBuckets
@@ -58,7 +58,7 @@ class _Scene:
     checkout: Checkout
     link: OffsetLink
     order: Order | None
-    failure: Failure | None
+    failure: Decline | None
     is_under_way: bool
     certificate: bytes | None
 
@@ -159,8 +159,8 @@ class CheckoutPage:
                 checkout,
                 link,
                 order,
-                await store.find_last_failure(connection, order),
-                is_under_way=await store.find_open_charge(connection, order) is not None,
+                await find_last_decline(connection, order),
+                is_under_way=await find_pending(connection, order) is not None,
                 certificate=await find_certificate(connection, order.scope, order.id),
             )
 
@@ -243,5 +243,5 @@ def _frame(scene: _Scene) -> dict[str, Any]:
     }
 
 
-def _words(failure: Failure) -> str:
+def _words(failure: Decline) -> str:
     return _DECLINED.get(failure.code or "", "The bank has declined it.")

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
-from tonne.cards.store import read_to_charge
+from tonne.cards.charge_store import read_chargeable
 from tonne.checkout import store
 from tonne.checkout.pay_checkout import LOOK_EVERY
 from tonne.checkout.store import DueCheckout
@@ -68,7 +68,7 @@ class CloseCheckouts:
             await store.close(tx, unpaid.scope, unpaid.id)
             return
         is_over = order.status is OrderStatus.PLACED and now >= unpaid.expires_at
-        if is_over and not (await read_to_charge(tx, [order.key]))[0].is_open:
+        if is_over and not (await read_chargeable(tx, [order.key]))[0].has_open_charge:
             await store.close(tx, unpaid.scope, unpaid.id)
             await cancel_order(tx, order, settings=self._settings, actor=ACTOR, reason=REASON, now=now)
         else:

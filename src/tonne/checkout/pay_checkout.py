@@ -13,10 +13,10 @@ from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.cards.model import Attempt, Pace
-from tonne.cards.open_charges import GATEWAY_OF, open_charges
+from tonne.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
+from tonne.cards.model import ChargeAttempt, RetrySchedule
+from tonne.cards.open_charges import open_charges
 from tonne.cards.settle_charges import settle_charges
-from tonne.cards.store import describe_order, make_due_any_account, read_to_charge
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
@@ -36,9 +36,10 @@ from tonne.checkout.model import Checkout, CheckoutStatus, hash_token
 from tonne.checkout.offer import price_offer
 from tonne.db.pool import Connection, Database
 from tonne.events.notify import Notifier
-from tonne.gateways.card import Card, CardGateway, Charged, ChargeOutcome, ChargeRequest
+from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
+from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.card_simulated import SIMULATED_CARDS
-from tonne.gateways.payment_page import PAGE_TO_COME, PageNotOpened, PageRequest, PaymentPage, PaymentPages
+from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
 from tonne.invoices.cancel_order import cancel_order
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.place_order import Customer, OrderRequest, Wanted, compose_order, place_order
@@ -57,7 +58,7 @@ class _Step:
 
     link: OffsetLink
     order: Order
-    attempt: Attempt | None
+    attempt: ChargeAttempt | None
 
 
 def _wanted_of(checkout: Checkout) -> Wanted:
@@ -92,7 +93,7 @@ class PayCheckout:
         self._clock = clock
         self._settings = settings
         self._base_url = settings.base_url
-        self._pace = Pace(settings)
+        self._schedule = RetrySchedule(settings)
         self._notifier = notifier
 
     async def price(self, checkout: Checkout, link: OffsetLink) -> Priced:
@@ -103,7 +104,7 @@ class PayCheckout:
     async def pay_by_test_card(self, token: str, shown_total: int, number: str) -> None:
         """Charge a test card now. What came of it, the checkout's page shows."""
         checkout = await self._find(token, Mode.TEST)
-        step = await self._step(token, checkout, shown_total, Card(checkout.id, number))
+        step = await self._step(token, checkout, shown_total, StoredCard(checkout.id, number))
         if step.attempt is not None and step.attempt.is_new:
             answer = await self._gateways[step.attempt.gateway].charge(step.attempt.request)
             await self._settle(step.attempt, answer)
@@ -113,7 +114,7 @@ class PayCheckout:
         """The address of the gateway's page; None when there is nothing more to pay there."""
         checkout = await self._find(token, Mode.LIVE)
         pages = self._pages()
-        step = await self._step(token, checkout, shown_total, PAGE_TO_COME)
+        step = await self._step(token, checkout, shown_total, HostedPage())
         self._notifier.notify()
         if step.attempt is None:
             return None
@@ -131,19 +132,25 @@ class PayCheckout:
             )
         except PageNotOpened as error:
             if step.attempt.is_new:
-                await self._settle(step.attempt, Charged(ChargeOutcome.UNAVAILABLE, code="page", message=str(error)))
+                await self._settle(
+                    step.attempt, ChargeResult(ChargeOutcome.UNAVAILABLE, code="page", message=str(error))
+                )
                 raise PaymentPageUnavailable from error
             # It is over: paid, perhaps. The worker asks what came of it.
             await self.look_now(step.order)
             return None
-        return page.url if await self._remember(request, page) else None
+        async with self._database.connection() as connection:
+            # Recorded before the redirect, so that a worker can look the page up. If the charge has been settled
+            # meanwhile, nobody would notice a payment on that page.
+            is_recorded = await record_page(connection, request, page.session_id)
+        return page.url if is_recorded else None
 
     async def look_now(self, order: Order) -> None:
         """Somebody waits for what came of a charge: the worker shall ask at once."""
         async with self._database.connection() as connection:
-            charge = await store.find_open_charge(connection, order)
-            if charge is not None:
-                await make_due_any_account(connection, charge.id, GATEWAY_OF[order.scope.mode], self._clock())
+            attempt = await find_pending(connection, order)
+            if attempt is not None:
+                await make_due_any_account(connection, attempt.request.id, attempt.gateway, self._clock())
         self._notifier.notify()
 
     async def _find(self, token: str, mode: Mode) -> Checkout:
@@ -159,7 +166,7 @@ class PayCheckout:
             raise PaymentPageUnavailable
         return gateway
 
-    async def _step(self, token: str, checkout: Checkout, shown_total: int, card: Card) -> _Step:
+    async def _step(self, token: str, checkout: Checkout, shown_total: int, source: StoredCard | HostedPage) -> _Step:
         """The order, made if there is none yet, and a charge of it that may be paid now; all on record."""
         # Before the transaction: one request never holds one connection and waits for another.
         terms = await self._directory.terms_of(checkout.scope)
@@ -194,7 +201,7 @@ class PayCheckout:
                 order = await _require_order(tx, held)
                 if order.status is OrderStatus.PLACED and held.total_cost_minor != shown_total:
                     raise PriceChanged
-            return _Step(link, order, await self._attempt(tx, held, order, card, now))
+            return _Step(link, order, await self._attempt(tx, held, order, source, now))
 
     async def _make_way(self, tx: Connection, checkout: Checkout, now: datetime) -> None:
         """With an external id a flow completes once: another window that has not paid gives way, one that has wins."""
@@ -205,7 +212,7 @@ class PayCheckout:
             return
         order = await _require_order(tx, other)
         if order.status is OrderStatus.PLACED:
-            if (await read_to_charge(tx, [order.key]))[0].is_open:
+            if (await read_chargeable(tx, [order.key]))[0].has_open_charge:
                 raise AlreadyPaid
             await cancel_order(
                 tx, order, settings=self._settings, actor=_ACTOR, reason="Begun again in another window.", now=now
@@ -215,46 +222,24 @@ class PayCheckout:
         await store.close(tx, other.scope, other.id)
 
     async def _attempt(
-        self, tx: Connection, checkout: Checkout, order: Order, card: Card, now: datetime
-    ) -> Attempt | None:
+        self, tx: Connection, checkout: Checkout, order: Order, source: StoredCard | HostedPage, now: datetime
+    ) -> ChargeAttempt | None:
         """A charge to ask about: a new one, or the one that is open. None when nothing is left to pay."""
         if order.status is not OrderStatus.PLACED:
             return None
-        [to_charge] = await read_to_charge(tx, [order.key])
-        if not to_charge.is_open:
-            if now >= checkout.expires_at:
-                raise CheckoutOver
-            if card is PAGE_TO_COME:
-                await store.extend(tx, checkout.scope, checkout.id, now + PAGE_LIFE)
-            opened = await open_charges(tx, [to_charge], now, now + self._pace.lease(), card=card)
-            return opened.attempts[0]
-        open_charge = await store.find_open_charge(tx, order)
-        if open_charge is None:
-            return None
-        request = ChargeRequest(
-            id=open_charge.id,
-            order_id=order.id,
-            account_id=order.scope.account_id,
-            mode=order.scope.mode,
-            amount_minor=to_charge.amount_minor,
-            currency=to_charge.currency,
-            card=Card("", open_charge.method),
-            description=describe_order(order.id),
-        )
-        gateway = GATEWAY_OF[order.scope.mode]
-        return Attempt(order.scope.organisation_id, gateway, request, open_charge.created_at, is_new=False)
+        [chargeable] = await read_chargeable(tx, [order.key])
+        if chargeable.has_open_charge:
+            return await find_pending(tx, order)
+        if now >= checkout.expires_at:
+            raise CheckoutOver
+        if isinstance(source, HostedPage):
+            await store.extend(tx, checkout.scope, checkout.id, now + PAGE_LIFE)
+        opened = await open_charges(tx, [chargeable.paid_with(source)], now, now + self._schedule.lease())
+        return opened.attempts[0]
 
-    async def _remember(self, charge: ChargeRequest, page: PaymentPage) -> bool:
-        """Before the person is sent there, so that the worker can ask what came of it.
-
-        False when the charge has been settled meanwhile: nobody would look for money that is paid on that page.
-        """
-        async with self._database.connection() as connection:
-            return await store.name_page(connection, charge, page.reference)
-
-    async def _settle(self, attempt: Attempt, answer: Charged) -> None:
+    async def _settle(self, attempt: ChargeAttempt, answer: ChargeResult) -> None:
         async with self._database.transaction() as tx:
-            await settle_charges(tx, [(attempt, answer)], [], self._clock(), self._pace)
+            await settle_charges(tx, [(attempt, answer)], [], self._clock(), self._schedule)
 
 
 async def _require_order(tx: Connection, checkout: Checkout) -> Order:

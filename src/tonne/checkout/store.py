@@ -10,7 +10,6 @@ import msgspec
 from tonne.base.scope import Mode, Scope
 from tonne.checkout.model import Checkout, CheckoutStatus
 from tonne.db.pool import Connection
-from tonne.gateways.card import ChargeRequest
 from tonne.orders.model import Order
 
 INSERT_CHECKOUT = """
@@ -132,50 +131,6 @@ CLOSE = "UPDATE checkouts SET status = 'closed', next_attempt_at = NULL WHERE ac
 
 async def close(tx: Connection, scope: Scope, checkout_id: str) -> None:
     await tx.execute(CLOSE, scope.account_id, checkout_id)
-
-
-NAME_PAGE = """
-UPDATE charges SET method = $3 WHERE account_id = $1 AND id = $2 AND status = 'pending' RETURNING true
-"""
-
-
-async def name_page(tx: Connection, charge: ChargeRequest, reference: str) -> bool:
-    """The gateway's name for the page on which this charge is paid; false when the charge is open no more."""
-    return await tx.fetchval(NAME_PAGE, charge.account_id, charge.id, reference) is True
-
-
-FIND_OPEN_CHARGE = """
-SELECT id, method, created_at FROM charges
-WHERE account_id = $1 AND order_id = $2 AND status = 'pending'
-"""
-
-
-class OpenCharge(NamedTuple):
-    id: str
-    method: str
-    created_at: datetime
-
-
-async def find_open_charge(connection: Connection, order: Order) -> OpenCharge | None:
-    row = await connection.fetchrow(FIND_OPEN_CHARGE, order.scope.account_id, order.id)
-    return None if row is None else OpenCharge(*row)
-
-
-FIND_LAST_FAILURE = """
-SELECT code, message FROM charges
-WHERE account_id = $1 AND order_id = $2 AND status = 'failed' ORDER BY attempt DESC LIMIT 1
-"""
-
-
-class Failure(NamedTuple):
-    code: str | None
-    message: str | None
-
-
-async def find_last_failure(connection: Connection, order: Order) -> Failure | None:
-    """Why the card that was tried last did not work."""
-    row = await connection.fetchrow(FIND_LAST_FAILURE, order.scope.account_id, order.id)
-    return None if row is None else Failure(*row)
 
 
 FIND_PAYMENT = """

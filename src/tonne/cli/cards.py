@@ -12,7 +12,7 @@ from tonne.accounts.lookup import require_account_any_account
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import utc_now
 from tonne.base.settings import Settings
-from tonne.cards.stored_cards import card_gateways, describe_card, remove_card, require_card, store_card
+from tonne.cards.stored_cards import describe_card, remove_card, require_card, store_card
 from tonne.cli.database import (
     ACTOR,
     open_database,
@@ -24,7 +24,8 @@ from tonne.cli.database import (
 from tonne.cli.output import print_table
 from tonne.db.migrate import require_migrated
 from tonne.db.pool import Connection, Database
-from tonne.gateways.card import StoredCard
+from tonne.gateways.card import CardDetails
+from tonne.gateways.card_gateways import card_gateways
 
 
 @click.group()
@@ -55,10 +56,10 @@ def set_(account_id: str, method: str, customer: str | None) -> None:
 
 async def _set(
     url: str, settings: Settings, account_id: str, *, method: str, customer: str | None
-) -> tuple[StoredCard, bool]:
+) -> tuple[CardDetails, bool]:
     gateways = card_gateways(Database(url, settings), settings)
 
-    async def work(connection: Connection) -> tuple[StoredCard, bool]:
+    async def work(connection: Connection) -> tuple[CardDetails, bool]:
         await require_migrated(connection)
         account = await require_account_any_account(connection, account_id)
         # Outside the transaction: the gateway may be slow.

@@ -27,7 +27,7 @@ from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.cli.database import ACTOR
 from tonne.db.pool import Connection
 from tonne.estimates.record_estimate import record_estimate
-from tonne.gateways.card import StoredCard
+from tonne.gateways.card import CardDetails
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.authenticator import hash_key
 from tonne.sustainability.change_page import PageChange, change_page
@@ -136,7 +136,7 @@ async def _seed(tx: Connection) -> Demo:
             account = Account(scope, kind, name, CURRENCY, name, method, utc_now())
             await open_account(tx, account, actor=ACTOR)
             if by_card:
-                card = StoredCard(
+                card = CardDetails(
                     new_id("cus"), SIMULATED_CARDS[0].number, "visa", SIMULATED_CARDS[0].number[-4:], "2049-12"
                 )
                 await store_card(tx, scope, card, actor=ACTOR, now=utc_now())

@@ -1,4 +1,4 @@
-"""Cards: what a gateway is asked and what it answers. What a gateway or the network does is an answer, not an error."""
+"""The interface of card gateways. Declines and network failures are results, not exceptions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,16 +9,16 @@ from tonne.base.scope import Mode
 
 class ChargeOutcome(StrEnum):
     CAPTURED = "captured"
-    # Soft: the same card may work later, for example when there is money on it again.
+    # Soft decline: the same card may work later, for example after a deposit.
     DECLINED = "declined"
-    # Hard: this card will never work for this charge: stolen, expired, unknown to the gateway.
+    # Hard decline: this card will never work for this charge (stolen, expired, unknown to the gateway).
     REFUSED = "refused"
     AUTHENTICATION_REQUIRED = "authentication_required"
-    # The request went out and nobody knows what came of it. Ask with `look_up`; do not charge under another id.
+    # The request was sent and its result is not known. Use `look_up`; do not charge under another id.
     UNKNOWN = "unknown"
-    # Surely not charged: the gateway was not reached, or turned us away before it did anything.
+    # Certainly not charged: the gateway was not reached, or rejected the request before it did anything.
     UNAVAILABLE = "unavailable"
-    # Only from `look_up`: the gateway has no such charge, so far.
+    # Only from `look_up`: the gateway has no such charge at present.
     NOT_FOUND = "not_found"
 
 
@@ -30,16 +30,27 @@ class RefundOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """The card of an account, under the names by which the gateway knows it. Never a real card number."""
+class StoredCard:
+    """A card that the gateway stores, identified by the gateway's ids. `method` is never a real card number."""
 
     customer: str
     method: str
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCard:
-    """A card as the gateway describes it. `expires` is the last month in which it works: `2031-04`."""
+class HostedPage:
+    """The gateway's own payment page. `session_id` is None until the gateway's id of the page is recorded."""
+
+    session_id: str | None = None
+
+
+# What a charge is paid with. None: the account has no card, so the charge fails without a request.
+PaymentSource = StoredCard | HostedPage | None
+
+
+@dataclass(frozen=True, slots=True)
+class CardDetails:
+    """A stored card with what a person may see of it. `expires` is its last valid month: `2031-04`."""
 
     customer: str
     method: str
@@ -50,7 +61,7 @@ class StoredCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeRequest:
-    """One attempt to charge. A second attempt after a decline needs an id of its own: an id names one outcome."""
+    """One attempt to charge. Retrying after a decline needs a new id: the gateway returns one result per id."""
 
     id: str
     order_id: str
@@ -58,13 +69,24 @@ class ChargeRequest:
     mode: Mode
     amount_minor: int
     currency: str
-    card: Card
-    description: str
+    source: PaymentSource
+
+    @property
+    def card(self) -> StoredCard:
+        """The stored card. Raises TypeError for any other source, which the gateway cannot charge by itself."""
+        if not isinstance(self.source, StoredCard):
+            raise TypeError(f"charge {self.id} has no stored card")
+        return self.source
+
+    @property
+    def description(self) -> str:
+        """Shown by the gateway next to the charge. It must not vary: it is part of the idempotent request."""
+        return f"Order {self.order_id}"
 
 
 @dataclass(frozen=True, slots=True)
-class Charged:
-    """Amount and currency are what the gateway says, for the caller to hold against what it asked for."""
+class ChargeResult:
+    """`amount_minor` and `currency` are the gateway's; the caller compares them with the request."""
 
     kind: ChargeOutcome
     reference: str | None = None
@@ -75,36 +97,35 @@ class Charged:
 
 
 @dataclass(frozen=True, slots=True)
-class Refunded:
+class RefundResult:
     kind: RefundOutcome
     reference: str | None = None
     message: str | None = None
 
 
 class CardNotFound(Exception):
-    """The gateway knows no such card, or not as this customer's; the message says which."""
+    """The gateway has no such card, or it belongs to another customer; the message says which."""
 
 
 class CardNotDescribed(Exception):
-    """The gateway could not be asked about a card now; the message says why."""
+    """The gateway could not be reached; the message says why."""
 
 
 class CardGateway(Protocol):
-    async def charge(self, request: ChargeRequest) -> Charged:
-        """Take the money, at most once per `request.id`. Repeating an id returns what came of it the first time."""
+    async def charge(self, request: ChargeRequest) -> ChargeResult:
+        """Charge a stored card at most once per `request.id`. Repeating an id returns its first result."""
 
-    async def look_up(self, request: ChargeRequest) -> Charged:
-        """Ask what came of a charge; never charges.
+    async def look_up(self, request: ChargeRequest) -> ChargeResult:
+        """Find the result of a charge; never charges.
 
-        `unknown` when the gateway cannot be asked, never `unavailable`: that would read as "surely not charged".
-        `not_found` holds for now: a request that is still on its way can arrive later. Charging again under the same id
-        is safe then, under another id it is not.
+        Returns `unknown`, never `unavailable`, if the gateway cannot be reached: `unavailable` means "not charged".
+        `not_found` is preliminary: a delayed request may still arrive. Charging again is safe under the same id only.
         """
 
-    async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> Refunded:
-        """Give money back from the charge `reference`, once per `refund_id`. After `unknown`, repeat that id."""
+    async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
+        """Refund from the charge `reference`, once per `refund_id`. After `unknown`, repeat with the same id."""
 
-    async def describe(self, card: Card) -> StoredCard:
-        """Raises CardNotFound, or CardNotDescribed when the gateway cannot be asked."""
+    async def describe(self, card: StoredCard) -> CardDetails:
+        """Raises CardNotFound, or CardNotDescribed if the gateway cannot be reached."""
 
     async def close(self) -> None: ...

@@ -1,24 +1,15 @@
-"""Payment on a page of the gateway's own: card data never touches us. The charge is on record before the page opens."""
+"""Payment on the gateway's own page, so that card data never reaches Tonne."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from tonne.gateways.card import Card, ChargeRequest
-
-# In the place of a card, for a charge that is paid on the gateway's page and whose page is not known yet. Once it is,
-# its name at the gateway stands there: see `is_paid_on_page`.
-PAGE_TO_COME = Card("", "page")
-_PAGE_PREFIX = "cs_"
-
-
-def is_paid_on_page(card: Card) -> bool:
-    return card.method == PAGE_TO_COME.method or card.method.startswith(_PAGE_PREFIX)
+from tonne.gateways.card import ChargeRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """What the page shows and where it leads. `expires_at` is when it shall take no payment any more."""
+    """What the page shows and where it redirects. The page accepts no payment after `expires_at`."""
 
     charge: ChargeRequest
     email: str
@@ -30,20 +21,20 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class PaymentPage:
-    """`reference` is the page's name at the gateway, to be stored as the charge's card method."""
+    """`session_id` is the gateway's id of the page; record it before you redirect a person to `url`."""
 
-    reference: str
+    session_id: str
     url: str
 
 
 class PageNotOpened(Exception):
-    """The gateway has no page for this charge now; the message says why. Nothing was charged."""
+    """The gateway has no usable page for this charge; the message says why. Nothing was charged."""
 
 
 @runtime_checkable
 class PaymentPages(Protocol):
     async def open_page(self, request: PageRequest) -> PaymentPage:
-        """The page for a charge: made at most once per `charge.id`; a repeat finds the first one.
+        """Open the page of a charge, at most once per `charge.id`; a repeat returns the first page.
 
-        Raises PageNotOpened when there is none, or when it is over.
+        Raises PageNotOpened if there is no page, or if it no longer accepts a payment.
         """

@@ -1,4 +1,4 @@
-"""Events that Stripe sends. They only tell which charge to ask about: what came of it the gateway says."""
+"""Verify events from Stripe. An event only names a charge; its result is always read from the gateway."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +10,12 @@ TOLERANCE_S = 300
 
 
 class SignatureInvalid(Exception):
-    """Not an event that Stripe has signed with our secret a moment ago."""
+    """The payload was not signed by Stripe with our secret within the tolerance."""
 
 
 @dataclass(frozen=True, slots=True)
 class StripeEvent:
-    """`charge_id` is ours, from the metadata; `reference` is the payment intent. Other events have neither."""
+    """`charge_id` is our id, from the metadata; `reference` is the payment intent. Unrelated events have neither."""
 
     id: str
     type: str
@@ -30,19 +30,21 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 def verify_event(payload: bytes, signature_header: str, secret: str) -> StripeEvent:
-    """Takes only what was signed in the last five minutes. Reading an event twice must do no harm: Stripe repeats."""
+    """Raises SignatureInvalid unless signed within five minutes. Stripe repeats events: handling must be idempotent."""
     try:
         stripe.WebhookSignature.verify_header(payload, signature_header, secret, TOLERANCE_S)
         body = msgspec.json.decode(payload, type=_Body)
-    # Hostile bytes make the SDK stumble over their encoding, and letters in the signature over its comparison.
+    # On malformed input the SDK raises UnicodeDecodeError (payload) or TypeError (signature).
     except (stripe.SignatureVerificationError, msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
-        raise SignatureInvalid("This is not an event that Stripe has just signed with the webhook's secret.") from error
-    about = body.data.get("object")
-    if not isinstance(about, dict):
+        raise SignatureInvalid(
+            "The event is not signed with the secret of this webhook, or the signature is older than five minutes."
+        ) from error
+    subject = body.data.get("object")
+    if not isinstance(subject, dict):
         return StripeEvent(body.id, body.type, None, None)
-    metadata = about.get("metadata")
+    metadata = subject.get("metadata")
     charge_id = metadata.get("charge_id") if isinstance(metadata, dict) else None
-    reference = about.get("id" if about.get("object") == "payment_intent" else "payment_intent")
+    reference = subject.get("id" if subject.get("object") == "payment_intent" else "payment_intent")
     return StripeEvent(body.id, body.type, _text(charge_id), _text(reference))
 
 

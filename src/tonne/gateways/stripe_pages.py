@@ -1,4 +1,4 @@
-"""Stripe's own payment page: what a Checkout Session is asked to be, and what one says. No I/O."""
+"""Stripe Checkout Sessions: the parameters of a new one, and how to read an existing one. No I/O."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -6,20 +6,20 @@ from datetime import datetime, timedelta
 import msgspec
 from stripe.params.checkout import SessionCreateParams
 
-from tonne.gateways.card import Charged, ChargeOutcome
+from tonne.gateways.card import ChargeOutcome, ChargeResult
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
-from tonne.gateways.stripe_answers import Intent, charged_with
+from tonne.gateways.stripe_responses import PaymentIntentObject, result_of
 
-# How long Stripe lets a page live, and how far inside we stay: our clock is not Stripe's, and a request takes its time.
-LIVES_AT_LEAST = timedelta(minutes=30)
-LIVES_AT_MOST = timedelta(hours=24)
+# Stripe's limits on the life of a page. The margin allows for clock skew and the duration of the request.
+MIN_PAGE_LIFE = timedelta(minutes=30)
+MAX_PAGE_LIFE = timedelta(hours=24)
 MARGIN = timedelta(minutes=1)
-# What Stripe takes for the name of a product.
+# Stripe's limit on the length of a product name.
 MAX_TITLE = 250
 
 
 class Session(msgspec.Struct, frozen=True):
-    """`payment_intent` is a name, or all of it when that was asked for; None until somebody has tried to pay."""
+    """`payment_intent` is an id, or the object if it was expanded; None until somebody tries to pay."""
 
     id: str
     payment_status: str
@@ -28,15 +28,15 @@ class Session(msgspec.Struct, frozen=True):
     amount_total: int | None = None
     currency: str | None = None
     url: str | None = None
-    payment_intent: Intent | str | None = None
+    payment_intent: PaymentIntentObject | str | None = None
 
 
 def session_params(request: PageRequest, amount: int, now: datetime) -> SessionCreateParams:
-    """One payment by card of exactly `amount`: no other currency, no discount, no tax is added on the page."""
+    """A single card payment of exactly `amount`: the page offers no other currency, discount or tax."""
     charge = request.charge
     metadata = {"charge_id": charge.id, "order_id": charge.order_id, "account_id": charge.account_id}
-    expires_at = max(request.expires_at, now + LIVES_AT_LEAST + MARGIN)
-    expires_at = min(expires_at, now + LIVES_AT_MOST - MARGIN)
+    expires_at = max(request.expires_at, now + MIN_PAGE_LIFE + MARGIN)
+    expires_at = min(expires_at, now + MAX_PAGE_LIFE - MARGIN)
     return {
         "mode": "payment",
         "allowed_payment_method_types": ["card"],
@@ -50,7 +50,7 @@ def session_params(request: PageRequest, amount: int, now: datetime) -> SessionC
                 "quantity": 1,
             }
         ],
-        # Otherwise the account's own setting decides whether Stripe offers to pay in another currency.
+        # Without this, the Stripe account's setting may let payers switch the currency.
         "adaptive_pricing": {"enabled": False},
         "customer_email": request.email,
         "client_reference_id": charge.id,
@@ -66,47 +66,47 @@ def session_params(request: PageRequest, amount: int, now: datetime) -> SessionC
     }
 
 
-def opened(session: Session, charge_id: str) -> PaymentPage:
-    """The page, if it can be paid on. Raises PageNotOpened."""
+def page_of(session: Session, charge_id: str) -> PaymentPage:
+    """The page of an open session. Raises PageNotOpened if it no longer accepts a payment."""
     if session.client_reference_id != charge_id:
-        raise PageNotOpened("The payment page belongs to another payment: start again.")
+        raise PageNotOpened("The payment page belongs to another payment. Start the payment again.")
     if session.status == "complete":
-        raise PageNotOpened("The payment page has been used: wait for the payment to be confirmed.")
+        raise PageNotOpened("The payment page has already been used. Wait for the payment to be confirmed.")
     if session.status == "expired":
-        raise PageNotOpened("The payment page has run out: start the payment again.")
+        raise PageNotOpened("The payment page has expired. Start the payment again.")
     if session.status != "open" or not session.url:
-        raise PageNotOpened("Stripe gave no address for the payment page: try again.")
+        raise PageNotOpened("Stripe returned no URL for the payment page. Try again.")
     return PaymentPage(session.id, session.url)
 
 
-def paid_on(session: Session, charge_id: str) -> Charged:
-    """What came of a charge, as its page says. Captured only when session and payment intent both say so.
+def charge_result_of(session: Session, charge_id: str) -> ChargeResult:
+    """The result of a charge according to its session. Captured only if session and payment intent agree.
 
-    Where the two name different amounts there is none, which makes the caller's comparison fail, as it should.
+    If their amounts differ, the result has no amount, so that the caller's comparison fails.
     """
     if session.client_reference_id != charge_id:
-        return Charged(ChargeOutcome.UNKNOWN, code="page_of_another_charge")
-    intent = session.payment_intent if isinstance(session.payment_intent, Intent) else None
+        return ChargeResult(ChargeOutcome.UNKNOWN, code="page_of_another_charge")
+    intent = session.payment_intent if isinstance(session.payment_intent, PaymentIntentObject) else None
     if session.status == "complete" and intent is not None:
-        answer = charged_with(intent)
-        if answer.kind is ChargeOutcome.CAPTURED and session.payment_status == "paid":
-            return answer if _agree(session, intent) else replace(answer, amount_minor=None)
-        # Over, and the payment failed afterwards: nobody can try another card there.
-        if answer.kind in {ChargeOutcome.DECLINED, ChargeOutcome.REFUSED} and session.payment_status == "unpaid":
-            return answer
+        result = result_of(intent)
+        if result.kind is ChargeOutcome.CAPTURED and session.payment_status == "paid":
+            return result if _amounts_agree(session, intent) else replace(result, amount_minor=None)
+        # The session is complete and its payment failed later: the page accepts no other card.
+        if result.kind in {ChargeOutcome.DECLINED, ChargeOutcome.REFUSED} and session.payment_status == "unpaid":
+            return result
     if session.status == "expired" and session.payment_status == "unpaid" and not _may_have_money(session):
-        message = "The payment page ran out before anybody paid."
-        return Charged(ChargeOutcome.REFUSED, code="page_expired", message=message)
-    return Charged(ChargeOutcome.UNKNOWN, code="page_open" if session.status == "open" else "page_unclear")
+        message = "The payment page expired before it was paid."
+        return ChargeResult(ChargeOutcome.REFUSED, code="page_expired", message=message)
+    return ChargeResult(ChargeOutcome.UNKNOWN, code="page_open" if session.status == "open" else "page_unclear")
 
 
 def _may_have_money(session: Session) -> bool:
     intent = session.payment_intent
-    if isinstance(intent, Intent):
+    if isinstance(intent, PaymentIntentObject):
         return intent.status in {"succeeded", "processing", "requires_capture"}
     return intent is not None
 
 
-def _agree(session: Session, intent: Intent) -> bool:
+def _amounts_agree(session: Session, intent: PaymentIntentObject) -> bool:
     received = intent.amount if intent.amount_received is None else intent.amount_received
     return (session.amount_total, session.currency) == (received, intent.currency)

@@ -395,8 +395,12 @@ CREATE TABLE charges (
     mode             mode NOT NULL,
     attempt          smallint NOT NULL CHECK (attempt > 0),
     gateway          text NOT NULL CHECK (gateway IN ('simulated', 'stripe')),
-    customer         text NOT NULL,
-    method           text NOT NULL,
+    -- What the charge is paid with: a card stored at the gateway (customer, method), the gateway's own page (session_id,
+    -- null until the page is opened), or nothing because the account has no card.
+    source           text NOT NULL CHECK (source IN ('stored_card', 'hosted_page', 'none')),
+    customer         text,
+    method           text,
+    session_id       text,
     amount_minor     bigint NOT NULL CHECK (amount_minor > 0),
     currency         currency NOT NULL,
     -- pending: the outcome is not known yet. captured: the order is paid. failed: see outcome. refund_due: captured
@@ -417,6 +421,8 @@ CREATE TABLE charges (
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, order_id, attempt),
     FOREIGN KEY (account_id, order_id) REFERENCES orders,
+    CHECK ((source = 'stored_card') = (customer IS NOT NULL) AND (source = 'stored_card') = (method IS NOT NULL)),
+    CHECK (source = 'hosted_page' OR session_id IS NULL),
     CHECK ((status IN ('captured', 'refund_due', 'refunded', 'mismatched')) = (reference IS NOT NULL))
 );
 -- Prevents double charges: at most one charge of an order is pending or captured.

@@ -1,0 +1,18 @@
+"""Which card gateways exist, and which one each mode uses."""
+
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.gateways.card import CardGateway
+from tonne.gateways.card_simulated import SimulatedCardGateway
+from tonne.gateways.card_stripe import StripeCardGateway
+
+GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
+
+
+def card_gateways(database: Database, settings: Settings) -> dict[str, CardGateway]:
+    """The configured gateways by name. The caller closes them."""
+    gateways: dict[str, CardGateway] = {"simulated": SimulatedCardGateway(database)}
+    if settings.stripe_secret_key:
+        gateways["stripe"] = StripeCardGateway(settings.stripe_secret_key, settings.stripe_api_base or None)
+    return gateways
