@@ -124,8 +124,9 @@ def _fields(shape: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo
 
 def _without_none(hint: Any) -> Any:
     """`X | None` means that a member may be left out or null; what is there must be an X."""
-    options = [option for option in get_args(hint) if option is not type(None)]
-    if type(None) in get_args(hint) and len(options) == 1:
+    union = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    options = [option for option in get_args(union) if option is not type(None)]
+    if type(None) in get_args(union) and len(options) == 1:
         return options[0]
     return hint
 

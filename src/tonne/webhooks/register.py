@@ -26,12 +26,10 @@ MAX_WEBHOOKS = 16
 
 
 async def check_url(sender: Sender, url: str) -> None:
-    """Before the transaction: resolving a name is a network call."""
+    """Call it before the transaction: it resolves the host name over the network."""
     try:
         await sender.check_receiver(url)
-    except ValueError as error:
-        raise WebhookUrlInvalid(f"The url cannot be used: {error}.", field="url") from error
-    except AddressRefused as error:
+    except (ValueError, AddressRefused) as error:
         raise WebhookUrlInvalid(f"The url cannot be used: {error}.", field="url") from error
     except (OSError, TimeoutError) as error:
         raise WebhookUrlInvalid("The url cannot be used: its host cannot be found.", field="url") from error
@@ -61,8 +59,7 @@ async def register_webhook(
 
 
 async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, actor: str, now: datetime) -> Webhook:
-    """`changed` as it shall be. A request that is under way settles nothing: its events go out again."""
-    await require(tx, scope, changed.id)
+    """With the webhook locked. A request in flight does not move the cursor: its events are sent again."""
     await _check_accounts(tx, scope, changed.account_ids)
     cursor = await registration_store.update_webhook(tx, changed)
     await parked_store.drop_out_of_scope(tx, changed, cursor, by=actor)
@@ -71,7 +68,7 @@ async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, acto
 
 
 async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: str, now: datetime) -> None:
-    webhook = await require(tx, scope, webhook_id)
+    webhook = await lock_webhook(tx, scope, webhook_id)
     await registration_store.delete_webhook(tx, webhook)
     await _record(tx, webhook, "webhook.deleted", actor, now)
 
@@ -79,7 +76,7 @@ async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor
 async def rotate_secret(
     tx: Connection, webhook: Webhook, overlap_seconds: int, *, box: SecretBox, actor: str, now: datetime
 ) -> tuple[Webhook, str]:
-    """For `overlap_seconds` both secrets sign, so that a receiver can change over without losing a request."""
+    """For `overlap_seconds` both secrets sign, so that the receiver can switch without refusing a request."""
     secret = new_secret()
     rotated = replace(webhook, secret_last_four=secret[-4:])
     await registration_store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_seconds)
@@ -88,20 +85,14 @@ async def rotate_secret(
 
 
 async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: str, now: datetime) -> None:
-    """A person's decision, on record: the account goes on without this event."""
-    parked = next((lane for lane in await parked_store.list_parked(tx, webhook) if lane.event_id == event_id), None)
+    """Give up the event of a parked account. The skip is recorded."""
+    accounts = await parked_store.list_parked(tx, webhook)
+    parked = next((account for account in accounts if account.event_id == event_id), None)
     if parked is None:
         raise EventNotParked(field="event_id")
     await parked_store.skip_parked(tx, webhook, parked, by=actor, at=now)
-    await audit.record(
-        tx,
-        webhook.organisation_id,
-        actor=actor,
-        action="webhook.event_skipped",
-        subject_id=webhook.id,
-        at=now,
-        event_id=event_id,
-    )
+    organisation_id, action = webhook.organisation_id, "webhook.event_skipped"
+    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=webhook.id, event_id=event_id)
 
 
 async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: str, now: datetime) -> None:
@@ -109,8 +100,8 @@ async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, acto
     await _record(tx, webhook, "webhook.rewound", actor, now)
 
 
-async def require(tx: Connection, scope: Scope, webhook_id: str) -> Webhook:
-    """Found and locked: nobody else changes it until the transaction ends."""
+async def lock_webhook(tx: Connection, scope: Scope, webhook_id: str) -> Webhook:
+    """Raises `WebhookNotFound`. Nothing else changes the webhook until the transaction ends."""
     webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
     if webhook is None:
         raise WebhookNotFound
@@ -123,6 +114,5 @@ async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[st
 
 
 async def _record(tx: Connection, webhook: Webhook, action: str, actor: str, now: datetime) -> None:
-    await audit.record(
-        tx, webhook.organisation_id, actor=actor, action=action, subject_id=webhook.id, at=now, url=webhook.url
-    )
+    organisation_id = webhook.organisation_id
+    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=webhook.id, url=webhook.url)

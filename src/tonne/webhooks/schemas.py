@@ -1,130 +1,166 @@
-"""Webhooks on the wire."""
+"""Request and response bodies of the webhook endpoints."""
 
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Any
 
+import asyncpg
 import msgspec
+from msgspec import Meta
 
 from tonne.base.clock import to_wire
 from tonne.catalog.schemas import Timestamp
 from tonne.webhooks.model import Progress, Webhook
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 
-_URL = Annotated[
+_EVENT = "evt_06gtv1alff3htg9thvlvj59t20"
+_ACCOUNT = "acc_06gtv1alff3htg9thvlvj59t20"
+_TIME = "2026-11-15T10:00:00.123Z"
+_ADDRESS = "https://hooks.example.com/tonne"
+
+_Url = Annotated[
     str,
-    msgspec.Meta(
-        description="A public https address, on port 443 or 8443.",
+    Meta(
+        description="A public https address on port 443 or 8443.",
         extra_json_schema={"maxLength": 2048},
-        examples=["https://hooks.example.com/tonne"],
+        examples=[_ADDRESS],
     ),
 ]
-_ACCOUNTS = Annotated[
-    list[Annotated[str, msgspec.Meta(max_length=100)]],
-    msgspec.Meta(max_length=1000, description="Only events of these accounts. Empty: all of the organisation's."),
+_AccountIds = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=1000, examples=[[_ACCOUNT]])]
+_OnlyAccounts = Meta(
+    description="Only events of these accounts. An empty list means all accounts of the organisation.",
+    examples=[[_ACCOUNT]],
+)
+_EventId = Annotated[str, Meta(max_length=100, description="The id of an event.", examples=[_EVENT])]
+_Acknowledged = Annotated[bool, Meta(description="Whether the receiver returned a 2xx status.", examples=[False])]
+_Status = Annotated[
+    int | None, Meta(description="The HTTP status. Null when the receiver did not respond.", examples=[503])
 ]
-_EVENT_ID = Annotated[str, msgspec.Meta(max_length=100, examples=["evt_06gtv1alff3htg9thvlvj59t20"])]
+_Error = Annotated[
+    str | None, Meta(description="Why the request failed. Null when it was acknowledged.", examples=["timeout"])
+]
+_Duration = Annotated[int, Meta(description="How long the request took, in milliseconds.", examples=[87])]
+_Body = Annotated[str, Meta(description="The first 2 KiB of the receiver's response body.", examples=["OK"])]
 
 
 class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
-    url: _URL
-    account_ids: _ACCOUNTS | None = None
+    url: _Url
+    account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
 
 
 class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
-    """What is left out stays as it is."""
+    """Fields that are left out keep their values."""
 
-    url: _URL | None = None
-    enabled: bool | None = None
-    account_ids: _ACCOUNTS | None = None
+    url: Annotated[_Url | None, Meta(description="The new address.", examples=[_ADDRESS])] = None
+    enabled: Annotated[bool | None, Meta(description="False stops deliveries; events wait.", examples=[False])] = None
+    account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
+
+    def applied_to(self, webhook: Webhook) -> Webhook:
+        given: dict[str, Any] = {
+            name: value for name, value in msgspec.structs.asdict(self).items() if value is not None
+        }
+        if self.account_ids is not None:
+            given["account_ids"] = tuple(self.account_ids)
+        return replace(webhook, **given)
 
 
 class RotateIn(msgspec.Struct, forbid_unknown_fields=True):
     overlap_seconds: Annotated[
-        int, msgspec.Meta(ge=0, le=604_800, description="For so long both secrets sign; at most 7 days.")
+        int,
+        Meta(ge=0, le=604_800, description="For how long both secrets sign, at most 7 days.", examples=[86400]),
     ] = 0
 
 
 class RewindIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Exactly one of the two."""
+    """Exactly one of the two fields."""
 
-    sequence: (
-        Annotated[
-            str,
-            msgspec.Meta(
-                max_length=30,
-                description="Deliver again all events from this sequence on.",
-                examples=["2026-11-15T10:00:00.000Z"],
-            ),
-        ]
-        | None
-    ) = None
-    event_id: _EVENT_ID | None = None
+    sequence: Annotated[
+        Annotated[str, Meta(max_length=30)] | None,
+        Meta(description="Send all events from this sequence on again.", examples=["2026-11-15T10:00:00.000Z"]),
+    ] = None
+    event_id: Annotated[
+        _EventId | None, Meta(description="Send all events from this one on again.", examples=[_EVENT])
+    ] = None
 
 
 class SkipIn(msgspec.Struct, forbid_unknown_fields=True):
-    event_id: _EVENT_ID
+    event_id: Annotated[_EventId, Meta(description="The refused event of a parked account.")]
 
 
 class ParkedOut(msgspec.Struct):
-    """An account whose next event the receiver keeps refusing while it takes others."""
+    """An account whose next event the receiver keeps refusing while it accepts those of other accounts."""
 
-    account_id: str
-    event_id: str
-    event_type: str
-    refusals: int
-    parked_at: Timestamp
-    next_attempt_at: Timestamp
+    account_id: Annotated[str, Meta(description="The parked account.", examples=[_ACCOUNT])]
+    event_id: Annotated[str, Meta(description="The event that the receiver refuses.", examples=[_EVENT])]
+    event_type: Annotated[str, Meta(description="The type of that event.", examples=["order.placed"])]
+    refusals: Annotated[int, Meta(description="How often the event has been refused.", examples=[7])]
+    parked_at: Annotated[Timestamp, Meta(description="Since when only this account waits.")]
+    next_attempt_at: Annotated[Timestamp, Meta(description="When the event is sent again.")]
 
 
 class DeliveryOut(msgspec.Struct):
-    """Why an event has not arrived yet."""
+    """Shows why an event has not arrived yet."""
 
     state: Annotated[
         str,
-        msgspec.Meta(
-            description="idle: nothing waits. delivering: events are on their way. failing: the receiver refuses or "
-            "does not answer. disabled: switched off; events wait.",
+        Meta(
+            description="`idle`: no event waits. `delivering`: events are being sent. `failing`: the receiver refuses "
+            "events or does not respond. `disabled`: deliveries are switched off and events wait.",
             extra_json_schema={"enum": ["idle", "delivering", "failing", "disabled"]},
         ),
     ]
-    waiting_events: Annotated[int, msgspec.Meta(description="Events behind, those out of scope included.")]
-    oldest_waiting_at: Timestamp | None
-    failures: int
-    failing_since: Timestamp | None
-    next_attempt_at: Timestamp | None
-    parked: list[ParkedOut]
+    waiting_events: Annotated[
+        int, Meta(description="How many events are ahead of the cursor, including those out of scope.", examples=[3])
+    ]
+    oldest_waiting_at: Annotated[
+        Timestamp | None, Meta(description="When the oldest of them happened.", examples=[_TIME])
+    ]
+    failures: Annotated[int, Meta(description="Failed attempts since the last success.", examples=[2])]
+    failing_since: Annotated[Timestamp | None, Meta(description="The first of these failures.", examples=[_TIME])]
+    next_attempt_at: Annotated[
+        Timestamp | None,
+        Meta(description="When the next request is due. Null when no event waits.", examples=[_TIME]),
+    ]
+    parked: Annotated[list[ParkedOut], Meta(description="Accounts whose events wait separately.")]
 
 
 class WebhookOut(msgspec.Struct):
-    """`secret` is whole only in the answers to registration and rotation; elsewhere its last four characters show."""
-
-    id: str
-    url: str
-    enabled: bool
-    account_type: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["live", "test"]})]
-    account_ids: list[str]
-    created_at: Timestamp
-    secret: str
-    delivery: DeliveryOut
+    id: Annotated[str, Meta(description="The id of the webhook.", examples=["wh_06gtv1alff3htg9thvlvj59t20"])]
+    url: Annotated[str, Meta(description="Where events are sent.", examples=[_ADDRESS])]
+    enabled: Annotated[bool, Meta(description="False while deliveries are switched off.", examples=[True])]
+    account_type: Annotated[
+        str, Meta(description="The mode of its events.", extra_json_schema={"enum": ["live", "test"]})
+    ]
+    account_ids: Annotated[list[str], _OnlyAccounts]
+    created_at: Annotated[Timestamp, Meta(description="When it was registered.")]
+    secret: Annotated[
+        str,
+        Meta(
+            description="The signing secret. Complete only in the responses to registration and rotation; elsewhere "
+            "only its last four characters.",
+            examples=["whsec_...x2Rk"],
+        ),
+    ]
+    delivery: Annotated[DeliveryOut, Meta(description="The state of its deliveries.")]
 
 
 class AttemptOut(msgspec.Struct):
-    id: str
-    at: Timestamp
-    event_ids: list[str]
-    acknowledged: bool
-    status: int | None
-    error: Annotated[str | None, msgspec.Meta(examples=["timeout"])]
-    duration_ms: int
-    answer: Annotated[str, msgspec.Meta(description="The first 2 KiB of what the receiver answered.")]
+    id: Annotated[str, Meta(description="The id of the attempt.", examples=["att_06gtv1alff3htg9thvlvj59t20"])]
+    at: Annotated[Timestamp, Meta(description="When the attempt ended.")]
+    event_ids: Annotated[list[str], Meta(description="The events of the request, in order.", examples=[[_EVENT]])]
+    acknowledged: _Acknowledged
+    status: _Status
+    error: _Error
+    duration_ms: _Duration
+    answer: _Body
 
 
 class TestOut(msgspec.Struct):
-    event_id: str
-    acknowledged: bool
-    status: int | None
-    error: str | None
-    duration_ms: int
-    answer: str
+    event_id: Annotated[str, Meta(description="The id of the test event.", examples=[_EVENT])]
+    acknowledged: _Acknowledged
+    status: _Status
+    error: _Error
+    duration_ms: _Duration
+    answer: _Body
 
 
 def webhook_out(webhook: Webhook, progress: Progress, secret: str | None = None) -> WebhookOut:
@@ -140,10 +176,13 @@ def webhook_out(webhook: Webhook, progress: Progress, secret: str | None = None)
     )
 
 
+def attempt_out(row: asyncpg.Record) -> AttemptOut:
+    return AttemptOut(**{**row, "at": to_wire(row["at"])})
+
+
 def test_out(event_id: str, outcome: SendOutcome) -> TestOut:
-    return TestOut(
-        event_id, isinstance(outcome, Delivered), outcome.status, outcome.error, outcome.duration_ms, outcome.answer
-    )
+    delivered = isinstance(outcome, Delivered)
+    return TestOut(event_id, delivered, outcome.status, outcome.error, outcome.duration_ms, outcome.answer)
 
 
 def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryOut:
@@ -162,13 +201,13 @@ def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryOut:
         next_attempt_at=to_wire(progress.next_attempt_at) if waiting and webhook.enabled else None,
         parked=[
             ParkedOut(
-                lane.account_id,
-                lane.event_id,
-                lane.event_type,
-                lane.refusals,
-                to_wire(lane.parked_at),
-                to_wire(lane.next_attempt_at),
+                account_id=parked.account_id,
+                event_id=parked.event_id,
+                event_type=parked.event_type,
+                refusals=parked.refusals,
+                parked_at=to_wire(parked.parked_at),
+                next_attempt_at=to_wire(parked.next_attempt_at),
             )
-            for lane in progress.parked
+            for parked in progress.parked
         ],
     )

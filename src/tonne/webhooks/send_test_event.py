@@ -1,0 +1,32 @@
+"""Send a receiver an event that is marked as a test and is not stored."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from tonne.base.clock import to_wire
+from tonne.base.ids import new_id
+from tonne.events.log import API_VERSION
+from tonne.webhooks.model import Webhook
+from tonne.webhooks.outcomes import SendOutcome
+from tonne.webhooks.sender import Sender
+from tonne.webhooks.signing import signed_headers
+
+
+async def send_test_event(
+    sender: Sender, webhook: Webhook, account_id: str, *, brand: str, signing_secrets: Sequence[str], now: datetime
+) -> tuple[str, SendOutcome]:
+    """The id of the event, and what came of it."""
+    event_id = new_id("evt")
+    event = {
+        "api_version": API_VERSION,
+        "event_id": event_id,
+        "account_id": account_id,
+        "event_type": "webhook.test",
+        "sequence": to_wire(now),
+        "data": {"message": "This is a test of your webhook. It does not belong to an order."},
+    }
+    body = msgspec.json.encode({"events": [event]})
+    headers = signed_headers(brand, signing_secrets, webhook.organisation_id, int(now.timestamp()), body)
+    return event_id, await sender.post(webhook.url, body, headers)
