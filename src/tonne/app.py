@@ -58,6 +58,7 @@ from tonne.orders.routes import order_routes
 from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.retire_parcels import CloseUnits
+from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.retirements.routes import retirement_routes
 from tonne.sustainability.certificate_pages import CertificatePages
 from tonne.sustainability.endpoints import SustainabilityEndpoints
@@ -112,9 +113,8 @@ class Services:
         )
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
-        self.retirements = RetirementEndpoints(
-            database, self.allocate_orders, clock=clock, settings=settings, notifier=self.notifier
-        )
+        retire_test_order = RetireTestOrder(database, self.allocate_orders, clock, settings)
+        self.retirements = RetirementEndpoints(database, retire_test_order, clock=clock, notifier=self.notifier)
         self._open_pages(clock)
         self.box = SecretBox.from_settings(settings)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)

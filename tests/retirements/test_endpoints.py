@@ -1,5 +1,6 @@
 """Retirements, certificates and the test helpers over HTTP."""
 
+import asyncio
 import hashlib
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,10 @@ from tonne.accounts.api_keys import issue_key
 from tonne.accounts.store import find_account, update_account
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
-from tonne.orders.load import load_order
-from tonne.orders.model import Order
+from tonne.orders.load import load_order, load_orders
+from tonne.orders.model import Order, OrderKey
+
+QUARTER = {"amount": "250", "unit": "kg"}
 
 
 def without_request_id(answer: httpx.Response) -> bytes:
@@ -117,6 +120,24 @@ async def test_a_helper_says_so_when_supply_is_short_and_changes_nothing(
     await trial.work()
     assert (await api.get(f"/v1/orders/{order['id']}")).json()["status"] == "paid", "new supply does not move it either"
     assert (await helped(api, order["id"], "complete")).json()["status"] == "complete"
+    await trial.check_all_is_well()
+
+
+@pytest.mark.parametrize("allocated", [True, False], ids=["allocated before", "still paid"])
+async def test_helpers_for_orders_that_share_a_unit_do_not_deadlock(
+    api: ApiClient, trial: Shop, waiting: Tenant, sold: str, *, allocated: bool
+) -> None:
+    for _ in range(5):
+        orders = [await api.order(mass=QUARTER, bundle_selection=[{"bundle_id": sold}]) for _ in range(4)]
+        ids = [order["id"] for order in orders]
+        for order_id in ids:
+            await pay(trial, waiting.scope, order_id)
+        if allocated:
+            async with trial.services.database.transaction() as tx:
+                paid = await load_orders(tx, [OrderKey(waiting.scope.account_id, order_id) for order_id in ids])
+                await trial.services.allocate_orders.allocate(tx, trial.mode, paid, trial.calendar.now)
+        responses = await asyncio.gather(*(helped(api, order_id, "complete") for order_id in ids))
+        assert [(each.status_code, each.json().get("status")) for each in responses] == [(200, "complete")] * 4
     await trial.check_all_is_well()
 
 

@@ -1,33 +1,27 @@
 """Certificates and retirements over HTTP, and the test helpers that retire and complete."""
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 
 import msgspec
 
 from tonne.base.clock import Clock
 from tonne.base.paging import make_cursor, parse_cursor, parse_limit
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound
 from tonne.http.lists import ListOut
 from tonne.http.route import Request, Response, json_response
 from tonne.orders import store as order_store
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderKey, OrderStatus
-from tonne.orders.queue import lock_order
+from tonne.orders.errors import OrderNotFound
 from tonne.retirements import certificates, retirement_store
-from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.draw_certificate import draw_certificate
-from tonne.retirements.errors import CertificateNotAvailable, SupplyShort
-from tonne.retirements.retire_parcels import retire_of_test_order
+from tonne.retirements.errors import CertificateNotAvailable
+from tonne.retirements.retire_test_order import RetireTestOrder
 
 PDF = b"application/pdf"
-Step = Callable[[Connection, Order, datetime], Awaitable[None]]
+Step = Callable[[Scope, str], Awaitable[bytes]]
 
 
 def pdf_answer(record: CertificateRecord, pdf: bytes) -> Response:
@@ -37,12 +31,11 @@ def pdf_answer(record: CertificateRecord, pdf: bytes) -> Response:
 
 class RetirementEndpoints:
     def __init__(
-        self, database: Database, allocate: AllocateOrders, *, clock: Clock, settings: Settings, notifier: Notifier
+        self, database: Database, retire_test_order: RetireTestOrder, *, clock: Clock, notifier: Notifier
     ) -> None:
         self._database = database
-        self._allocate = allocate
+        self._retire_test_order = retire_test_order
         self._clock = clock
-        self._settings = settings
         self._notifier = notifier
 
     async def certificate(self, request: Request) -> Response:
@@ -86,37 +79,15 @@ class RetirementEndpoints:
 
         The order is `retiring` afterwards and completes within seconds.
         """
-        return await self._help(request, self._retire)
+        return await self._help(request, self._retire_test_order.retire)
 
     async def complete(self, request: Request) -> Response:
         """Retires the credits of a test order if necessary, issues its certificate and completes it. Test keys only."""
-        return await self._help(request, self._complete)
+        return await self._help(request, self._retire_test_order.complete)
 
     async def _help(self, request: Request, step: Step) -> Response:
         if request.scope.mode is not Mode.TEST:
             raise RouteNotFound
-        async with self._database.transaction() as tx:
-            order = await lock_order(tx, request.scope, request.path("order_id"))
-            if order is None:
-                raise OrderNotFound
-            await step(tx, order, self._clock())
-            document = await order_store.find_by_id(tx, request.scope, order.id)
+        document = await step(request.scope, request.path("order_id"))
         self._notifier.notify()
-        return Response(document or b"{}")
-
-    async def _retire(self, tx: Connection, order: Order, now: datetime) -> None:
-        if order.status not in {OrderStatus.PAID, OrderStatus.RETIRING}:
-            raise TransitionInvalid(f"An order that is {order.status} has nothing to retire: it must be paid first.")
-        if order.status is OrderStatus.PAID:
-            await self._allocate.allocate(tx, Mode.TEST, [order], now)
-            (order,) = await load_orders(tx, [OrderKey(order.scope.account_id, order.id)])
-            if order.status is OrderStatus.PAID:
-                raise SupplyShort
-        await retire_of_test_order(tx, order.scope, order.id, service_name=self._settings.seller_name, now=now)
-
-    async def _complete(self, tx: Connection, order: Order, now: datetime) -> None:
-        await self._retire(tx, order, now)
-        key = OrderKey(order.scope.account_id, order.id)
-        (order,) = await load_orders(tx, [key])
-        if order.status is OrderStatus.RETIRING:
-            await self._allocate.complete(tx, [key], now)
+        return Response(document)
