@@ -13,10 +13,10 @@ from tonne.base.ids import new_id
 from tonne.base.mass import MassUnit, to_grams
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.demo import demo_files
-from tonne.catalog.import_catalogue import import_catalogue
 from tonne.db.pool import Connection
 from tonne.estimates.model import Estimate
 from tonne.estimates.store import insert_estimate
+from tonne.retirements.import_lots import import_files
 
 ORGANISATIONS = 50
 MODE = Mode.TEST
@@ -34,7 +34,7 @@ class Tenant:
 
 async def open_tenants(tx: Connection) -> list[Tenant]:
     """All tenants order the same mass in the same currency, so that all orders have the same size."""
-    await import_catalogue(tx, MODE, demo_files(MODE), currency=_CURRENCY, now=utc_now())
+    await import_files(tx, MODE, demo_files(MODE), currency=_CURRENCY, now=utc_now())
     return [await _open_tenant(tx, number) for number in range(ORGANISATIONS)]
 
 

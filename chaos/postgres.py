@@ -11,10 +11,10 @@ import asyncpg
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.catalog.demo import demo_files
-from tonne.catalog.import_catalogue import import_catalogue
 from tonne.db.migrate import migrate
 from tonne.db.pool import Connection
 from tonne.db.postmaster import Postmaster
+from tonne.retirements.import_lots import import_files
 
 TEMPLATE = "chaos_template"
 
@@ -34,7 +34,7 @@ class Postgres:
         async with self.connection(TEMPLATE) as template:
             await migrate(template)
             async with template.transaction():
-                await import_catalogue(template, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now())
+                await import_files(template, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now())
 
     async def clone(self, name: str) -> None:
         async with self.connection("postgres") as admin:

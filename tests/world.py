@@ -12,8 +12,8 @@ from tonne.accounts.open_organisation import open_organisation
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.demo import demo_files
-from tonne.catalog.import_catalogue import import_catalogue
 from tonne.db.pool import Connection
+from tonne.retirements.import_lots import import_files
 
 START = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ async def build_world(tx: Connection) -> World:
     ours = (await open_organisation(tx, "Ours", Decimal("0.10"), actor="test", now=START)).id
     theirs = (await open_organisation(tx, "Theirs", Decimal("0.10"), actor="test", now=START)).id
     for mode in Mode:
-        await import_catalogue(tx, mode, demo_files(mode), currency="EUR", now=START)
+        await import_files(tx, mode, demo_files(mode), currency="EUR", now=START)
     bundles = await tx.fetch("SELECT mode, slug, id, enabled FROM bundles ORDER BY position")
     return World(
         ours_test=await open_tenant(tx, ours, Mode.TEST),

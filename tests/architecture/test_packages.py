@@ -33,6 +33,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/invoices/import_statement.py": "the operator's: a bank knows no accounts",
     "src/tonne/retirements/allocate_orders.py": "a job of the worker",
     "src/tonne/retirements/import_confirmations.py": "the operator's: a registry knows no accounts",
+    "src/tonne/retirements/import_lots.py": "the operator's: new supply may serve any account",
     "src/tonne/webhooks/deliver.py": "a job of the worker",
     "src/tonne/accounts/directory.py": "notes when keys were last used, in the background",
     "src/tonne/accounts/lookup.py": "finds what the operator names by its id alone",

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tonne.catalog.csv_cells import Cells
+from tonne.catalog.csv_files import RawRow
 
 from tonne.accounts.errors import RedirectHostInvalid
 from tonne.accounts.redirect_hosts import read_host, spell_host
 from tonne.base.scope import Mode
 from tonne.base.settings import SettingsError, load_settings
 from tonne.base.urls import WEB, UrlInvalid, parse_host, parse_url
-from tonne.catalog.csv_cells import Cells
-from tonne.catalog.csv_files import RawRow
 from tonne.checkout.errors import RedirectRefused
 from tonne.checkout.redirects import check_redirect
 from tonne.webhooks.addresses import AddressPolicy

@@ -35,10 +35,10 @@ def operator(db: Database) -> Operator:
 def test_a_folder_is_imported_and_reported_file_by_file(operator: Operator) -> None:
     first = operator.import_demo()
     assert first.exit_code == 0
-    assert "The test catalogue (EUR) is now at version 1." in first.output
+    assert "Imported: the test catalogue (EUR) is now at version 1." in first.output
     assert "projects.csv         14   0        0          0" in first.output
     again = operator.run("import", "--mode", "test", DEMO / "lots.csv", DEMO / "projects.csv")
-    assert "Nothing to change: the test catalogue (EUR) stays at version 1." in again.output
+    assert "No changes: the test catalogue (EUR) stays at version 1." in again.output
     assert "projects.csv  0    0        14         0" in again.output
 
 
@@ -49,8 +49,10 @@ def test_bad_lines_are_listed_and_the_command_fails(operator: Operator, tmp_path
     assert result.exit_code == 1
     assert result.stdout == ""
     bad_line, summary = result.stderr.splitlines()
-    assert bad_line.startswith("defaults.csv, line 3, column bundle_slug: there is no bundle “no-such”: mend the slug")
-    assert summary == "Error: Nothing was imported: there is 1 fault to mend."
+    assert bad_line.startswith(
+        "defaults.csv, line 3, column bundle_slug: there is no bundle “no-such”: correct the slug"
+    )
+    assert summary == "Error: Nothing was imported: 1 error."
 
 
 def test_lots_come_from_a_file_of_any_name(operator: Operator, tmp_path: Path) -> None:
@@ -66,9 +68,9 @@ def test_lots_come_from_a_file_of_any_name(operator: Operator, tmp_path: Path) -
     ("words", "sentence"),
     [
         (("import", "--mode", "test", DEMO), "There is no test catalogue yet"),
-        (("import", "--mode", "test", DEMO / "images"), "holds no CSV file"),
+        (("import", "--mode", "test", DEMO / "images"), "contains no CSV file"),
         (("import", "--mode", "test", DEMO / "images" / "wind-power.svg"), "is not a file of a catalogue"),
-        (("import", "--mode", "test", "--currency", "EUR", DEMO, DEMO / "lots.csv"), "Two files hold lots"),
+        (("import", "--mode", "test", "--currency", "EUR", DEMO, DEMO / "lots.csv"), "lots.csv was given twice"),
         (("enable", "bun_unknown"), "There is no bundle with this id"),
     ],
 )
@@ -88,8 +90,8 @@ def test_bundles_are_listed_and_switched(operator: Operator) -> None:
     assert rows[0].split() == ["id", "slug", "name", "price", "enabled", "free", "tonnes"]
     bundle_id, slug, *_, price, currency, enabled, free_tonnes = rows[5].split()
     assert (slug, price, currency, enabled, free_tonnes) == ("durable-removal", "250.00", "EUR", "yes", "25")
-    assert operator.run("disable", bundle_id).output == "durable-removal (test) is off sale now.\n"
-    assert operator.run("disable", bundle_id).output == "durable-removal (test) is off sale as before.\n"
-    assert operator.run("enable", bundle_id).output == "durable-removal (test) is on sale now.\n"
+    assert operator.run("disable", bundle_id).output == "durable-removal (test) is now off sale.\n"
+    assert operator.run("disable", bundle_id).output == "durable-removal (test) is already off sale.\n"
+    assert operator.run("enable", bundle_id).output == "durable-removal (test) is now on sale.\n"
     in_default_selection = operator.run("disable", rows[1].split()[0])
     assert "default selection" in in_default_selection.stderr

@@ -1,4 +1,4 @@
-"""Importing a catalogue: all of it or nothing, the same again changes nothing, two at once take turns."""
+"""Importing catalogue files and lots: all or nothing, repeatable, one import at a time."""
 
 import asyncio
 import json
@@ -8,11 +8,14 @@ import asyncpg
 import pytest
 
 from tonne.base.scope import Mode
-from tonne.catalog.csv_files import CsvFile, FileKind
 from tonne.catalog.demo import demo_files
-from tonne.catalog.import_catalogue import BadLinesError, CatalogueError, ImportReport, import_catalogue
+from tonne.catalog.import_catalogue import CatalogueError, ImportReport
+from tonne.catalog.import_rows import FileKind
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.db.pool import Database
+from tonne.retirements.import_lots import import_files
+from tonne.sheets.csv_lines import SheetFile
+from tonne.sheets.errors import SheetInvalid
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 TABLES = ("catalogues", "projects", "bundles", "bundle_projects", "exchange_rates", "serial_blocks", "lots")
@@ -45,9 +48,9 @@ def defaults(*lines: str) -> dict[FileKind, str]:
 async def run(
     db: Database, texts: dict[FileKind, str], mode: Mode = Mode.TEST, currency: str | None = None
 ) -> ImportReport:
-    files = [CsvFile(kind, kind, text.encode()) for kind, text in texts.items()]
+    files = {kind: SheetFile(kind, text.encode()) for kind, text in texts.items()}
     async with db.transaction() as tx:
-        return await import_catalogue(tx, mode, files, NOW, currency=currency)
+        return await import_files(tx, mode, files, NOW, currency=currency)
 
 
 async def import_basics(db: Database, mode: Mode = Mode.TEST) -> None:
@@ -57,10 +60,10 @@ async def import_basics(db: Database, mode: Mode = Mode.TEST) -> None:
 async def refused(db: Database, texts: dict[FileKind, str], mode: Mode = Mode.TEST) -> list[str]:
     """The report of an import that must be refused and must change nothing."""
     before = await contents(db)
-    with pytest.raises(BadLinesError) as raised:
+    with pytest.raises(SheetInvalid) as raised:
         await run(db, texts, mode)
     assert await contents(db) == before
-    return [str(bad_line) for bad_line in raised.value.bad_lines]
+    return [str(error) for error in raised.value.errors]
 
 
 async def contents(db: Database) -> dict[str, list[asyncpg.Record]]:
@@ -73,29 +76,28 @@ async def contents(db: Database) -> dict[str, list[asyncpg.Record]]:
 
 def counts(report: ImportReport) -> dict[str, tuple[int, int, int, int]]:
     return {
-        file.name: (file.new_count, file.changed_count, file.unchanged_count, file.removed_count)
-        for file in report.files
+        file.file: (len(file.new), len(file.changed), file.unchanged_count, len(file.removed)) for file in report.files
     }
 
 
 async def test_the_demo_catalogue_goes_into_both_modes_and_again_changes_nothing(db: Database) -> None:
     for mode in Mode:
         async with db.transaction() as tx:
-            first = await import_catalogue(tx, mode, demo_files(mode), NOW, currency="EUR")
+            first = await import_files(tx, mode, demo_files(mode), NOW, currency="EUR")
         assert (first.version, first.changed) == (1, True)
         assert counts(first)["projects.csv"] == (14, 0, 0, 0)
     before = await contents(db)
     for mode in Mode:
         async with db.transaction() as tx:
-            again = await import_catalogue(tx, mode, demo_files(mode), NOW)
+            again = await import_files(tx, mode, demo_files(mode), NOW)
         assert (again.version, again.changed) == (1, False)
-        assert all(not file.has_changes and file.unchanged_count for file in again.files)
+        assert all(not file and file.unchanged_count for file in again.files)
     assert await contents(db) == before
 
 
 async def test_the_demo_catalogue_offers_what_the_documentation_says(db: Database) -> None:
     async with db.transaction() as tx:
-        await import_catalogue(tx, Mode.LIVE, demo_files(Mode.LIVE), NOW, currency="EUR")
+        await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), NOW, currency="EUR")
         bundles = await tx.fetch("SELECT id, unit_price_minor, enabled FROM bundles")
         selection = json.loads(await tx.fetchval("SELECT default_bundle_selection FROM catalogues"))
         rates = await tx.fetch("SELECT quote FROM exchange_rates WHERE base = 'EUR' AND as_of < $1", NOW)
@@ -158,7 +160,7 @@ async def test_a_project_without_a_slug_gets_a_free_one_and_keeps_it(db: Databas
     slugs = {row["registry_project_id"]: row["slug"] for row in (await contents(db))["projects"]}
     assert slugs == {"VCS1": "old-forest", "VCS2": "wind-farm", "VCS3": "old-forest-2"}
     (found,) = await refused(db, {FileKind.PROJECTS: f"{header},slug\n{rows[1]},old-forest\n"})
-    assert found.startswith("projects.csv, line 2, column slug: “old-forest” is the slug of Verra VCS1")
+    assert found.startswith("projects.csv, line 2, column slug: “old-forest” is already the slug of Verra VCS1")
 
 
 async def test_bundle_projects_replace_those_of_the_bundles_named(db: Database) -> None:
@@ -279,9 +281,9 @@ async def wait_until_blocked(db: Database, count: int) -> None:
 
 async def test_two_imports_at_once_take_turns(db: Database) -> None:
     await import_basics(db)
-    files = [CsvFile(kind, kind, text.encode()) for kind, text in lots("A,1,10").items()]
+    files = {kind: SheetFile(kind, text.encode()) for kind, text in lots("A,1,10").items()}
     async with db.transaction() as tx:
-        first = await import_catalogue(tx, Mode.TEST, files, NOW)
+        first = await import_files(tx, Mode.TEST, files, NOW)
         second = asyncio.create_task(run(db, lots("A,1,10", "A,11,20")))
         await wait_until_blocked(db, 1)
     assert (first.version, counts(first)) == (2, {"lots.csv": (1, 0, 0, 0)})
@@ -308,5 +310,5 @@ async def test_a_lot_that_slips_in_without_its_turn_is_a_bad_line_too(db: Databa
         )
         late = asyncio.create_task(run(db, lots("A,11,20")))
         await wait_until_blocked(db, 1)
-    with pytest.raises(BadLinesError, match="lots_never_overlap: import again"):
+    with pytest.raises(SheetInvalid, match="lots_never_overlap: import again"):
         await late

@@ -11,13 +11,14 @@ from tests.invoices.billing import ADA, Clock, Office
 from tests.world import World, open_tenant
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.catalog.import_catalogue import BadLinesError
 from tonne.db.pool import Database
 from tonne.invoices.bank_statement import read_statement
 from tonne.invoices.import_statement import Booked, import_statement
 from tonne.invoices.reference import reference_of, references_in
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.orders.model import Order
+from tonne.sheets.csv_lines import SheetFile
+from tonne.sheets.errors import SheetInvalid
 
 WAITING = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 HEAD = "booked_on,amount,currency,payer,reference\n"
@@ -33,7 +34,7 @@ async def office(furnished_db: Database, settings: Settings, world: World) -> Of
 async def book(office: Office, *lines: str, mode: Mode = Mode.LIVE) -> list[Booked]:
     content = (HEAD + "".join(f"{line}\n" for line in lines)).encode()
     async with office.database.transaction() as tx:
-        return await import_statement(tx, mode, "march.csv", content, actor="test", now=office.clock.now)
+        return await import_statement(tx, mode, SheetFile("march.csv", content), actor="test", now=office.clock.now)
 
 
 async def bill(office: Office, world: World, count: int = 1) -> list[Order]:
@@ -115,15 +116,15 @@ class TestReading:
         ids=["commas", "byte order mark", "semicolons", "other order", "cells with line breaks"],
     )
     def test_the_same_line_in_several_guises(self, content: bytes) -> None:
-        [line] = read_statement("march.csv", content)
+        [line] = read_statement(SheetFile("march.csv", content))
         assert (str(line.booked_on), line.amount_minor, line.currency) == ("2026-03-05", 1395, "EUR")
         assert (line.payer, line.reference) == ("Ada", "TN")
-        [plain] = read_statement("march.csv", HEAD.encode() + b"2026-03-05,13.95,EUR,Ada,TN\n")
+        [plain] = read_statement(SheetFile("march.csv", HEAD.encode() + b"2026-03-05,13.95,EUR,Ada,TN\n"))
         assert line.digest(Mode.LIVE) == plain.digest(Mode.LIVE)
         assert line.digest(Mode.LIVE) != plain.digest(Mode.TEST)
 
     def test_lines_that_are_alike_are_told_apart(self) -> None:
-        lines = read_statement("march.csv", (HEAD + "2026-03-05,5.00,EUR,Ada,TN\n" * 3).encode())
+        lines = read_statement(SheetFile("march.csv", (HEAD + "2026-03-05,5.00,EUR,Ada,TN\n" * 3).encode()))
         assert len({line.digest(Mode.LIVE) for line in lines}) == 3
 
     @pytest.mark.parametrize(
@@ -147,9 +148,9 @@ class TestReading:
         ],
     )
     def test_a_bad_cell_is_named(self, cells: str, column: str) -> None:
-        with pytest.raises(BadLinesError) as refused:
-            read_statement("march.csv", f"{HEAD}{cells}\n".encode())
-        assert [(bad.line, bad.column) for bad in refused.value.bad_lines] == [(2, column)]
+        with pytest.raises(SheetInvalid) as refused:
+            read_statement(SheetFile("march.csv", f"{HEAD}{cells}\n".encode()))
+        assert [(bad.line, bad.column) for bad in refused.value.errors] == [(2, column)]
         assert str(refused.value).endswith(".")
 
     @pytest.mark.parametrize(
@@ -178,16 +179,16 @@ class TestReading:
         ],
     )
     def test_a_file_that_is_no_statement_is_refused(self, content: bytes) -> None:
-        with pytest.raises(BadLinesError) as refused:
-            read_statement("march.csv", content)
-        assert len(refused.value.bad_lines) == 1
+        with pytest.raises(SheetInvalid) as refused:
+            read_statement(SheetFile("march.csv", content))
+        assert len(refused.value.errors) == 1
         assert str(refused.value).startswith("march.csv")
 
     def test_every_bad_line_is_reported(self) -> None:
         content = HEAD + "x,1.00,EUR,Ada,TN\n2026-03-05,1.00,EUR,Ada,TN\n2026-03-05,1.00\n2026-03-05,y,z,Ada,TN\n"
-        with pytest.raises(BadLinesError) as refused:
-            read_statement("march.csv", content.encode())
-        assert [bad.line for bad in refused.value.bad_lines] == [2, 4, 5]
+        with pytest.raises(SheetInvalid) as refused:
+            read_statement(SheetFile("march.csv", content.encode()))
+        assert [bad.line for bad in refused.value.errors] == [2, 4, 5, 5]
 
 
 async def test_a_statement_with_one_line_of_every_kind(office: Office, world: World) -> None:
@@ -267,7 +268,7 @@ async def test_amounts_count_in_their_currencys_minor_units(
 
 async def test_a_bad_line_imports_nothing(office: Office, world: World) -> None:
     [order] = await bill(office, world)
-    with pytest.raises(BadLinesError):
+    with pytest.raises(SheetInvalid):
         await book(office, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001", "2026-03-05,oops,EUR,Ada,TN-LIVE-000001")
     assert await office.status(order) == "placed"
     assert await office.fetch("SELECT FROM bank_transfers") == []

@@ -9,6 +9,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.invoices.import_statement import import_statement
 from tonne.invoices.invariants import INVARIANTS
+from tonne.sheets.csv_lines import SheetFile
 
 NUMBERS, STANDING, SUMS, TRANSFERS = (invariant.name for invariant in INVARIANTS)
 
@@ -47,7 +48,7 @@ async def office(furnished_db: Database, settings: Settings, world: World) -> Of
     await office.work()
     await office.settle(orders[1])
     async with office.database.transaction() as tx:
-        await import_statement(tx, Mode.LIVE, "march.csv", STATEMENT, actor="test", now=office.clock.now)
+        await import_statement(tx, Mode.LIVE, SheetFile("march.csv", STATEMENT), actor="test", now=office.clock.now)
     return office
 
 

@@ -12,10 +12,11 @@ from tonne.app import Services
 from tonne.base.clock import to_wire
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.catalog.csv_files import CsvFile, FileKind
-from tonne.catalog.import_catalogue import import_catalogue
+from tonne.catalog.import_rows import FileKind
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.db.pool import Database
+from tonne.retirements.import_lots import import_files
+from tonne.sheets.csv_lines import SheetFile
 
 UNIT_OF_WAITING = timedelta(seconds=31)
 
@@ -49,9 +50,8 @@ async def norwegian(api: ApiClient, world: World, furnished_db: Database) -> Api
 async def import_rate(database: Database) -> None:
     content = b"base,quote,rate,source,as_of\nEUR,NOK,11.80,bank,2026-11-01T08:00:00Z\n"
     async with database.transaction() as tx:
-        await import_catalogue(
-            tx, Mode.TEST, [CsvFile(FileKind.EXCHANGE_RATES, "rates.csv", content)], START + timedelta(days=1)
-        )
+        files = {FileKind.EXCHANGE_RATES: SheetFile("rates.csv", content)}
+        await import_files(tx, Mode.TEST, files, START + timedelta(days=1))
 
 
 async def events_of(database: Database, order_id: str) -> list[tuple[str, str]]:

@@ -17,18 +17,19 @@ from tonne.accounts.store import find_account, find_terms, update_account
 from tonne.app import Services
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
-from tonne.catalog.csv_files import CsvFile, FileKind
-from tonne.catalog.import_catalogue import import_catalogue
+from tonne.catalog.import_rows import FileKind
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.cli.doctor import examine
 from tonne.orders import store as order_store
 from tonne.orders.model import Order, OrderKey
 from tonne.orders.move_order import mark_paid
 from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
-from tonne.orders.queue import lock_order, wake_short_any_account
+from tonne.orders.queue import lock_order
 from tonne.retirements.certificates import find_certificate
-from tonne.retirements.import_confirmations import Report, import_confirmations
+from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
+from tonne.retirements.import_lots import import_files
 from tonne.retirements.work_list import Task, list_tasks_any_account
+from tonne.sheets.csv_lines import SheetFile
 
 T = TypeVar("T")
 TONNE, KILOGRAM = 1_000_000, 1_000
@@ -111,11 +112,9 @@ class Shop:
         catalogue = await self.services.catalogues.current(self.mode)
         self._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
 
-    async def supply(
-        self, project: str, vintage: int, tonnes: int, *, retired: bool = False, wakes: bool = True
-    ) -> None:
-        """A lot, as `tonne catalogue import-lots` brings it."""
-        await self.import_files(self.lot_file(project, vintage, tonnes, retired=retired), wakes=wakes)
+    async def supply(self, project: str, vintage: int, tonnes: int, *, retired: bool = False) -> None:
+        """Import a lot, as `tonne catalogue import-lots` does."""
+        await self.import_files(self.lot_file(project, vintage, tonnes, retired=retired))
 
     def lot_file(self, project: str, vintage: int, tonnes: int, *, retired: bool = False) -> dict[FileKind, list[str]]:
         self._lot_count += 1
@@ -125,12 +124,10 @@ class Shop:
         lot = f"{registry},{project},{vintage},{block},101,{100 + tonnes},{facts}"
         return {FileKind.LOTS: [heads + "retired_on", lot]}
 
-    async def import_files(self, files: dict[FileKind, list[str]], *, wakes: bool = True) -> None:
-        contents = [CsvFile(kind, kind, "\n".join(lines).encode()) for kind, lines in files.items()]
+    async def import_files(self, files: dict[FileKind, list[str]]) -> None:
+        contents = {kind: SheetFile(kind, "\n".join(lines).encode()) for kind, lines in files.items()}
         async with self.services.database.transaction() as tx:
-            if wakes:
-                await wake_short_any_account(tx, self.mode)
-            await import_catalogue(tx, self.mode, contents, self.calendar.now, currency=None)
+            await import_files(tx, self.mode, contents, self.calendar.now)
 
     def bundle_id(self, bundle: str) -> str:
         return self._bundle_ids[bundle]
@@ -203,7 +200,7 @@ class Shop:
         async with self.services.database.connection() as connection:
             return await list_tasks_any_account(connection, self.mode)
 
-    async def confirm(self, *tasks: Task) -> Report:
+    async def confirm(self, *tasks: Task) -> ConfirmationReport:
         """The operator has retired these today, and imports what the registry said."""
         heads = "parcel_id,serial_block,first_number,last_number,retired_on,retirement_url"
         text = io.StringIO(f"{heads}\n")
@@ -215,7 +212,7 @@ class Shop:
             csv.writer(text).writerow((task.parcel_id, *serials, day, url))
         content, now = text.getvalue().encode(), self.calendar.now
         async with self.services.database.transaction() as tx:
-            return await import_confirmations(tx, self.mode, "done.csv", content, now=now, actor="test")
+            return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), now=now, actor="test")
 
     async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:
         """A worker holds a retiring order and has looked at it; then `meanwhile` wants it too, and has to wait."""

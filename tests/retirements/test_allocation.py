@@ -167,12 +167,14 @@ async def test_supply_goes_to_whoever_paid_first_not_to_whoever_ordered_first(li
     assert await live.statuses(*paid) == ["complete"] * 5 + ["paid"] * 5
 
 
-async def test_a_backorder_is_looked_at_again_now_and_then(live: Shop) -> None:
-    """Should nobody wake it: polling is the truth, the hint makes it quick."""
+async def test_a_backorder_is_retried_even_if_nothing_wakes_it(live: Shop) -> None:
     await live.sell("wind", {"A": 1})
     order = await live.buy(await live.account("Ada"), TONNE, "wind")
     await live.work()
-    await live.supply("A", 2020, 1, retired=True, wakes=False)
+    async with live.services.database.connection() as connection:
+        due = await connection.fetchval("SELECT next_attempt_at FROM orders WHERE id = $1", order.id)
+        await live.supply("A", 2020, 1, retired=True)
+        await connection.execute("UPDATE orders SET next_attempt_at = $2 WHERE id = $1", order.id, due)
     await live.work()
     assert await live.statuses(order) == ["paid"]
     live.calendar.turn_to(3, 1, 10)

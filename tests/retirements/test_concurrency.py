@@ -12,7 +12,7 @@ from tests.cli.command import output_of
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tonne.app import Services
 from tonne.base.scope import Mode
-from tonne.catalog.csv_files import FileKind
+from tonne.catalog.import_rows import FileKind
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import claim_due_any_account

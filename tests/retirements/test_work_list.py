@@ -12,7 +12,7 @@ import pytest
 from tests.cli.command import output_of, refusal_of, tonne
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tonne.base.clock import utc_now
-from tonne.retirements.work_list import EXPORT_COLUMNS, harmless
+from tonne.retirements.work_list import EXPORT_COLUMNS, escape_formula
 
 HEADS = ["parcel_id", "serial_block", "first_number", "last_number", "retired_on", "retirement_url"]
 Line = dict[str, str]
@@ -52,17 +52,17 @@ class Operator:
         (self.folder / name).write_bytes(text.getvalue().encode())
         return str(self.folder / name)
 
-    def faults(self, *lines: Line) -> list[str]:
-        """What an import complains about, without the name of the file; nothing is taken in."""
+    def errors(self, *lines: Line) -> list[str]:
+        """The errors of an import, without the file name; nothing is imported."""
         file = self.write(*lines)
         done = tonne(
             "retirement", "import", file, "--mode", self.shop.mode.value, database_url=self.shop.services.database._url
         )
         assert (done.returncode, done.stdout) == (1, "")
-        *faults, summary = done.stderr.splitlines()
-        assert summary.startswith("Error: Nothing was taken in: there "), summary
-        assert summary.endswith("1 fault to mend." if len(faults) == 1 else f"{len(faults)} faults to mend.")
-        return [fault.removeprefix("done.csv, ") for fault in faults]
+        *errors, summary = done.stderr.splitlines()
+        count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+        assert summary == f"Error: Nothing was imported: {count}."
+        return [error.removeprefix("done.csv, ") for error in errors]
 
 
 def retired(line: Line, **changes: str) -> Line:
@@ -89,7 +89,7 @@ async def orders_of(shop: Shop, *tonnes: int) -> list[Any]:
 
 async def test_from_the_list_to_complete_orders(operator: Operator) -> None:
     shop = operator.shop
-    assert operator.does("list") == "Nothing is to be retired in live mode."
+    assert operator.does("list") == "Nothing to retire in live mode."
     first, second = await orders_of(shop, 2, 1)
     heads, *rows = operator.does("list").splitlines()
     assert heads.split("  ")[0] == "parcel"
@@ -115,7 +115,7 @@ async def test_from_the_list_to_complete_orders(operator: Operator) -> None:
     }
     # The first one is retired at the registry, and confirmed.
     done = operator.write(retired(lines[0]))
-    assert operator.does("import", done) == "1 parcel of 2 t confirmed; their orders complete by themselves."
+    assert operator.does("import", done) == "1 parcel of 2 t confirmed. Their orders complete automatically."
     shop.calendar.now = utc_now()
     await shop.work()
     assert await shop.statuses(first, second) == ["complete", "retiring"]
@@ -123,8 +123,8 @@ async def test_from_the_list_to_complete_orders(operator: Operator) -> None:
     # The same file again changes nothing, and says so; beside a new line it is no harm.
     before = await everything(shop)
     assert operator.does("import", done).splitlines() == [
-        "Nothing to change: no line says anything new.",
-        "1 parcel had been confirmed before.",
+        "No changes.",
+        "1 parcel had already been confirmed.",
     ]
     assert await everything(shop) == before
     both = operator.write(*(retired(line) for line in lines))
@@ -156,13 +156,17 @@ async def test_the_exported_file_itself_may_come_back_with_two_columns_more(oper
     [
         ({"parcel_id": "par_unknown"}, "parcel_id", "there is no parcel “par_unknown” in live mode: copy the id"),
         ({"parcel_id": ""}, "parcel_id", "the cell is empty"),
-        ({"serial_block": "other"}, "serial_block", "holds the serials “live-A-1” 101 to 102: retire these, or mend"),
+        (
+            {"serial_block": "other"},
+            "serial_block",
+            "holds the serials “live-A-1” 101 to 102: retire these, or correct",
+        ),
         ({"first_number": "102"}, "serial_block", "holds the serials “live-A-1” 101 to 102"),
         ({"last_number": "103"}, "serial_block", "holds the serials “live-A-1” 101 to 102"),
         ({"last_number": "-1"}, "last_number", "is not a whole number"),
         ({"retired_on": "31.12.2025"}, "retired_on", "write it as 2026-01-31"),
         ({"retired_on": ""}, "retired_on", "the cell is empty: fill it in, or delete the line until"),
-        ({"retired_on": "2019-12-31"}, "retired_on", "lies before the vintage 2020"),
+        ({"retired_on": "2019-12-31"}, "retired_on", "is before the vintage 2020"),
         ({"retirement_url": ""}, "retirement_url", "the cell is empty: fill it in"),
         ({"retirement_url": "http://registry.example/7"}, "retirement_url", "does not begin with https://"),
         ({"retirement_url": "javascript:alert(1)"}, "retirement_url", "is not a web address"),
@@ -176,9 +180,9 @@ async def test_a_bad_line_is_reported_with_what_to_do_and_the_good_one_beside_it
     await orders_of(operator.shop, 2, 1)
     first, second = operator.export()
     before = await everything(operator.shop)
-    (fault,) = operator.faults(retired(second), retired(first, **changes))
-    assert fault.startswith(f"line 3, column {column}: ")
-    assert says in fault
+    (error,) = operator.errors(retired(second), retired(first, **changes))
+    assert error.startswith(f"line 3, column {column}: ")
+    assert says in error
     assert await everything(operator.shop) == before
 
 
@@ -186,29 +190,29 @@ async def test_a_date_in_the_future_is_refused_but_for_places_where_it_is_tomorr
     await orders_of(operator.shop, 2)
     (line,) = operator.export()
     later = (utc_now() + timedelta(days=2)).date().isoformat()
-    (fault,) = operator.faults(retired(line, retired_on=later))
-    assert "line 2, column retired_on: the date lies in the future" in fault
+    (error,) = operator.errors(retired(line, retired_on=later))
+    assert "line 2, column retired_on: the date is in the future" in error
     tomorrow = (utc_now() + timedelta(hours=13)).date().isoformat()
     operator.does("import", operator.write(retired(line, retired_on=tomorrow)))
 
 
-async def test_every_fault_of_a_file_is_told_in_the_order_of_its_lines(operator: Operator) -> None:
+async def test_every_error_of_a_file_is_reported_in_line_order(operator: Operator) -> None:
     await orders_of(operator.shop, 2, 1)
     first, second = operator.export()
-    faults = operator.faults(
+    errors = operator.errors(
         retired(first, first_number="7"),
         retired(second, retirement_url="ftp://x", retired_on="soon"),
         retired(second),
         retired(first, parcel_id="par_x"),
     )
-    assert [fault.partition(":")[0] for fault in faults] == [
+    assert [error.partition(":")[0] for error in errors] == [
         "line 2, column serial_block",
         "line 3, column retired_on",
         "line 3, column retirement_url",
         "line 4, column parcel_id",
         "line 5, column parcel_id",
     ]
-    assert "line 3 confirms the same parcel: keep one of the two." in faults[3]
+    assert "line 3 has the same parcel_id: keep one of the two." in errors[3]
 
 
 async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) -> None:
@@ -220,13 +224,13 @@ async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) 
     await shop.work()
     (line,) = operator.export()
     operator.does("import", operator.write(retired(line)))
-    (fault,) = operator.faults(retired(line, retirement_url="https://registry.example/8"))
-    assert "known as retired on" in fault
-    assert "and on certificates so: delete the line." in fault
+    (error,) = operator.errors(retired(line, retirement_url="https://registry.example/8"))
+    assert "was confirmed as retired on" in error
+    assert "and certificates say so: delete the line." in error
     async with shop.services.database.connection() as connection:
         open_id = await connection.fetchval("SELECT id FROM parcels WHERE status = 'open'")
-    (fault,) = operator.faults(retired(line, parcel_id=open_id, first_number="103", last_number="103"))
-    assert "the parcel still takes fractions: delete the line" in fault
+    (error,) = operator.errors(retired(line, parcel_id=open_id, first_number="103", last_number="103"))
+    assert "the parcel still takes fractions: delete the line" in error
     url = shop.services.database._url
     done = tonne("retirement", "import", operator.write(retired(line)), "--mode", "test", database_url=url)
     assert done.returncode == 1
@@ -238,7 +242,7 @@ async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) 
     [
         (b"", "the file is empty"),
         (b"parcel_id,retired_on\n", "the column serial_block is missing"),
-        (b"parcel_id;serial_block\n", "separated by semicolons"),
+        (b"parcel_id;serial_block\n", "the column first_number is missing"),
         (",".join([*HEADS, "note"]).encode(), "the column “note” is unknown"),
         (",".join(HEADS).encode() + b"\npar_1,x\n", "the line has 2 cells instead of 6"),
         (",".join(HEADS).encode() + b"\n\xff", "is not UTF-8"),
@@ -254,7 +258,7 @@ def test_a_file_that_is_no_such_list_is_refused(operator: Operator, content: byt
 
 
 def test_a_list_without_lines_changes_nothing(operator: Operator) -> None:
-    assert operator.does("import", operator.write()) == "Nothing to change: no line says anything new."
+    assert operator.does("import", operator.write()) == "No changes."
 
 
 async def test_an_export_never_overwrites_a_file(operator: Operator) -> None:
@@ -262,12 +266,14 @@ async def test_an_export_never_overwrites_a_file(operator: Operator) -> None:
     await orders_of(operator.shop, 2)
     file = operator.folder / "mine.csv"
     file.write_text("notes")
-    assert "exists already: name another file" in operator.is_refused("export", "-o", str(file))
+    assert "already exists: choose another name" in operator.is_refused("export", "-o", str(file))
     assert file.read_text() == "notes"
-    assert "cannot be written" in operator.is_refused("export", "-o", str(operator.folder / "no" / "such.csv"))
+    assert "Cannot write" in operator.is_refused("export", "-o", str(operator.folder / "no" / "such.csv"))
 
 
-async def test_names_that_look_like_formulas_are_made_harmless_and_come_back_all_the_same(operator: Operator) -> None:
+async def test_names_that_look_like_formulas_are_made_escape_formula_and_come_back_all_the_same(
+    operator: Operator,
+) -> None:
     shop = operator.shop
     await shop.sell("wind", {"A": 1})
     lot = shop.lot_file("A", 2020, 9)
@@ -287,8 +293,8 @@ async def test_names_that_look_like_formulas_are_made_harmless_and_come_back_all
 
 
 def test_blanks_in_front_of_a_formula_do_not_hide_it() -> None:
-    assert [harmless(cell) for cell in ("\t=1", "\r=1", "\n=1")] == ["'\t=1", "'\r=1", "'\n=1"]
-    assert [harmless(cell) for cell in ("", "Ada", "1-2", "'=1", "a@b")] == ["", "Ada", "1-2", "'=1", "a@b"]
+    assert [escape_formula(cell) for cell in ("\t=1", "\r=1", "\n=1")] == ["'\t=1", "'\r=1", "'\n=1"]
+    assert [escape_formula(cell) for cell in ("", "Ada", "1-2", "'=1", "a@b")] == ["", "Ada", "1-2", "'=1", "a@b"]
 
 
 async def test_kilograms_are_named_where_the_registry_retires_less_than_a_tonne(operator: Operator) -> None:

@@ -1,224 +1,131 @@
-"""What an import would change: the judged files against what is stored. No I/O."""
+"""What a catalogue import would change: the files compared with what is stored. No I/O."""
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic
 
 from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.catalog.csv_files import BadLine, FileKind, show
-from tonne.catalog.csv_rows import (
+from tonne.catalog.import_rows import (
     BundleProjectRow,
     BundleRow,
     DefaultRow,
     ExchangeRateRow,
-    LotKey,
-    LotRow,
+    FileKind,
     ProjectKey,
+    ProjectReference,
     ProjectRow,
+    Sheets,
 )
-from tonne.catalog.csv_sheets import Sheet, Sheets
-from tonne.catalog.import_lots_store import StoredLot
-from tonne.catalog.lot_overlaps import find_overlaps
+from tonne.sheets.compare import RowChanges, compare
+from tonne.sheets.errors import RowError, quoted
+from tonne.sheets.read_sheet import R, Sheet
 
 MAX_MADE_SLUG_LENGTH = 80
 
 
-class Keyed(Protocol):
-    @property
-    def key(self) -> Hashable: ...
-
-
-R = TypeVar("R", bound=Keyed)
-
-
 @dataclass(frozen=True, slots=True)
-class FileReport:
-    """How many rows of a file were new, and so on."""
-
-    name: str
-    new_count: int
-    changed_count: int
-    unchanged_count: int
-    removed_count: int
-
-    @property
-    def has_changes(self) -> bool:
-        return bool(self.new_count or self.changed_count or self.removed_count)
-
-
-@dataclass(frozen=True, slots=True)
-class Change(Generic[R]):
-    """What one file changes."""
-
-    new: list[R]
-    changed: list[R]
-    removed: list[R]
-    unchanged_count: int
-
-    @property
-    def saved(self) -> list[R]:
-        return self.new + self.changed
-
-    def report(self, file_name: str) -> FileReport:
-        return FileReport(file_name, len(self.new), len(self.changed), self.unchanged_count, len(self.removed))
-
-
-def compare(rows: list[R], stored: Iterable[R], *, replaces: bool = False) -> Change[R]:
-    """With `replaces`, what is stored and not among the rows is removed; otherwise it stays."""
-    before = {row.key: row for row in stored}
-    new = [row for row in rows if row.key not in before]
-    changed = [row for row in rows if row.key in before and row != before[row.key]]
-    kept = {row.key for row in rows} if replaces else before.keys()
-    removed = [row for key, row in before.items() if key not in kept]
-    return Change(new, changed, removed, len(rows) - len(new) - len(changed))
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """As much of what is stored as the files touch. Projects and bundles by id, lots of both modes."""
+class StoredCatalogue:
+    """What is stored, as far as the files affect it. Projects and bundles are by id."""
 
     projects: dict[str, ProjectRow]
     bundles: dict[str, BundleRow]
     bundle_projects: list[BundleProjectRow]
     exchange_rates: list[ExchangeRateRow]
-    lots: list[StoredLot]
     defaults: list[DefaultRow]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    projects: Change[ProjectRow]
-    bundles: Change[BundleRow]
-    bundle_projects: Change[BundleProjectRow]
-    exchange_rates: Change[ExchangeRateRow]
-    lots: Change[LotRow]
-    defaults: Change[DefaultRow]
-    # The whole new selection, in order.
+class Referable(Generic[R]):
+    """Rows that other rows may refer to: those stored and those of a file."""
+
+    by_key: dict[Any, R]
+    sheet: Sheet[R]
+
+    def is_unknown(self, key: tuple[str, ...]) -> bool:
+        """False for invalid and unreadable lines too: a reference to one of them is not a second error."""
+        return key not in self.by_key and key not in self.sheet.line_of and self.sheet.complete
+
+
+@dataclass(frozen=True, slots=True)
+class CataloguePlan:
+    projects: RowChanges[ProjectRow]
+    bundles: RowChanges[BundleRow]
+    bundle_projects: RowChanges[BundleProjectRow]
+    exchange_rates: RowChanges[ExchangeRateRow]
+    defaults: RowChanges[DefaultRow]
+    # The whole new default selection, in order.
     selection: list[DefaultRow]
-    project_ids: dict[ProjectKey, str]
-    bundle_ids: dict[str, str]
-    lot_ids: dict[LotKey, str]
-    bad_lines: list[BadLine]
+    project_ids: dict[tuple[Any, ...], str]
+    bundle_ids: dict[tuple[Any, ...], str]
+    known_projects: Referable[ProjectRow]
+    errors: list[RowError]
+
+    @property
+    def changes(self) -> list[RowChanges[Any]]:
+        """Of the files that were given."""
+        every = (self.projects, self.bundles, self.bundle_projects, self.exchange_rates, self.defaults)
+        return [changes for changes in every if changes.file]
 
 
-class Planner:
-    """Compares file by file; `bad_lines` fills up on the way."""
+def plan_catalogue(sheets: Sheets, stored: StoredCatalogue) -> CataloguePlan:
+    errors = sheets.errors
+    project_rows = _with_slugs(sheets.projects, stored.projects, errors)
+    projects = compare(sheets.projects.name, project_rows, stored.projects.values())
+    bundles = compare(sheets.bundles.name, sheets.bundles.rows, stored.bundles.values())
+    known_projects = _referable(sheets.projects, stored.projects, projects.saved)
+    known_bundles = _referable(sheets.bundles, stored.bundles, bundles.saved)
+    errors += _check_bundle_projects(sheets.bundle_projects, known_bundles, known_projects)
+    errors += _check_defaults(sheets.defaults, known_bundles)
+    selection = [replace(row, position=i) for i, row in enumerate(sheets.defaults.rows)]
+    positioned = _with_positions(sheets.bundle_projects.rows)
+    return CataloguePlan(
+        projects=projects,
+        bundles=bundles,
+        bundle_projects=compare(sheets.bundle_projects.name, positioned, stored.bundle_projects, replaces=True),
+        exchange_rates=compare(sheets.exchange_rates.name, sheets.exchange_rates.rows, stored.exchange_rates),
+        defaults=compare(sheets.defaults.name, selection, stored.defaults if selection else [], replaces=True),
+        selection=selection,
+        project_ids={row.key: id_ for id_, row in stored.projects.items()} | _new_ids("prj", projects),
+        bundle_ids={row.key: id_ for id_, row in stored.bundles.items()} | _new_ids("bun", bundles),
+        known_projects=known_projects,
+        errors=errors,
+    )
 
-    def __init__(self, sheets: Sheets, stored: Stored, mode: Mode) -> None:
-        self._sheets = sheets
-        self._stored = stored
-        self._mode = mode
-        self._bad_lines: list[BadLine] = []
-        self._projects = {row.key: row for row in stored.projects.values()}
-        self._bundles = {row.key: row for row in stored.bundles.values()}
-        self._bundles.update({row.key: row for row in sheets.bundles.rows})
 
-    def plan(self) -> Plan:
-        projects = compare(self._with_slugs(), self._stored.projects.values())
-        self._projects.update({row.key: row for row in projects.saved})
-        bundles = compare(self._sheets.bundles.rows, self._stored.bundles.values())
-        selection = self._judge_defaults()
-        project_ids = {row.key: project_id for project_id, row in self._stored.projects.items()}
-        bundle_ids = {row.key: bundle_id for bundle_id, row in self._stored.bundles.items()}
-        return Plan(
-            projects=projects,
-            bundles=bundles,
-            bundle_projects=compare(self._judge_bundle_projects(), self._stored.bundle_projects, replaces=True),
-            exchange_rates=compare(self._sheets.exchange_rates.rows, self._stored.exchange_rates),
-            lots=compare(self._judge_lots(), [lot.row for lot in self._stored.lots if lot.mode == self._mode]),
-            defaults=compare(selection, self._stored.defaults if selection else [], replaces=True),
-            selection=selection,
-            project_ids=project_ids | {row.key: new_id("prj") for row in projects.new},
-            bundle_ids=bundle_ids | {row.key: new_id("bun") for row in bundles.new},
-            lot_ids={lot.row.key: lot.id for lot in self._stored.lots if lot.mode == self._mode},
-            bad_lines=self._bad_lines,
-        )
+def check_project(file: str, row: ProjectReference, known: Referable[ProjectRow]) -> Iterator[RowError]:
+    if known.is_unknown(row.project_key):
+        project = f"no project {quoted(row.registry_project_id)} of the registry {quoted(row.registry)}"
+        message = f"there is {project}: correct the two cells, or add the project to {FileKind.PROJECTS}."
+        yield RowError(file, row.line, "registry_project_id", message)
 
-    def _with_slugs(self) -> list[ProjectRow]:
-        """A slug once given stays, because addresses hold it; a new project without one gets it from its name."""
-        holders = {row.slug: row.key for row in self._projects.values()}
-        for row in self._sheets.projects.rows:
-            holder = holders.setdefault(row.slug, row.key) if row.slug else row.key
-            if holder != row.key:
-                message = f"{show(row.slug or '')} is the slug of {' '.join(holder)} already: choose another one."
-                self._note(self._sheets.projects.name, row.line, "slug", message)
-        rows = []
-        for row in self._sheets.projects.rows:
-            known = self._projects.get(row.key)
-            slug = row.slug or (known.slug if known else None) or _free_slug(row, holders)
-            holders[slug] = row.key
-            rows.append(replace(row, slug=slug))
-        return rows
 
-    def _judge_bundle_projects(self) -> list[BundleProjectRow]:
-        """The rows, numbered within their bundle."""
-        sheet = self._sheets.bundle_projects
-        count: Counter[str] = Counter()
-        rows = []
-        for row in sheet.rows:
-            self._judge_bundle_reference(sheet.name, row.line, row.bundle_slug)
-            self._judge_project_reference(sheet.name, row.line, row.project_key)
-            rows.append(replace(row, position=count[row.bundle_slug]))
-            count[row.bundle_slug] += 1
-        return rows
+def _referable(sheet: Sheet[R], stored: dict[str, R], saved: list[R]) -> Referable[R]:
+    return Referable({row.key: row for row in (*stored.values(), *saved)}, sheet)
 
-    def _judge_lots(self) -> list[LotRow]:
-        """The rows with country and methodology filled in: as the lot has them already, else as the project has."""
-        sheet = self._sheets.lots
-        self._bad_lines.extend(find_overlaps(sheet, self._stored.lots, self._mode))
-        stored = {lot.row.key: lot.row for lot in self._stored.lots if lot.mode == self._mode}
-        rows = []
-        for row in sheet.rows:
-            self._judge_project_reference(sheet.name, row.line, row.project_key)
-            source = stored.get(row.key) or self._projects.get(row.project_key) or row
-            country = row.country or source.country
-            rows.append(replace(row, country=country, methodology=row.methodology or source.methodology))
-        return rows
 
-    def _judge_defaults(self) -> list[DefaultRow]:
-        sheet = self._sheets.defaults
-        for row in sheet.rows:
-            self._judge_bundle_reference(sheet.name, row.line, row.bundle_slug)
-            bundle = self._bundles.get(row.bundle_slug)
-            if bundle is not None and not bundle.enabled:
-                message = f"the bundle {show(row.bundle_slug)} is not enabled: enable it or choose another one."
-                self._note(sheet.name, row.line, "bundle_slug", message)
-        if sheet.name and sheet.complete and not sheet.bad_lines:
-            self._judge_percentages(sheet)
-        return [replace(row, position=i) for i, row in enumerate(sheet.rows)]
+def _new_ids(prefix: str, changes: RowChanges[Any]) -> dict[tuple[Any, ...], str]:
+    return {row.key: new_id(prefix) for row in changes.new}
 
-    def _judge_percentages(self, sheet: Sheet[DefaultRow]) -> None:
-        if not sheet.rows:
-            self._note(sheet.name, None, None, "the file names no bundle: name at least one, or leave the file out.")
-            return
-        percentages = [Decimal(row.percentage) for row in sheet.rows if row.percentage is not None]
-        last_line = sheet.rows[-1].line
-        if percentages and len(percentages) < len(sheet.rows):
-            blank = next(row.line for row in sheet.rows if row.percentage is None)
-            message = "the cell is empty, but other lines have a percentage: give one to all lines or to none."
-            self._note(sheet.name, blank, "percentage", message)
-        elif percentages and sum(percentages) != 100:
-            message = f"the percentages sum to {sum(percentages)}: mend them so that they sum to exactly 100."
-            self._note(sheet.name, last_line, "percentage", message)
 
-    def _judge_bundle_reference(self, file_name: str, line: int, slug: str) -> None:
-        if slug not in self._bundles and slug not in self._sheets.bundles.named and self._sheets.bundles.complete:
-            message = f"there is no bundle {show(slug)}: mend the slug, or add the bundle to {FileKind.BUNDLES}."
-            self._note(file_name, line, "bundle_slug", message)
-
-    def _judge_project_reference(self, file_name: str, line: int, key: ProjectKey) -> None:
-        if key not in self._projects and key not in self._sheets.projects.named and self._sheets.projects.complete:
-            project = f"no project {show(key[1])} of the registry {show(key[0])}"
-            message = f"there is {project}: mend the two cells, or add the project to {FileKind.PROJECTS}."
-            self._note(file_name, line, "registry_project_id", message)
-
-    def _note(self, file_name: str, line: int | None, column: str | None, message: str) -> None:
-        self._bad_lines.append(BadLine(file_name, line, column, message))
+def _with_slugs(sheet: Sheet[ProjectRow], stored: dict[str, ProjectRow], errors: list[RowError]) -> list[ProjectRow]:
+    """A stored slug stays, because page addresses contain it. A new project without a slug gets one from its name."""
+    slugs = {row.key: row.slug for row in stored.values()}
+    holders: dict[str | None, ProjectKey] = {row.slug: row.project_key for row in stored.values()}
+    for row in sheet.rows:
+        holder = holders.setdefault(row.slug, row.project_key) if row.slug else row.project_key
+        if holder != row.project_key:
+            message = f"{quoted(row.slug or '')} is already the slug of {' '.join(holder)}: choose another one."
+            errors.append(RowError(sheet.name, row.line, "slug", message))
+    rows = []
+    for row in sheet.rows:
+        slug = row.slug or slugs.get(row.key) or _free_slug(row, holders)
+        holders[slug] = row.project_key
+        rows.append(replace(row, slug=slug))
+    return rows
 
 
 def _free_slug(row: ProjectRow, taken: dict[str | None, ProjectKey]) -> str:
@@ -232,3 +139,50 @@ def _free_slug(row: ProjectRow, taken: dict[str | None, ProjectKey]) -> str:
 def _slug_of(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain)[:MAX_MADE_SLUG_LENGTH].strip("-")
+
+
+def _with_positions(rows: list[BundleProjectRow]) -> list[BundleProjectRow]:
+    """Numbered within their bundle, in the order of the lines."""
+    count: Counter[str] = Counter()
+    numbered = []
+    for row in rows:
+        numbered.append(replace(row, position=count[row.bundle_slug]))
+        count[row.bundle_slug] += 1
+    return numbered
+
+
+def _check_bundle_projects(
+    sheet: Sheet[BundleProjectRow], bundles: Referable[BundleRow], projects: Referable[ProjectRow]
+) -> Iterator[RowError]:
+    for row in sheet.rows:
+        yield from _check_bundle(sheet.name, row, bundles)
+        yield from check_project(sheet.name, row, projects)
+
+
+def _check_bundle(file: str, row: BundleProjectRow | DefaultRow, known: Referable[BundleRow]) -> Iterator[RowError]:
+    if known.is_unknown((row.bundle_slug,)):
+        slug = quoted(row.bundle_slug)
+        message = f"there is no bundle {slug}: correct the slug, or add the bundle to {FileKind.BUNDLES}."
+        yield RowError(file, row.line, "bundle_slug", message)
+
+
+def _check_defaults(sheet: Sheet[DefaultRow], bundles: Referable[BundleRow]) -> Iterator[RowError]:
+    for row in sheet.rows:
+        yield from _check_bundle(sheet.name, row, bundles)
+        bundle = bundles.by_key.get((row.bundle_slug,))
+        if bundle is not None and not bundle.enabled:
+            message = f"the bundle {quoted(row.bundle_slug)} is not enabled: enable it or choose another one."
+            yield RowError(sheet.name, row.line, "bundle_slug", message)
+    if not sheet.name or sheet.errors:
+        return
+    percentages = [Decimal(row.percentage) for row in sheet.rows if row.percentage is not None]
+    if not sheet.rows:
+        message = "the file names no bundle: name at least one, or leave the file out."
+        yield RowError(sheet.name, None, None, message)
+    elif percentages and len(percentages) < len(sheet.rows):
+        empty = next(row.line for row in sheet.rows if row.percentage is None)
+        message = "the cell is empty, but other lines have a percentage: enter one in every line or in none."
+        yield RowError(sheet.name, empty, "percentage", message)
+    elif percentages and sum(percentages) != 100:
+        message = f"the percentages sum to {sum(percentages)}: change them so that they sum to exactly 100."
+        yield RowError(sheet.name, sheet.rows[-1].line, "percentage", message)

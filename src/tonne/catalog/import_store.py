@@ -1,38 +1,53 @@
-"""SQL of the catalogue's import: what is stored already, and what changes."""
+"""SQL of the catalogue import."""
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from decimal import Decimal
+from typing import Any
 
+import msgspec
+
+from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
-from tonne.catalog.csv_rows import BundleProjectRow, BundleRow, DefaultRow, ExchangeRateRow, ProjectKey, ProjectRow
+from tonne.catalog.import_rows import BundleProjectRow, BundleRow, DefaultRow, ExchangeRateRow, ProjectRow
+from tonne.db.json_rows import json_rows
 from tonne.db.pool import Connection
 
-# Any number, the same in every process. One lock for both modes, since serial numbers are unique across them.
+# Any number that no other lock uses. Both modes share it, because serial numbers are unique across modes.
 _LOCK = 7_405_610_215
+Ids = Mapping[tuple[Any, ...], str]
 
 LIFT_TIMEOUTS = """
 SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
 """
-TAKE_TURN = "SELECT pg_advisory_xact_lock($1)"
+ACQUIRE_LOCK = "SELECT pg_advisory_xact_lock($1)"
 
 
-async def take_turn(tx: Connection) -> None:
-    """Wait until no other change to a catalogue is under way, and hold the next one off until this transaction ends.
+async def acquire_import_lock(tx: Connection) -> None:
+    """Wait for other changes to a catalogue, and block new ones until this transaction ends.
 
-    The usual limits are for requests: an operator's import may wait for another, and may take its time to judge a file.
+    The usual timeouts are for requests: an import may wait for another one, and may take long to validate its files.
     """
     await tx.execute(LIFT_TIMEOUTS)
-    await tx.execute(TAKE_TURN, _LOCK)
+    await tx.execute(ACQUIRE_LOCK, _LOCK)
+
+
+class StoredChoice(msgspec.Struct, omit_defaults=True):
+    """An element of a stored default selection."""
+
+    bundle_id: str
+    percentage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueHead:
+    """`version` is None before the first import."""
+
+    mode: Mode
     currency: str
-    version: int
-    # As stored: elements with bundle_id and, for all or for none, percentage.
-    default_selection: list[dict[str, str]]
+    version: int | None
+    default_selection: list[StoredChoice]
 
 
 FIND_CATALOGUE = "SELECT currency, version, default_bundle_selection FROM catalogues WHERE mode = $1"
@@ -42,10 +57,11 @@ async def find_catalogue(tx: Connection, mode: Mode) -> CatalogueHead | None:
     row = await tx.fetchrow(FIND_CATALOGUE, mode)
     if row is None:
         return None
-    return CatalogueHead(row["currency"], row["version"], json.loads(row["default_bundle_selection"] or "[]"))
+    selection = msgspec.json.decode(row["default_bundle_selection"] or "[]", type=list[StoredChoice])
+    return CatalogueHead(mode, row["currency"], row["version"], selection)
 
 
-# At version 0, which the import that creates it raises to 1.
+# At version 0: the import that creates it raises it to 1.
 CREATE_CATALOGUE = "INSERT INTO catalogues (mode, currency, version) VALUES ($1, $2, 0)"
 
 
@@ -64,12 +80,9 @@ async def raise_version(tx: Connection, mode: Mode) -> int:
 SAVE_DEFAULTS = "UPDATE catalogues SET default_bundle_selection = $2 WHERE mode = $1"
 
 
-async def save_defaults(tx: Connection, mode: Mode, rows: Iterable[DefaultRow], bundle_ids: Mapping[str, str]) -> None:
-    selection = [
-        {"bundle_id": bundle_ids[row.bundle_slug]} | ({"percentage": row.percentage} if row.percentage else {})
-        for row in rows
-    ]
-    await tx.execute(SAVE_DEFAULTS, mode, json.dumps(selection))
+async def save_defaults(tx: Connection, mode: Mode, rows: Iterable[DefaultRow], bundle_ids: Ids) -> None:
+    selection = [StoredChoice(bundle_ids[(row.bundle_slug,)], row.percentage) for row in rows]
+    await tx.execute(SAVE_DEFAULTS, mode, msgspec.json.encode(selection).decode())
 
 
 READ_PROJECTS = """
@@ -85,10 +98,12 @@ async def read_projects(tx: Connection, mode: Mode) -> dict[str, ProjectRow]:
     return {row.pop("id"): ProjectRow(**row) for row in rows}
 
 
-SAVE_PROJECT = """
+SAVE_PROJECTS = """
 INSERT INTO projects (mode, id, registry, registry_project_id, name, slug, country, type, methodology, mechanism,
                       granularity_grams, description, image, registry_url, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+SELECT $1, id, registry, registry_project_id, name, slug, country, type, methodology, mechanism, granularity_grams,
+       description, image, registry_url, $2
+FROM jsonb_populate_recordset(NULL::projects, $3)
 ON CONFLICT (mode, registry, registry_project_id) DO UPDATE SET
     name = excluded.name, slug = excluded.slug, country = excluded.country, type = excluded.type,
     methodology = excluded.methodology, mechanism = excluded.mechanism, granularity_grams = excluded.granularity_grams,
@@ -96,32 +111,8 @@ ON CONFLICT (mode, registry, registry_project_id) DO UPDATE SET
 """
 
 
-async def save_projects(
-    tx: Connection, mode: Mode, rows: Iterable[ProjectRow], ids: Mapping[ProjectKey, str], now: datetime
-) -> None:
-    await tx.executemany(
-        SAVE_PROJECT,
-        [
-            (
-                mode,
-                ids[row.key],
-                row.registry,
-                row.registry_project_id,
-                row.name,
-                row.slug,
-                row.country,
-                row.type,
-                row.methodology,
-                row.mechanism,
-                row.granularity_grams,
-                row.description,
-                row.image,
-                row.registry_url,
-                now,
-            )
-            for row in rows
-        ],
-    )
+async def save_projects(tx: Connection, mode: Mode, rows: Iterable[ProjectRow], ids: Ids, now: datetime) -> None:
+    await tx.execute(SAVE_PROJECTS, mode, now, json_rows({**asdict(row), "id": ids[row.key]} for row in rows))
 
 
 READ_BUNDLES = """
@@ -129,42 +120,31 @@ SELECT id, slug, name, description, primary_image, unit_price_minor, enabled, po
 """
 
 
-async def read_bundles(tx: Connection, mode: Mode) -> dict[str, BundleRow]:
+async def read_bundles(tx: Connection, mode: Mode, currency: str) -> dict[str, BundleRow]:
     """By id."""
     rows = [dict(row) for row in await tx.fetch(READ_BUNDLES, mode)]
-    return {row.pop("id"): BundleRow(**row) for row in rows}
+    digits = DECIMALS[currency]
+    return {
+        row.pop("id"): BundleRow(unit_price=Decimal(row.pop("unit_price_minor")).scaleb(-digits), **row) for row in rows
+    }
 
 
-SAVE_BUNDLE = """
+SAVE_BUNDLES = """
 INSERT INTO bundles (mode, id, slug, name, description, primary_image, unit_price_minor, enabled, position, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+SELECT $1, id, slug, name, description, primary_image, unit_price_minor, enabled, position, $2
+FROM jsonb_populate_recordset(NULL::bundles, $3)
 ON CONFLICT (mode, slug) DO UPDATE SET
     name = excluded.name, description = excluded.description, primary_image = excluded.primary_image,
     unit_price_minor = excluded.unit_price_minor, enabled = excluded.enabled, position = excluded.position
 """
 
 
-async def save_bundles(
-    tx: Connection, mode: Mode, rows: Iterable[BundleRow], ids: Mapping[str, str], now: datetime
-) -> None:
-    await tx.executemany(
-        SAVE_BUNDLE,
-        [
-            (
-                mode,
-                ids[row.slug],
-                row.slug,
-                row.name,
-                row.description,
-                row.primary_image,
-                row.unit_price_minor,
-                row.enabled,
-                row.position,
-                now,
-            )
-            for row in rows
-        ],
+async def save_bundles(tx: Connection, head: CatalogueHead, rows: Iterable[BundleRow], ids: Ids, now: datetime) -> None:
+    digits = DECIMALS[head.currency]
+    bundles = (
+        {**asdict(row), "id": ids[row.key], "unit_price_minor": int(row.unit_price.scaleb(digits))} for row in rows
     )
+    await tx.execute(SAVE_BUNDLES, head.mode, now, json_rows(bundles))
 
 
 READ_BUNDLE_PROJECTS = """
@@ -176,21 +156,18 @@ WHERE bundle_projects.mode = $1 AND bundles.slug = ANY ($2)
 """
 
 
-async def read_bundle_projects(tx: Connection, mode: Mode, bundle_slugs: Iterable[str]) -> list[BundleProjectRow]:
-    rows = await tx.fetch(READ_BUNDLE_PROJECTS, mode, list(bundle_slugs))
-    return [BundleProjectRow(**row) for row in rows]
+async def read_bundle_projects(tx: Connection, mode: Mode, bundle_slugs: Collection[str]) -> list[BundleProjectRow]:
+    return [BundleProjectRow(**row) for row in await tx.fetch(READ_BUNDLE_PROJECTS, mode, bundle_slugs)]
 
 
-REMOVE_BUNDLE_PROJECT = "DELETE FROM bundle_projects WHERE mode = $1 AND bundle_id = $2 AND project_id = $3"
-
-
-async def remove_bundle_projects(tx: Connection, mode: Mode, ids: Iterable[tuple[str, str]]) -> None:
-    """`ids` are pairs of bundle and project."""
-    await tx.executemany(REMOVE_BUNDLE_PROJECT, [(mode, bundle_id, project_id) for bundle_id, project_id in ids])
-
-
-SAVE_BUNDLE_PROJECT = """
-INSERT INTO bundle_projects (mode, bundle_id, project_id, weight, position) VALUES ($1, $2, $3, $4, $5)
+REMOVE_BUNDLE_PROJECTS = """
+DELETE FROM bundle_projects USING jsonb_populate_recordset(NULL::bundle_projects, $2) AS old
+WHERE bundle_projects.mode = $1 AND bundle_projects.bundle_id = old.bundle_id
+  AND bundle_projects.project_id = old.project_id
+"""
+SAVE_BUNDLE_PROJECTS = """
+INSERT INTO bundle_projects (mode, bundle_id, project_id, weight, position)
+SELECT $1, bundle_id, project_id, weight, position FROM jsonb_populate_recordset(NULL::bundle_projects, $2)
 ON CONFLICT (mode, bundle_id, project_id) DO UPDATE SET weight = excluded.weight, position = excluded.position
 """
 
@@ -199,13 +176,17 @@ async def save_bundle_projects(
     tx: Connection,
     mode: Mode,
     rows: Iterable[BundleProjectRow],
-    bundle_ids: Mapping[str, str],
-    project_ids: Mapping[ProjectKey, str],
+    removed: Iterable[BundleProjectRow],
+    *,
+    bundle_ids: Ids,
+    project_ids: Ids,
 ) -> None:
-    await tx.executemany(
-        SAVE_BUNDLE_PROJECT,
-        [(mode, bundle_ids[row.bundle_slug], project_ids[row.project_key], row.weight, row.position) for row in rows],
-    )
+    for statement, changed in ((REMOVE_BUNDLE_PROJECTS, removed), (SAVE_BUNDLE_PROJECTS, rows)):
+        records = (
+            {**asdict(row), "bundle_id": bundle_ids[(row.bundle_slug,)], "project_id": project_ids[row.project_key]}
+            for row in changed
+        )
+        await tx.execute(statement, mode, json_rows(records))
 
 
 READ_EXCHANGE_RATES = """
@@ -217,18 +198,17 @@ WHERE mode = $1
 
 
 async def read_exchange_rates(tx: Connection, mode: Mode, rows: list[ExchangeRateRow]) -> list[ExchangeRateRow]:
-    """Those stored under the keys of `rows`."""
+    """The stored rates that have the keys of `rows`."""
     keys = ([row.base for row in rows], [row.quote for row in rows], [row.as_of for row in rows])
     return [ExchangeRateRow(**row) for row in await tx.fetch(READ_EXCHANGE_RATES, mode, *keys)]
 
 
-SAVE_EXCHANGE_RATE = """
-INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) VALUES ($1, $2, $3, $4, $5, $6)
+SAVE_EXCHANGE_RATES = """
+INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source)
+SELECT $1, base, quote, as_of, rate, source FROM jsonb_populate_recordset(NULL::exchange_rates, $2)
 ON CONFLICT (mode, base, quote, as_of) DO UPDATE SET rate = excluded.rate, source = excluded.source
 """
 
 
 async def save_exchange_rates(tx: Connection, mode: Mode, rows: Iterable[ExchangeRateRow]) -> None:
-    await tx.executemany(
-        SAVE_EXCHANGE_RATE, [(mode, row.base, row.quote, row.as_of, row.rate, row.source) for row in rows]
-    )
+    await tx.execute(SAVE_EXCHANGE_RATES, mode, json_rows(map(asdict, rows)))

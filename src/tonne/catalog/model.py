@@ -1,4 +1,4 @@
-"""What is sold, as values."""
+"""Projects, bundles and exchange rates."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,14 +26,16 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectShare:
+class BundleProject:
+    """`weight` is the project's share of the bundle, relative to the others."""
+
     project: Project
     weight: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """`unit_price_minor` is the net price of a tonne in the catalogue's currency; `free_grams` is a moment old."""
+    """`unit_price_minor` is the net price of a tonne in the catalogue's currency; `free_grams` may be a second old."""
 
     id: str
     slug: str
@@ -43,7 +45,7 @@ class Bundle:
     unit_price_minor: int
     enabled: bool
     created_at: datetime
-    projects: tuple[ProjectShare, ...]
+    projects: tuple[BundleProject, ...]
     free_grams: int
 
 
@@ -60,7 +62,7 @@ class ExchangeRate:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All that one mode sells, as it stood at one moment."""
+    """A snapshot of everything that one mode sells."""
 
     mode: Mode
     currency: str
@@ -68,5 +70,5 @@ class Catalogue:
     default_selection: list[dict[str, Any]] | None
     projects: dict[str, Project]
     bundles: dict[str, Bundle]
-    # By target currency; the catalogue's own is not in it.
+    # By target currency, without the catalogue's own.
     rates: dict[str, ExchangeRate]

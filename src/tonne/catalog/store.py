@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 
 from tonne.base.scope import Mode
-from tonne.catalog.model import Bundle, Catalogue, ExchangeRate, Project, ProjectShare
+from tonne.catalog.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project
 from tonne.db.pool import Connection
 
 FIND_VERSION = "SELECT version FROM catalogues WHERE mode = $1"
@@ -38,9 +38,9 @@ async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue
     if head is None:
         return None
     projects = {row["id"]: _project(row, base_url) for row in await tx.fetch(LOAD_PROJECTS, mode)}
-    shares: dict[str, list[ProjectShare]] = {}
+    shares: dict[str, list[BundleProject]] = {}
     for row in await tx.fetch(LOAD_SHARES, mode):
-        share = ProjectShare(projects[row["project_id"]], row["weight"])
+        share = BundleProject(projects[row["project_id"]], row["weight"])
         shares.setdefault(row["bundle_id"], []).append(share)
     free = await load_free_grams(tx, mode)
     bundles = {
@@ -82,7 +82,7 @@ def _project(row: asyncpg.Record, base_url: str) -> Project:
     return Project(**{**row, "image": _absolute(row["image"], base_url)})
 
 
-def _bundle(row: asyncpg.Record, shares: tuple[ProjectShare, ...], free: dict[str, int], base_url: str) -> Bundle:
+def _bundle(row: asyncpg.Record, shares: tuple[BundleProject, ...], free: dict[str, int], base_url: str) -> Bundle:
     return Bundle(
         **{**row, "primary_image": _absolute(row["primary_image"], base_url)},
         projects=shares,

@@ -3,16 +3,16 @@
 from tonne.catalog import bundle_store
 from tonne.catalog.bundle_store import BundleSwitch
 from tonne.catalog.errors import BundleNotFound
-from tonne.catalog.import_store import raise_version, take_turn
+from tonne.catalog.import_store import acquire_import_lock, raise_version
 from tonne.db.pool import Connection
 
 
 async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool) -> BundleSwitch:
-    """Returns the bundle as it was before. Takes turns with imports, and changes nothing when it was so already."""
-    await take_turn(tx)
+    """Returns the bundle as it was before. Waits for a running import."""
+    await acquire_import_lock(tx)
     bundle = await bundle_store.find_switch(tx, bundle_id)
     if bundle is None:
-        raise BundleNotFound("There is no bundle with this id: `tonne catalogue list` shows them.")
+        raise BundleNotFound("There is no bundle with this id: `tonne catalogue list` lists them.")
     if bundle.enabled != enabled:
         await bundle_store.save_enabled(tx, bundle.mode, bundle_id, enabled=enabled)
         await raise_version(tx, bundle.mode)

@@ -20,7 +20,6 @@ from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cards.stored_cards import store_card
 from tonne.catalog.demo import demo_files
-from tonne.catalog.import_catalogue import import_catalogue
 from tonne.catalog.store import load_catalogue
 from tonne.checkout.create_link import create_account_link
 from tonne.checkout.link_schemas import OffsetLinkIn
@@ -30,6 +29,7 @@ from tonne.estimates.record_estimate import record_estimate
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.authenticator import hash_key
+from tonne.retirements.import_lots import import_files
 from tonne.sustainability.change_page import PageChange, change_page
 
 NAME = "Demo organisation"
@@ -127,7 +127,7 @@ async def _seed(tx: Connection) -> Demo:
     await set_address(tx, organisation.id, ADDRESS, actor=ACTOR, now=utc_now())
     await add_admin(tx, organisation.id, ADMIN, actor=ACTOR, now=utc_now())
     for mode in Mode:
-        await import_catalogue(tx, mode, demo_files(mode), currency=CURRENCY, now=utc_now())
+        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, now=utc_now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
             scope = Scope(organisation.id, new_id("acc"), mode)
             # In test mode one pays by a simulated card and the other by invoice, so that both can be seen at work.

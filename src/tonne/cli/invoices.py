@@ -9,9 +9,8 @@ import click
 from tonne.accounts import audit
 from tonne.base.clock import to_wire, utc_now
 from tonne.base.scope import Mode
-from tonne.catalog.csv_files import MAX_BYTES, show
-from tonne.catalog.import_catalogue import BadLinesError
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import print_table
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
@@ -25,6 +24,7 @@ from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.reference import reference_of, references_in
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.transfer_store import Outcome, Transfer
+from tonne.sheets.errors import quoted
 
 _MODES = click.Choice([mode.value for mode in Mode])
 _mode_of_number = click.option("--mode", type=_MODES, help="Whose number it is; a whole reference says so itself.")
@@ -98,7 +98,7 @@ def show_(number: str, mode: str | None) -> None:
         click.echo(f"{name:<14}{value}")
     if transfers:
         click.echo()
-        rows = [(str(t.line.booked_on), t.line.amount, show(t.line.payer), t.outcome) for t in transfers]
+        rows = [(str(t.line.booked_on), t.line.amount, quoted(t.line.payer), t.outcome) for t in transfers]
         print_table(("booked", "amount", "payer", "outcome"), rows)
 
 
@@ -175,38 +175,26 @@ def pdf(number: str, mode: str | None, output: Path) -> None:
 
 
 @invoice.command("import-statement")
-@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--mode", type=_MODES, required=True, help="Whose invoices the money is for.")
+@FILE
+@click.option("--mode", type=_MODES, required=True, help="Mode of the invoices that the transfers pay.")
 def import_(file: Path, mode: str) -> None:
     """Import a bank statement and settle the invoices it pays.
 
-    FILE is a CSV file with the columns booked_on, amount, currency, payer and reference, separated by commas or
-    semicolons. Lines that were imported before are skipped, so statements may overlap.
+    The columns are booked_on, amount, currency, payer and reference. Lines that were imported before are skipped, so
+    statements may overlap.
 
-    If any line is bad, every bad line is listed with what to do about it, nothing is imported, and the exit code is 1.
+    If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """
-    try:
-        with file.open("rb") as stream:
-            # One byte more than allowed is enough to see that the file is too large.
-            content = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise click.ClickException(f"{file} cannot be read: {error.strerror}.") from error
-    try:
-        booked = run_in_transaction(
-            lambda tx: import_statement(tx, Mode(mode), file.name, content, actor=ACTOR, now=utc_now())
-        )
-    except BadLinesError as error:
-        for bad_line in error.bad_lines:
-            click.echo(str(bad_line), err=True)
-        count = len(error.bad_lines)
-        faults = "is 1 fault" if count == 1 else f"are {count:,} faults"
-        raise click.ClickException(f"Nothing was imported: there {faults} to mend.") from error
+    upload = read_file(file)
+    with reported_errors():
+        booked = run_in_transaction(lambda tx: import_statement(tx, Mode(mode), upload, actor=ACTOR, now=utc_now()))
     _print_report(booked)
 
 
 def _print_report(booked: list[Booked]) -> None:
     rows = [
-        (str(b.line.line), b.outcome, b.reference or "-", b.line.amount, show(b.line.payer), b.message) for b in booked
+        (str(b.line.line), b.outcome, b.reference or "-", b.line.amount, quoted(b.line.payer), b.message)
+        for b in booked
     ]
     if rows:
         print_table(("line", "outcome", "invoice", "amount", "payer", ""), rows)

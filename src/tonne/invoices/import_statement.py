@@ -18,6 +18,7 @@ from tonne.invoices.transfer_store import Outcome, Transfer
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import lock_orders
+from tonne.sheets.csv_lines import SheetFile
 
 SETTLING = (Outcome.MATCHED, Outcome.OVER)
 
@@ -48,11 +49,9 @@ class _Claim:
         return OrderKey(self.invoice.scope.account_id, self.invoice.order_id)
 
 
-async def import_statement(
-    tx: Connection, mode: Mode, name: str, content: bytes, *, actor: str, now: datetime
-) -> list[Booked]:
-    """Book every line, or raise BadLinesError and leave the transaction to roll back. Imports take turns."""
-    lines = read_statement(name, content)
+async def import_statement(tx: Connection, mode: Mode, file: SheetFile, *, actor: str, now: datetime) -> list[Booked]:
+    """Book every line, or raise SheetInvalid with every error. One import runs at a time."""
+    lines = read_statement(file)
     await transfer_store.take_turn_any_account(tx)
     known = await transfer_store.find_known_any_account(tx, [line.digest(mode) for line in lines])
     claims = await _claims(tx, lines)

@@ -9,9 +9,9 @@ from datetime import datetime
 from tonne.base.clock import to_wire
 from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
 from tonne.base.scope import Mode
-from tonne.catalog.csv_files import MAX_ROWS
 from tonne.db.pool import Connection
 from tonne.retirements.model import serial_range
+from tonne.sheets.read_sheet import MAX_ROWS
 
 EXPORT_COLUMNS = (
     "parcel_id",
@@ -108,10 +108,10 @@ def export_tasks(tasks: Iterable[Task]) -> bytes:
             *(task.serial_block, str(task.first_number), str(task.last_number), task.kilograms),
             *(format_tonnes(task.quantity_grams), task.named, to_wire(task.opened_at)),
         )
-        writer.writerow([harmless(cell) for cell in cells])
+        writer.writerow([escape_formula(cell) for cell in cells])
     return text.getvalue().encode("utf-8-sig")
 
 
-def harmless(cell: str) -> str:
+def escape_formula(cell: str) -> str:
     """A name that begins like a formula would be run by a spreadsheet that opens the file: a quote mark prevents it."""
     return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell

@@ -1,20 +1,19 @@
-"""No two lots may hold the same serial number. The database would refuse them too, but not say which line it was."""
+"""No two lots may contain the same serial number. The database would refuse them too, but could not name the line."""
 
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from tonne.base.scope import Mode
-from tonne.catalog.csv_files import BadLine, show
-from tonne.catalog.csv_rows import LotRow, SerialBlock
-from tonne.catalog.csv_sheets import Sheet
-from tonne.catalog.import_lots_store import StoredLot
+from tonne.retirements.lots import LotRow, SerialBlock, StoredLot
+from tonne.sheets.errors import RowError, quoted
+from tonne.sheets.read_sheet import Sheet
 
-_REMEDY = "a serial number can be sold once only, so mend the numbers or delete the line."
+_REMEDY = "a serial number can be sold only once, so correct the numbers or delete the line."
 
 
-def find_overlaps(sheet: Sheet[LotRow], stored: Iterable[StoredLot], mode: Mode) -> Iterator[BadLine]:
-    """Every lot of the file that overlaps another line or a stored lot of either mode. `stored` is by first number."""
+def find_overlaps(sheet: Sheet[LotRow], stored: Iterable[StoredLot], mode: Mode) -> Iterator[RowError]:
+    """Report each row that overlaps another row or a stored lot of either mode. `stored` is ordered by first number."""
     stored_by_block: defaultdict[SerialBlock, list[StoredLot]] = defaultdict(list)
     for lot in stored:
         stored_by_block[lot.row.block_key].append(lot)
@@ -26,30 +25,31 @@ def find_overlaps(sheet: Sheet[LotRow], stored: Iterable[StoredLot], mode: Mode)
         yield from _overlaps_with_stored(sheet.name, rows, stored_by_block[block], mode)
 
 
-def _overlaps_in_file(file_name: str, rows: list[LotRow]) -> Iterator[BadLine]:
-    reaching_furthest: LotRow | None = None
+def _overlaps_in_file(file: str, rows: list[LotRow]) -> Iterator[RowError]:
+    furthest: LotRow | None = None
     for row in sorted(rows, key=lambda row: (row.first_number, row.line)):
-        other = reaching_furthest
+        other = furthest
         if other is None or row.last_number > other.last_number:
-            reaching_furthest = row
+            furthest = row
         if other is not None and row.first_number <= other.last_number:
             earlier, later = sorted((row, other), key=lambda row: row.line)
             message = f"the lot overlaps {_numbers(earlier)} of line {earlier.line} in its serial block: {_REMEDY}"
-            yield BadLine(file_name, later.line, "first_number", message)
+            yield RowError(file, later.line, "first_number", message)
 
 
-def _overlaps_with_stored(file_name: str, rows: list[LotRow], stored: list[StoredLot], mode: Mode) -> Iterator[BadLine]:
+def _overlaps_with_stored(file: str, rows: list[LotRow], stored: list[StoredLot], mode: Mode) -> Iterator[RowError]:
     first_numbers = [lot.row.first_number for lot in stored]
     for row in rows:
-        # Stored lots never overlap one another, so the last one that starts within reach is the only one to look at.
+        # Stored lots do not overlap one another, so only the last one that starts within the row can overlap it.
         i = bisect_right(first_numbers, row.last_number) - 1
         if i < 0 or stored[i].row.last_number < row.first_number:
             continue
         other = stored[i]
         if other.mode != mode or other.row.key != row.key:
-            where = f"which the {other.mode} catalogue holds in block {show(row.serial_block)}"
-            message = f"the lot overlaps {_numbers(other.row)}, {where}: {_REMEDY}"
-            yield BadLine(file_name, row.line, "first_number", message)
+            where = f"which the {other.mode} catalogue holds in block {quoted(row.serial_block)}"
+            yield RowError(
+                file, row.line, "first_number", f"the lot overlaps {_numbers(other.row)}, {where}: {_REMEDY}"
+            )
 
 
 def _numbers(row: LotRow) -> str:

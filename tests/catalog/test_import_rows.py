@@ -1,12 +1,16 @@
-"""Every kind of bad line is found, with its place. No database: files are judged before they are compared."""
+"""The column rules of each catalogue file, and of lots."""
 
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import pytest
 
-from tonne.catalog.csv_files import MAX_BAD_LINES, MAX_BYTES, MAX_ROWS, BadLine, CsvFile, FileKind
-from tonne.catalog.csv_rows import Context
-from tonne.catalog.csv_sheets import Sheets, judge_files
+from tonne.catalog.import_rows import FileKind, read_files
+from tonne.retirements.lots import LotRow, check_lot, latest_day
+from tonne.sheets.csv_lines import SheetFile
+from tonne.sheets.errors import RowError
+from tonne.sheets.read_sheet import Sheet, read_sheet
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 HEADERS = {
@@ -19,7 +23,7 @@ HEADERS = {
     ),
     FileKind.DEFAULTS: "bundle_slug,percentage",
 }
-GOOD = {
+VALID = {
     FileKind.PROJECTS: "Verra,VCS1,Old forest,Peru,Forest,VM1,avoidance,1000000",
     FileKind.BUNDLES: "forest,Forest,Trees.,/images/forest.svg,12.65,true,1",
     FileKind.BUNDLE_PROJECTS: "forest,Verra,VCS1,1",
@@ -29,30 +33,34 @@ GOOD = {
 }
 
 
-def judge(kind: FileKind, content: bytes, currency: str = "EUR") -> Sheets:
-    return judge_files({kind: CsvFile(kind, kind, content)}, Context(currency, NOW))
+def read(kind: FileKind, content: bytes, currency: str = "EUR") -> Sheet[Any]:
+    file = SheetFile(kind, content)
+    if kind is FileKind.LOTS:
+        return read_sheet(file, LotRow, partial(check_lot, latest_day(NOW)))
+    sheet: Sheet[Any] = getattr(read_files({kind: file}, currency), kind.name.lower())
+    return sheet
 
 
-def bad_lines(kind: FileKind, *lines: str, header: str | None = None, currency: str = "EUR") -> list[BadLine]:
-    """What is wrong with the lines, which stand below the header: the first is line 2."""
+def errors_in(kind: FileKind, *lines: str, header: str | None = None, currency: str = "EUR") -> list[RowError]:
+    """The errors of the lines below the header: the first one is line 2."""
     content = "\n".join((header or HEADERS[kind], *lines)).encode()
-    return judge(kind, content, currency).bad_lines
+    return read(kind, content, currency).errors
 
 
-def places(found: list[BadLine]) -> list[tuple[int | None, str | None]]:
-    return [(bad_line.line, bad_line.column) for bad_line in found]
+def places(found: list[RowError]) -> list[tuple[int | None, str | None]]:
+    return [(error.line, error.column) for error in found]
 
 
 def with_cell(kind: FileKind, column: str, cell: str) -> str:
-    """The good line with one cell exchanged."""
-    cells = GOOD[kind].split(",")
+    """The valid line with one cell replaced."""
+    cells = VALID[kind].split(",")
     cells[HEADERS[kind].split(",").index(column)] = cell
     return ",".join(cells)
 
 
 @pytest.mark.parametrize("kind", FileKind)
-def test_a_good_line_of_each_file_is_good(kind: FileKind) -> None:
-    assert bad_lines(kind, GOOD[kind]) == []
+def test_a_valid_line_of_each_file_has_no_errors(kind: FileKind) -> None:
+    assert errors_in(kind, VALID[kind]) == []
 
 
 BAD_CELLS = [
@@ -114,14 +122,14 @@ BAD_CELLS = [
 
 @pytest.mark.parametrize(("kind", "column", "cell", "message"), BAD_CELLS)
 def test_a_bad_cell_is_reported_with_its_line_and_column(kind: FileKind, column: str, cell: str, message: str) -> None:
-    found = bad_lines(kind, "", with_cell(kind, column, cell))
+    found = errors_in(kind, "", with_cell(kind, column, cell))
     expected_column = "last_number" if "below first_number" in message else column
     assert places(found) == [(3, expected_column)]
     assert message in found[0].message
 
 
-def test_every_fault_of_every_line_is_reported() -> None:
-    found = bad_lines(FileKind.LOTS, "Verra,,20x1,B,1,10,hold,,", GOOD[FileKind.LOTS], ",VCS1,2021,,1,10,held,,")
+def test_every_error_of_every_line_is_reported() -> None:
+    found = errors_in(FileKind.LOTS, "Verra,,20x1,B,1,10,hold,,", VALID[FileKind.LOTS], ",VCS1,2021,,1,10,held,,")
     assert places(found) == [
         (2, "registry_project_id"),
         (2, "vintage"),
@@ -132,97 +140,36 @@ def test_every_fault_of_every_line_is_reported() -> None:
 
 
 def test_prices_have_the_decimals_of_the_catalogues_currency() -> None:
-    assert bad_lines(FileKind.BUNDLES, with_cell(FileKind.BUNDLES, "unit_price", "1.5"), currency="JPY")
-    assert not bad_lines(FileKind.BUNDLES, with_cell(FileKind.BUNDLES, "unit_price", "1.505"), currency="KWD")
+    assert errors_in(FileKind.BUNDLES, with_cell(FileKind.BUNDLES, "unit_price", "1.5"), currency="JPY")
+    assert not errors_in(FileKind.BUNDLES, with_cell(FileKind.BUNDLES, "unit_price", "1.505"), currency="KWD")
 
 
 @pytest.mark.parametrize(
     "cell", ["=1+1", "+1", "-1", "@cmd", "'; DROP TABLE lots --", "<script>", "森林 🌲", '"a, ""b"""']
 )
-def test_strange_text_is_only_text(cell: str) -> None:
-    assert bad_lines(FileKind.PROJECTS, with_cell(FileKind.PROJECTS, "name", cell)) == []
+def test_formulas_markup_and_quotes_are_plain_text(cell: str) -> None:
+    assert errors_in(FileKind.PROJECTS, with_cell(FileKind.PROJECTS, "name", cell)) == []
 
 
 def test_a_pre_retired_lot_needs_url_and_date() -> None:
-    found = bad_lines(FileKind.LOTS, "Verra,VCS1,2021,A,1,10,pre_retired,,")
+    found = errors_in(FileKind.LOTS, "Verra,VCS1,2021,A,1,10,pre_retired,,")
     assert places(found) == [(2, "retirement_url"), (2, "retired_on")]
 
 
 @pytest.mark.parametrize(("day", "message"), [("2026-11-17", "future"), ("2020-12-31", "before the vintage")])
 def test_a_lot_is_retired_between_its_vintage_and_today(day: str, message: str) -> None:
-    found = bad_lines(FileKind.LOTS, f"Verra,VCS1,2021,A,1,10,pre_retired,https://example.org/r,{day}")
+    found = errors_in(FileKind.LOTS, f"Verra,VCS1,2021,A,1,10,pre_retired,https://example.org/r,{day}")
     assert places(found) == [(2, "retired_on")]
     assert message in found[0].message
 
 
 def test_a_key_that_comes_twice_is_reported_on_the_later_line() -> None:
-    found = bad_lines(FileKind.EXCHANGE_RATES, "EUR,USD,1.08,a,2026-01-31", "EUR,USD,1.09,b,2026-01-31T01:00:00+01:00")
+    found = errors_in(FileKind.EXCHANGE_RATES, "EUR,USD,1.08,a,2026-01-31", "EUR,USD,1.09,b,2026-01-31T01:00:00+01:00")
     assert places(found) == [(3, "as_of")]
     assert "line 2" in found[0].message
 
 
 def test_columns_may_come_in_any_order_with_spaces_and_byte_order_mark() -> None:
     content = "\ufeffpercentage , bundle_slug\r\n 40.50 ,forest\r\n".encode()
-    (row,) = judge(FileKind.DEFAULTS, content).defaults.rows
+    (row,) = read(FileKind.DEFAULTS, content).rows
     assert (row.bundle_slug, row.percentage) == ("forest", "40.5")
-
-
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        ("bundle_slug", "percentage is missing"),
-        ("bundle_slug,percentage,colour", "“colour” is unknown"),
-        ("bundle_slug,percentage,percentage", "twice"),
-        ("bundle_slug;percentage", "semicolons"),
-    ],
-)
-def test_a_bad_header_is_reported_once_and_no_line_below_it(header: str, message: str) -> None:
-    (found,) = bad_lines(FileKind.DEFAULTS, "x,y", header=header)
-    assert found.line == 1
-    assert message in found.message
-
-
-def test_a_wrong_number_of_cells_is_reported() -> None:
-    found = bad_lines(FileKind.DEFAULTS, "forest", "forest,100,x", "forest,100")
-    assert [bad_line.line for bad_line in found] == [2, 3]
-
-
-@pytest.mark.parametrize(
-    ("content", "line", "message"),
-    [
-        (b"", 1, "empty"),
-        (b"\n\n", 1, "empty"),
-        (b"bundle_slug,percentage\na,50\nb,\xff\n", 3, "not UTF-8"),
-        ("bundle_slug,percentage\n".encode("utf-16"), 1, "not UTF-8"),
-        (b'bundle_slug,percentage\na,50\n"b,50\n', 3, "not valid CSV"),
-        (b'bundle_slug,percentage\na,50\n"b"x,50\n', 3, "not valid CSV"),
-        (b"bundle_slug,percentage\n" + b"x" * 200_000 + b",1\n", 2, "not valid CSV"),
-        (b"x" * (MAX_BYTES + 1), None, "20 MB"),
-    ],
-)
-def test_an_unreadable_file_is_reported(content: bytes, line: int | None, message: str) -> None:
-    (found,) = judge(FileKind.DEFAULTS, content).bad_lines
-    assert found.line == line
-    assert message in found.message
-
-
-def test_a_row_is_named_by_the_line_it_starts_on() -> None:
-    found = bad_lines(FileKind.PROJECTS, with_cell(FileKind.PROJECTS, "name", '"a\nb"'), "short")
-    assert [bad_line.line for bad_line in found] == [2, 4]
-
-
-def test_a_file_of_nothing_but_faults_is_given_up() -> None:
-    found = bad_lines(FileKind.DEFAULTS, *["?,?"] * MAX_BAD_LINES)
-    assert len(found) <= MAX_BAD_LINES + 2
-    assert "too many faults" in found[-1].message
-
-
-def test_a_file_of_too_many_rows_is_refused() -> None:
-    lines = (f"b{i}," for i in range(MAX_ROWS + 1))
-    found = bad_lines(FileKind.DEFAULTS, *lines)
-    assert places(found) == [(MAX_ROWS + 2, None)]
-
-
-def test_the_report_shows_strange_characters_harmlessly() -> None:
-    (found,) = bad_lines(FileKind.DEFAULTS, header="bundle_slug,percentage,\u202e\x1b[2J")
-    assert str(found).isprintable()

@@ -1,0 +1,33 @@
+"""Importing CSV files: the same for every command."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from tonne.sheets.csv_lines import MAX_BYTES, SheetFile
+from tonne.sheets.errors import SheetInvalid
+
+FILE = click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+def read_file(path: Path) -> SheetFile:
+    try:
+        with path.open("rb") as stream:
+            # One byte above the limit is enough to see that the file is too large.
+            return SheetFile(path.name, stream.read(MAX_BYTES + 1))
+    except OSError as error:
+        raise click.ClickException(f"Cannot read {path}: {error.strerror}.") from error
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """Print every error of an invalid file, and exit with code 1."""
+    try:
+        yield
+    except SheetInvalid as error:
+        for each in error.errors:
+            click.echo(str(each), err=True)
+        count = "1 error" if len(error.errors) == 1 else f"{len(error.errors):,} errors"
+        raise click.ClickException(f"Nothing was imported: {count}.") from error

@@ -1,0 +1,135 @@
+"""Lots of credits: the rows of lots.csv, and their SQL."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, ClassVar
+
+from tonne.base.scope import Mode
+from tonne.catalog.import_rows import ProjectReference
+from tonne.db.json_rows import json_rows
+from tonne.db.pool import Connection
+from tonne.sheets.columns import Column, Date, Label, WebUrl, choice, text, whole
+from tonne.sheets.read_sheet import Values
+
+MAX_LOT_TONNES = 10**9
+SerialNumber = Annotated[int, Column(whole(0, 10**15 - 1))]
+SerialBlock = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LotRow(ProjectReference):
+    KEY: ClassVar[tuple[str, ...]] = ("registry", "serial_block", "first_number", "last_number")
+
+    vintage: Annotated[int, Column(whole(1990, 2100))]
+    serial_block: Annotated[str, Column(text(200))]
+    first_number: SerialNumber
+    last_number: SerialNumber
+    status: Annotated[str, Column(choice("held", "pre_retired"))]
+    retirement_url: WebUrl | None
+    retired_on: Date | None
+    # The import copies these from the project if they are missing.
+    country: Label | None = None
+    methodology: Label | None = None
+
+    @property
+    def block_key(self) -> SerialBlock:
+        return (self.registry, self.serial_block)
+
+
+def check_lot(latest_day: date, values: Values) -> Iterator[tuple[str, str]]:
+    first, last = values.get("first_number"), values.get("last_number")
+    if first is not None and last is not None:
+        if last < first:
+            yield "last_number", "it is below first_number: swap or correct the two."
+        elif last - first >= MAX_LOT_TONNES:
+            yield "last_number", f"the lot holds more than {MAX_LOT_TONNES:,} t: split it into smaller lots."
+    for column in ("retirement_url", "retired_on"):
+        if values.get("status") == "pre_retired" and values.get(column, "invalid") is None:
+            yield column, "a pre_retired lot needs it: enter where and when it was retired, or write held."
+        if values.get("status") == "held" and values.get(column) is not None:
+            yield column, "a held lot is not retired yet: leave the cell empty, or write pre_retired."
+    retired_on = values.get("retired_on")
+    if retired_on is not None:
+        yield from check_retired_on(retired_on, latest_day)
+        if retired_on.year < values.get("vintage", 0):
+            yield "retired_on", f"the date is before the vintage {values['vintage']}: correct one of the two."
+
+
+def check_retired_on(retired_on: date, latest_day: date) -> Iterator[tuple[str, str]]:
+    if retired_on > latest_day:
+        yield "retired_on", "the date is in the future: enter the day of the retirement."
+
+
+def latest_day(now: datetime) -> date:
+    """Registries date retirements in local time, which is up to 14 hours ahead of UTC."""
+    return (now + timedelta(hours=14)).date()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLot:
+    mode: Mode
+    id: str
+    row: LotRow
+
+
+READ_LOTS = """
+SELECT lots.mode, lots.id, serial_blocks.registry, registry_project_id, vintage, serial_blocks.block AS serial_block,
+       first_number, last_number, status, retirement_url, retired_on, lots.country, lots.methodology
+FROM unnest($1::text[], $2::text[]) AS named (registry, block)
+JOIN serial_blocks USING (registry, block)
+JOIN lots ON lots.serial_block = serial_blocks.number
+JOIN projects ON projects.mode = lots.mode AND projects.id = lots.project_id
+ORDER BY first_number
+"""
+
+
+async def read_lots(tx: Connection, blocks: Iterable[SerialBlock]) -> list[StoredLot]:
+    """Lots of both modes, because a serial number belongs to one lot only. Ordered by first number."""
+    names = sorted(blocks)
+    found = await tx.fetch(READ_LOTS, [registry for registry, _ in names], [block for _, block in names])
+    rows = [dict(row) for row in found]
+    return [StoredLot(Mode(row.pop("mode")), row.pop("id"), LotRow(**row)) for row in rows]
+
+
+# SKIP LOCKED: a locked lot is being allocated, and waiting for it could end in a deadlock.
+LOCK_UNALLOCATED_LOTS = """
+SELECT id FROM lots WHERE mode = $1 AND id = ANY ($2) AND allocated_grams = 0 FOR UPDATE SKIP LOCKED
+"""
+
+
+async def lock_unallocated_lots(tx: Connection, mode: Mode, ids: list[str]) -> set[str]:
+    """Lock those of the lots that may still change, and return their ids."""
+    return {row["id"] for row in await tx.fetch(LOCK_UNALLOCATED_LOTS, mode, ids)}
+
+
+# Not ON CONFLICT DO NOTHING, which would consume a block number in every import.
+SAVE_SERIAL_BLOCKS = """
+INSERT INTO serial_blocks (registry, block)
+SELECT registry, block FROM unnest($1::text[], $2::text[]) AS named (registry, block)
+WHERE (registry, block) NOT IN (SELECT registry, block FROM serial_blocks)
+"""
+SAVE_LOTS = """
+INSERT INTO lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country, methodology, status,
+                  retirement_url, retired_on, created_at)
+SELECT $1, lot.id, lot.project_id, lot.vintage, serial_blocks.number, lot.first_number, lot.last_number, lot.country,
+       lot.methodology, lot.status, lot.retirement_url, lot.retired_on, $2
+FROM jsonb_to_recordset($3) AS lot (
+    id text, project_id text, vintage smallint, registry text, serial_block text, first_number bigint,
+    last_number bigint, country text, methodology text, status text, retirement_url text, retired_on date)
+JOIN serial_blocks ON serial_blocks.registry = lot.registry AND serial_blocks.block = lot.serial_block
+ON CONFLICT (mode, id) DO UPDATE SET
+    project_id = excluded.project_id, vintage = excluded.vintage, country = excluded.country,
+    methodology = excluded.methodology, status = excluded.status, retirement_url = excluded.retirement_url,
+    retired_on = excluded.retired_on
+"""
+
+
+async def save_lots(
+    tx: Connection, mode: Mode, lots: Mapping[str, LotRow], project_ids: Mapping[tuple[Any, ...], str], now: datetime
+) -> None:
+    """`lots` are by id. The caller holds the locks of those that exist."""
+    blocks = sorted({row.block_key for row in lots.values()})
+    await tx.execute(SAVE_SERIAL_BLOCKS, [registry for registry, _ in blocks], [block for _, block in blocks])
+    records = ({**asdict(row), "id": id_, "project_id": project_ids[row.project_key]} for id_, row in lots.items())
+    await tx.execute(SAVE_LOTS, mode, now, json_rows(records))
