@@ -10,7 +10,7 @@ import asyncpg
 import structlog
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.endpoints import AccountEndpoints
+from tonne.accounts.endpoints import AccountEndpoints, account_routes
 from tonne.base.clock import Clock, utc_now
 from tonne.base.logs import configure_logs
 from tonne.base.memory import freeze_startup_objects
@@ -27,12 +27,11 @@ from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.checkout_page import CheckoutPage
 from tonne.checkout.close_checkouts import CloseCheckouts
 from tonne.checkout.link_endpoints import OffsetLinkEndpoints
-from tonne.checkout.link_routes import offset_link_routes
 from tonne.checkout.mail_certificates import MailCertificates
 from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.payment_lookup import PaymentLookup
-from tonne.checkout.routes import checkout_routes
+from tonne.checkout.routes import checkout_routes, link_routes, payment_routes
 from tonne.db.pool import Database
 from tonne.estimates.endpoints import EstimateEndpoints
 from tonne.events.endpoints import EventEndpoints
@@ -172,15 +171,15 @@ class Services:
             *order_routes(self.orders),
             *card_routes(self.cards),
             *invoice_routes(self.invoices),
-            *offset_link_routes(self.offset_links),
-            *self.payment_lookup.routes(),
+            *link_routes(self.offset_links),
+            *payment_routes(self.payment_lookup),
             *retirement_routes(self.retirements),
             *sustainability_routes(self.sustainability),
             *self.estimates.routes(),
             *catalogue.routes(),
             *webhook_routes(self.webhooks),
             *EventEndpoints(self.database).routes(),
-            *AccountEndpoints(self.database).routes(),
+            *account_routes(AccountEndpoints(self.database)),
         ]
         return [
             *api,

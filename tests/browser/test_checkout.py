@@ -86,7 +86,7 @@ async def test_from_the_link_to_the_certificate_and_back_to_the_shop(
     euros = re.sub(r"[^0-9.]", "", shown)
     assert payment["order"]["total_cost"] == euros
     again = await visit(f"/offset/{link.id}?external_id=basket-1")
-    await expect(again.get_by_text("has been made already")).to_be_visible()
+    await expect(again.get_by_text("was already made")).to_be_visible()
     await judge(again, "already-paid")
 
 
@@ -102,10 +102,10 @@ async def test_the_price_follows_what_is_typed(visit: Visit, link: OffsetLink) -
     await fill_in(page, "25")
     await expect(total).to_contain_text(re.compile("€2[45]"))
     await fill_in(page, "nonsense")
-    await expect(page.get_by_text("Write the amount as a plain number")).to_be_visible()
+    await expect(page.get_by_text("Enter the amount as a number")).to_be_visible()
     for box in await page.get_by_role("checkbox").all():
         await box.uncheck()
-    await expect(page.locator("#price")).to_contain_text("Choose at least one of the bundles")
+    await expect(page.locator("#price")).to_contain_text("Choose at least one of the options")
 
 
 async def test_a_declined_card_and_then_a_good_one(visit: Visit, link: OffsetLink, services: Services) -> None:

@@ -36,7 +36,7 @@ async def change_price(services: Services) -> None:
 
 
 async def age(
-    services: Services, statement: str = "UPDATE checkouts SET expires_at = now(), next_attempt_at = now()"
+    services: Services, statement: str = "UPDATE checkouts SET expires_at = now(), next_close_at = now()"
 ) -> None:
     async with services.database.transaction() as tx:
         await tx.execute(statement)

@@ -17,10 +17,11 @@ from tests.world import World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.checkout.link_model import OffsetLink
-from tonne.checkout.mail_certificates import LEASE, MailCertificates, claim_due_any_account, settle
+from tonne.checkout.mail_certificates import LEASE, MailCertificates
+from tonne.checkout.queue import claim_mails_any_account, finish_mail
 
 HOSTILE = "Ada\r\nBcc: eve@evil.example\r\n\r\nClick here =?utf-8?q?x?= \u202e"
-CHECKOUTS = "SELECT id, status, next_attempt_at FROM checkouts ORDER BY id"
+CHECKOUTS = "SELECT id, status, next_mail_at FROM checkouts ORDER BY id"
 MINUTE = timedelta(minutes=1)
 
 
@@ -98,7 +99,7 @@ async def test_the_customer_gets_one_mail_with_the_pdf_and_the_link(post: Post, 
     assert mail["To"] == "ann@example.com"
     assert mail["Subject"] == f"[TEST] Your certificate {number}: 1.5 t retired"
     text = text_of(mail)
-    assert text.startswith("This is a test. No money has moved, and no credit was retired.")
+    assert text.startswith("This is a test. No money was charged and no credits were retired.")
     assert "1.5 tonnes" in text
     assert "on behalf of Beneficiary" in text
     assert f"http://tonne.test/verify/{number}\n" in text
@@ -106,7 +107,7 @@ async def test_the_customer_gets_one_mail_with_the_pdf_and_the_link(post: Post, 
     assert attached.get_filename() == f"certificate-{number}.pdf"
     verdict = await browser.get(f"/verify/{number}", params={"sha256": hashlib.sha256(pdf_of(mail)).hexdigest()})
     assert "<strong>Genuine.</strong>" in verdict.text
-    assert [checkout["next_attempt_at"] for checkout in await post.sql(CHECKOUTS)] == [None]
+    assert [checkout["next_mail_at"] for checkout in await post.sql(CHECKOUTS)] == [None]
 
 
 @pytest.mark.usefixtures("paid")
@@ -125,7 +126,7 @@ async def test_the_longer_it_takes_the_less_often_it_is_looked_at(post: Post) ->
         assert not await post.works(later=age)
         [checkout] = await post.sql(CHECKOUTS)
         [paid_for] = await post.sql("SELECT created_at FROM checkouts")
-        looked_at = checkout["next_attempt_at"] - pause
+        looked_at = checkout["next_mail_at"] - pause
         assert timedelta(0) <= looked_at - paid_for["created_at"] - age <= timedelta(minutes=10)
 
 
@@ -141,11 +142,11 @@ async def test_many_workers_at_once_send_one_mail(post: Post) -> None:
 async def test_a_worker_that_froze_is_followed_by_another_and_settles_nothing_when_it_wakes(post: Post) -> None:
     post.later = MINUTE
     async with post.services.database.connection() as connection:
-        [frozen] = await claim_due_any_account(connection, post.now(), post.now() + LEASE, 10)
+        [frozen] = await claim_mails_any_account(connection, post.now(), post.now() + LEASE, 10)
     assert not await post.works(later=MINUTE), "it is still claimed"
     assert await post.works(later=MINUTE + LEASE)
     async with post.services.database.transaction() as tx:
-        assert not await settle(tx, frozen.scope, frozen)
+        assert not await finish_mail(tx, frozen.scope, frozen)
     assert len(await post.mails()) == 1
 
 
@@ -203,7 +204,7 @@ async def test_a_live_mail_says_nothing_of_tests(services: Services, world: Worl
     await post.sql(
         "INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash,"
         " status, requested_quantity_grams, total_cost_minor, currency, email, order_id, created_at, expires_at,"
-        " next_attempt_at)"
+        " next_mail_at)"
         " SELECT account_id, 'chk', organisation_id, mode, $1, $2, $2, 'ordered', 1, 1, 'EUR', 'ann@example.com',"
         " order_id, issued_at, issued_at, issued_at FROM certificates",
         link.id,

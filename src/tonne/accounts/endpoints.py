@@ -1,4 +1,4 @@
-"""GET /v1/account: for whom a key acts."""
+"""Endpoint for the account that an API key uses."""
 
 from typing import Annotated
 
@@ -13,21 +13,41 @@ from tonne.http.route import Access, Request, Response, Route, json_response
 
 
 class AccountOut(msgspec.Struct):
-    id: str
-    organisation_id: str
-    account_type: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["live", "test"]})]
-    kind: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["account", "client_account"]})]
-    name: str
-    currency: str
-    beneficiary: str
-    payment_method: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["invoice", "card"]})]
-    auto_advance: Annotated[
-        bool,
+    id: Annotated[str, msgspec.Meta(description="Id of the account.", examples=["acc_06dq2k8v7p3h5n9s4t1w0x2y6z"])]
+    organisation_id: Annotated[
+        str, msgspec.Meta(description="The account's organisation.", examples=["org_06dq2k8v7p3h5n9s4t1w0x2y6z"])
+    ]
+    account_type: Annotated[
+        str, msgspec.Meta(description="Mode of the account.", extra_json_schema={"enum": ["live", "test"]})
+    ]
+    kind: Annotated[
+        str,
         msgspec.Meta(
-            description="Whether orders go on by themselves; in test mode they may wait for the test helpers."
+            description="A client account belongs to a customer of the organisation.",
+            extra_json_schema={"enum": ["account", "client_account"]},
         ),
     ]
-    created_at: Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+    name: Annotated[str, msgspec.Meta(description="Name of the account.", examples=["Main account"])]
+    currency: Annotated[str, msgspec.Meta(description="Currency of its orders.", examples=["EUR"])]
+    beneficiary: Annotated[str, msgspec.Meta(description="The name credits are retired for.", examples=["Acme Ltd"])]
+    payment_method: Annotated[
+        str,
+        msgspec.Meta(
+            description="How the account pays for its orders.", extra_json_schema={"enum": ["invoice", "card"]}
+        ),
+    ]
+    auto_advance: Annotated[
+        bool,
+        msgspec.Meta(description="Whether orders advance automatically. False: they wait for the test helpers."),
+    ]
+    created_at: Annotated[
+        str,
+        msgspec.Meta(
+            description="When the account was created.",
+            examples=["2026-11-15T10:00:00.123Z"],
+            extra_json_schema={"format": "date-time"},
+        ),
+    ]
 
 
 class AccountEndpoints:
@@ -42,18 +62,19 @@ class AccountEndpoints:
             raise AccountNotFound
         return json_response(_account_out(account))
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                method="GET",
-                path="/v1/account",
-                endpoint=self.read_account,
-                access=Access.API_KEY,
-                summary="Read the account that the key acts for",
-                tag="Account",
-                answers={200: AccountOut},
-            )
-        ]
+
+def account_routes(endpoints: AccountEndpoints) -> list[Route]:
+    return [
+        Route(
+            method="GET",
+            path="/v1/account",
+            endpoint=endpoints.read_account,
+            access=Access.API_KEY,
+            summary="Read the account",
+            tag="Account",
+            answers={200: AccountOut},
+        )
+    ]
 
 
 def _account_out(account: Account) -> AccountOut:

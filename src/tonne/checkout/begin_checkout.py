@@ -1,5 +1,3 @@
-"""A person has chosen: the checkout begins."""
-
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,7 +24,7 @@ from tonne.orders.place_order import Wanted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Who pays, and where the page leads afterwards. `external_id` is the client's own name for this flow."""
+    """Who pays, and where the page redirects afterwards. `external_id` is the client's reference."""
 
     email: str
     external_id: str | None
@@ -53,7 +51,7 @@ def read_external_id(text: str | None) -> str | None:
 async def begin_checkout(
     tx: Connection, link: OffsetLink, wanted: Wanted, priced: Priced, *, visitor: Visitor, now: datetime
 ) -> str:
-    """Returns the token for its address. Nothing is ordered yet."""
+    """Returns the token for the address of the checkout. The order is placed when the visitor pays."""
     token = new_token()
     checkout = Checkout(
         scope=link.scope,

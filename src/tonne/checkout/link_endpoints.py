@@ -1,4 +1,4 @@
-"""The offset links of an account over HTTP."""
+"""Endpoints for the offset links of an account."""
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
@@ -34,7 +34,7 @@ class OffsetLinkEndpoints:
         self._base_url = settings.base_url
 
     async def create_offset_link(self, request: Request) -> Response:
-        """Creates a public address at which anybody may pay by card for an order of the account."""
+        """Creates a public page where anyone can pay by card for an order of the account."""
         body = read(request.json(), OffsetLinkIn)
         owner = await self._owner(request)
         async with self._database.transaction() as tx:
@@ -49,7 +49,7 @@ class OffsetLinkEndpoints:
         start = parse_cursor(after, list_name)
         currency = await self._currency(request)
         async with self._database.connection() as connection:
-            # One more than the page, to know whether another follows.
+            # One more than the page, to know whether there is a next page.
             found = await store.list_links(connection, request.scope, start, limit + 1)
         last = found[limit - 1] if len(found) > limit else None
         cursor = None if last is None else make_cursor(Position(last.created_at, last.id), list_name)
@@ -72,14 +72,14 @@ class OffsetLinkEndpoints:
         """
         document, owner = request.json(), await self._owner(request)
         async with self._database.transaction() as tx:
-            # Before the body is judged: of a link that is not theirs, nobody learns more than that.
+            # Before the body is validated: errors in it must not reveal whether somebody else's link exists.
             old = await lock_link(tx, owner.scope, request.path("offset_link_id"))
             body = read(document, OffsetLinkIn)
             link = await replace_link(tx, owner, old, body, actor=request.actor, now=self._clock())
         return json_response(offset_link_out(link, owner.currency, self._base_url))
 
     async def _owner(self, request: Request) -> LinkOwner:
-        """Before the connection is taken: one request never holds one connection and waits for another."""
+        """Call it before acquiring a connection: holding one while waiting for another could deadlock the pool."""
         return LinkOwner(
             request.scope, await self._currency(request), await self._catalogues.current(request.scope.mode)
         )

@@ -1,4 +1,4 @@
-"""An offset link: a public address at which anybody may pay for an order of one account."""
+"""An offset link: a public page where anyone can pay for an order of one account."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from tonne.base.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a person may choose; None where there is no bound. Values are total costs, fee and all."""
+    """Limits on the amount; None means no limit. Values are totals, fee included."""
 
     min_quantity_grams: int | None = None
     max_quantity_grams: int | None = None
@@ -23,9 +23,9 @@ class OffsetLink:
     id: str
     title: str
     message: str
-    # The bundles on offer, as a client sends a selection; None for the account's own selection.
+    # The bundles on offer, in the format of the API. None: the account's default bundles.
     bundle_selection: list[dict[str, Any]] | None
-    # What the form starts with: at most one of the two, and exactly one when it cannot be edited.
+    # At most one preset is set, and exactly one if the amount is not editable.
     preset_quantity_grams: int | None
     preset_value_minor: int | None
     amount_editable: bool

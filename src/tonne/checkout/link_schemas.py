@@ -1,4 +1,4 @@
-"""Offset links on the wire."""
+"""JSON of offset links."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ def _read_title(value: Any) -> str:
 
 
 def _read_decimal(value: Any) -> str:
-    """A string, so that no client's JSON library can round it on the way."""
+    """A string only: as a JSON number, a client's library could round it."""
     if not isinstance(value, str) or isinstance(value, JsonNumber) or parse_decimal(value) is None:
         raise ValueError('expected a decimal string such as "2.5", at most 15 digits before the point and 12 after')
     return value
@@ -38,110 +38,83 @@ def _read_moment(value: Any) -> datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-def _decimal(description: str, example: str) -> msgspec.Meta:
-    return msgspec.Meta(description=description, pattern=PATTERN, examples=[example])
-
-
-_Tonnes = Annotated[str, _read_decimal, _decimal("In tonnes, at most 6 decimals.", "1.5")]
-_Value = Annotated[str, _read_decimal, _decimal("In the account's currency, fee included.", "25.00")]
+_Decimal = Annotated[str, _read_decimal, msgspec.Meta(pattern=PATTERN)]
+_PRESET_TONNES = msgspec.Meta(description="Preset amount in tonnes, with at most 6 decimals.", examples=["1.5"])
+_PRESET_VALUE = msgspec.Meta(description="Preset total in the account's currency, fee included.", examples=["25.00"])
+_MIN_TONNES = msgspec.Meta(description="Smallest amount in tonnes.", examples=["0.1"])
+_MAX_TONNES = msgspec.Meta(description="Largest amount in tonnes.", examples=["100"])
+_MIN_VALUE = msgspec.Meta(description="Smallest total in the account's currency, fee included.", examples=["5.00"])
+_MAX_VALUE = msgspec.Meta(description="Largest total in the account's currency, fee included.", examples=["500.00"])
+_TITLE = msgspec.Meta(description="Headline of the page.", examples=["Offset your flight"])
+_MESSAGE = msgspec.Meta(description="Plain text below the title.", examples=["Thank you for flying with us."])
+_EDITABLE = msgspec.Meta(description="Whether people can change the preset amount.", examples=[True])
+_REDIRECT_URL = msgspec.Meta(
+    description="Target of the button after the payment: an https URL on one of the organisation's redirect hosts.",
+    examples=["https://shop.example.com/thanks"],
+)
+_REDIRECT_LABEL = msgspec.Meta(description="Name on that button: “Back to …”.", examples=["Example Shop"])
+_ENABLED = msgspec.Meta(description="Whether the link is open. A disabled link returns 404.", examples=[True])
+_EXPIRES = msgspec.Meta(description="When the link closes. Null: never.", examples=["2030-12-31T23:59:59Z"])
+_BUNDLES = msgspec.Meta(
+    description="The bundles on offer. Without percentages, the amount is split equally. Null: the account's default "
+    "bundles.",
+)
 
 
 class OffsetLinkIn(msgspec.Struct, forbid_unknown_fields=True):
-    """All settings of a link: what is left out, or null, has its default."""
+    """All settings of a link. Fields that are null or left out have their default."""
 
-    title: Annotated[
-        str,
-        _read_title,
-        msgspec.Meta(
-            min_length=1, max_length=200, description="The headline of the page.", examples=["Offset your flight"]
-        ),
-    ]
-    message: Annotated[str, msgspec.Meta(max_length=2000, description="Shown below the title, as plain text.")] = ""
-    bundle_selection: (
-        Annotated[
-            list[BundleChoiceIn],
-            msgspec.Meta(
-                description="The bundles on offer, and in which proportion. Left out: the account's default "
-                "selection. Without percentages: split equally.",
-                min_length=1,
-            ),
-        ]
-        | None
-    ) = None
-    preset_quantity: _Tonnes | None = None
-    preset_value: _Value | None = None
-    amount_editable: Annotated[
-        bool, msgspec.Meta(description="Whether a person may choose another amount than the preset one.")
-    ] = True
-    min_quantity: _Tonnes | None = None
-    max_quantity: _Tonnes | None = None
-    min_value: _Value | None = None
-    max_value: _Value | None = None
-    redirect_url: (
-        Annotated[
-            str,
-            msgspec.Meta(
-                description="Where the button after the payment leads: https, on one of the organisation's redirect "
-                "hosts.",
-                extra_json_schema={"maxLength": MAX_URL},
-                examples=["https://shop.example.com/thanks"],
-            ),
-        ]
-        | None
-    ) = None
-    redirect_label: (
-        Annotated[
-            str,
-            msgspec.Meta(
-                min_length=1, max_length=100, description="The button reads “Back to …”.", examples=["Example Shop"]
-            ),
-        ]
-        | None
-    ) = None
-    enabled: bool = True
-    expires_at: (
-        Annotated[
-            datetime,
-            _read_moment,
-            msgspec.Meta(
-                description="From then on the link is closed. Left out: never.", examples=["2030-12-31T23:59:59Z"]
-            ),
-        ]
-        | None
-    ) = None
+    title: Annotated[str, _read_title, msgspec.Meta(min_length=1, max_length=200), _TITLE]
+    message: Annotated[str, msgspec.Meta(max_length=2000), _MESSAGE] = ""
+    bundle_selection: Annotated[list[BundleChoiceIn], msgspec.Meta(min_length=1), _BUNDLES] | None = None
+    preset_quantity: Annotated[_Decimal, _PRESET_TONNES] | None = None
+    preset_value: Annotated[_Decimal, _PRESET_VALUE] | None = None
+    amount_editable: Annotated[bool, _EDITABLE] = True
+    min_quantity: Annotated[_Decimal, _MIN_TONNES] | None = None
+    max_quantity: Annotated[_Decimal, _MAX_TONNES] | None = None
+    min_value: Annotated[_Decimal, _MIN_VALUE] | None = None
+    max_value: Annotated[_Decimal, _MAX_VALUE] | None = None
+    redirect_url: Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": MAX_URL}), _REDIRECT_URL] | None = None
+    redirect_label: Annotated[str, msgspec.Meta(min_length=1, max_length=100), _REDIRECT_LABEL] | None = None
+    enabled: Annotated[bool, _ENABLED] = True
+    expires_at: Annotated[datetime, _read_moment, _EXPIRES] | None = None
 
 
 class BundleChoiceOut(msgspec.Struct):
-    bundle_id: str
-    percentage: Annotated[str | None, msgspec.Meta(description="As it was sent.", examples=["60"])]
+    bundle_id: Annotated[
+        str, msgspec.Meta(description="A bundle on offer.", examples=["bun_06dq2k8v7p3h5n9s4t1w0x2y6z"])
+    ]
+    percentage: Annotated[str | None, msgspec.Meta(description="Its share, as it was sent.", examples=["60"])]
 
 
 class OffsetLinkOut(msgspec.Struct):
-    id: str
+    id: Annotated[str, msgspec.Meta(description="Id of the link.", examples=["lnk_6s0h1v3m9k2qdb7t4n8cfj5gau"])]
     url: Annotated[
         str,
         msgspec.Meta(
-            description="Where anybody may pay.",
+            description="Public address of the page.",
             examples=["https://offsets.example.com/offset/lnk_6s0h1v3m9k2qdb7t4n8cfj5gau"],
         ),
     ]
-    title: str
-    message: str
-    bundle_selection: list[BundleChoiceOut] | None
-    preset_quantity: Tonnes | None
-    preset_value: Money | None
-    amount_editable: bool
-    min_quantity: Tonnes | None
-    max_quantity: Tonnes | None
-    min_value: Money | None
-    max_value: Money | None
-    redirect_url: str | None
-    redirect_label: str | None
-    enabled: bool
-    expires_at: Timestamp | None
-    currency: str
-    account_type: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["live", "test"]})]
-    created_at: Timestamp
+    title: Annotated[str, _TITLE]
+    message: Annotated[str, _MESSAGE]
+    bundle_selection: Annotated[list[BundleChoiceOut] | None, _BUNDLES]
+    preset_quantity: Annotated[Tonnes | None, _PRESET_TONNES]
+    preset_value: Annotated[Money | None, _PRESET_VALUE]
+    amount_editable: Annotated[bool, _EDITABLE]
+    min_quantity: Annotated[Tonnes | None, _MIN_TONNES]
+    max_quantity: Annotated[Tonnes | None, _MAX_TONNES]
+    min_value: Annotated[Money | None, _MIN_VALUE]
+    max_value: Annotated[Money | None, _MAX_VALUE]
+    redirect_url: Annotated[str | None, _REDIRECT_URL]
+    redirect_label: Annotated[str | None, _REDIRECT_LABEL]
+    enabled: Annotated[bool, _ENABLED]
+    expires_at: Annotated[Timestamp | None, _EXPIRES]
+    currency: Annotated[str, msgspec.Meta(description="The account's currency.", examples=["EUR"])]
+    account_type: Annotated[
+        str, msgspec.Meta(description="Mode of the account.", extra_json_schema={"enum": ["live", "test"]})
+    ]
+    created_at: Annotated[Timestamp, msgspec.Meta(description="When the link was created.")]
 
 
 def offset_link_out(link: OffsetLink, currency: str, base_url: str) -> OffsetLinkOut:

@@ -132,11 +132,11 @@ def _check_range(kind: str, amounts: dict[str, int | None], faults: list[Fault])
 def _check_presets(body: OffsetLinkIn, faults: list[Fault]) -> None:
     if body.preset_quantity is not None and body.preset_value is not None:
         faults += OffsetLinkAmountInvalid(
-            "Give preset_quantity or preset_value, not both.", field="preset_value"
+            "Set either preset_quantity or preset_value, not both.", field="preset_value"
         ).faults
     if not body.amount_editable and body.preset_quantity is None and body.preset_value is None:
         faults += OffsetLinkAmountInvalid(
-            "An amount that cannot be edited must be preset: give preset_quantity or preset_value.",
+            "Set preset_quantity or preset_value: an amount that people cannot edit must be preset.",
             field="amount_editable",
         ).faults
 

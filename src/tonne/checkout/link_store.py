@@ -1,4 +1,4 @@
-"""SQL of offset links."""
+"""SQL for offset links."""
 
 import json
 
@@ -9,13 +9,13 @@ from tonne.base.scope import Mode, Scope
 from tonne.checkout.link_model import Bounds, OffsetLink
 from tonne.db.pool import Connection
 
-INSERT_LINK = """
-INSERT INTO offset_links (organisation_id, mode, account_id, id, title, message, bundle_selection,
-                          preset_quantity_grams, preset_value_minor, amount_editable, min_quantity_grams,
-                          max_quantity_grams, min_value_minor, max_value_minor, redirect_url, redirect_label, enabled,
-                          expires_at, created_at)
+_COLUMNS = """organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
+       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
+       redirect_url, redirect_label, enabled, expires_at, created_at"""
+INSERT_LINK = f"""
+INSERT INTO offset_links ({_COLUMNS})
 VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
-"""
+"""  # noqa: S608 - columns above
 
 
 async def insert_link(tx: Connection, link: OffsetLink) -> None:
@@ -39,12 +39,10 @@ async def update_link(tx: Connection, link: OffsetLink) -> None:
     await tx.execute(UPDATE_LINK, scope.organisation_id, scope.mode, scope.account_id, link.id, *_settings(link))
 
 
-FIND_LINK = """
-SELECT organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
-       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
-       redirect_url, redirect_label, enabled, expires_at, created_at
+FIND_LINK = f"""
+SELECT {_COLUMNS}
 FROM offset_links WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
-"""
+"""  # noqa: S608 - columns above
 
 
 async def find_link(connection: Connection, scope: Scope, link_id: str) -> OffsetLink | None:
@@ -52,12 +50,10 @@ async def find_link(connection: Connection, scope: Scope, link_id: str) -> Offse
     return None if row is None else _link(row)
 
 
-LOCK_LINK = """
-SELECT organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
-       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
-       redirect_url, redirect_label, enabled, expires_at, created_at
+LOCK_LINK = f"""
+SELECT {_COLUMNS}
 FROM offset_links WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4 FOR UPDATE
-"""
+"""  # noqa: S608 - columns above
 
 
 async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink | None:
@@ -65,28 +61,24 @@ async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink | 
     return None if row is None else _link(row)
 
 
-FIND_LINK_BY_ID = """
-SELECT organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
-       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
-       redirect_url, redirect_label, enabled, expires_at, created_at
+FIND_LINK_BY_ID = f"""
+SELECT {_COLUMNS}
 FROM offset_links WHERE id = $1
-"""
+"""  # noqa: S608 - columns above
 
 
 async def find_link_any_account(connection: Connection, link_id: str) -> OffsetLink | None:
-    """For the public page, where the id is all that a visitor brings, and for the command line."""
+    """For the public page and the operator, who know only the id."""
     row = await connection.fetchrow(FIND_LINK_BY_ID, link_id)
     return None if row is None else _link(row)
 
 
-LIST_LINKS = """
-SELECT organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
-       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
-       redirect_url, redirect_label, enabled, expires_at, created_at
+LIST_LINKS = f"""
+SELECT {_COLUMNS}
 FROM offset_links
 WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND (created_at, id) < ($4, $5)
 ORDER BY created_at DESC, id DESC LIMIT $6
-"""
+"""  # noqa: S608 - columns above
 
 
 async def list_links(connection: Connection, scope: Scope, start: Position, limit: int) -> list[OffsetLink]:
@@ -97,7 +89,7 @@ async def list_links(connection: Connection, scope: Scope, start: Position, limi
 
 
 def _settings(link: OffsetLink) -> tuple[object, ...]:
-    """What a change may replace, in the order of the two statements."""
+    """The values of INSERT_LINK and UPDATE_LINK, from $5 on."""
     selection = link.bundle_selection
     return (
         link.title,

@@ -1,4 +1,4 @@
-"""One person's way through the payment page, as values."""
+"""A checkout: one visitor's way from choosing an amount to the paid order."""
 
 import hashlib
 import hmac
@@ -11,9 +11,11 @@ from typing import Any
 from tonne.base.ids import is_id, new_secret_id
 from tonne.base.scope import Scope
 
-# How long a person may think it over. Whoever is on the gateway's page by then may finish there.
+# A visitor who is on the gateway's payment page by then may still finish there.
 LIFE = timedelta(hours=1)
-# From the moment the money was taken.
+# How often the jobs look at a checkout with an unpaid order.
+CHECK_INTERVAL = timedelta(minutes=1)
+# From the payment on.
 TEMPORARY_ID_LIFE = timedelta(minutes=15)
 _PREFIX = "pay"
 
@@ -33,7 +35,7 @@ class Checkout:
     requested_quantity_grams: int | None
     requested_value_minor: int | None
     bundle_selection: list[dict[str, Any]]
-    # The total that the person was shown when the checkout began, and then what was ordered.
+    # The total that was shown when the checkout began, then the total of the order.
     total_cost_minor: int
     currency: str
     email: str
@@ -46,7 +48,7 @@ class Checkout:
 
 
 def new_token() -> str:
-    """What the address of a checkout ends in: whoever has it may pay, and sees what was paid."""
+    """The secret in a checkout's address. Anyone who has it can pay, and see the order."""
     return new_secret_id(_PREFIX)
 
 
@@ -55,12 +57,12 @@ def is_token(text: str) -> bool:
 
 
 def hash_token(token: str) -> bytes:
-    """128 random bits need no salt."""
+    """No salt: a token has 128 random bits."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def temporary_id_of(token: str) -> str:
-    """A UUIDv4 that follows from the token, so that it is stored nowhere and still shown again after a reload."""
+    """A UUIDv4 derived from the token: only its hash is stored, and a reload of the page shows it again."""
     digest = hmac.digest(token.encode(), b"temporary id", "sha256")
     return str(uuid.UUID(bytes=digest[:16], version=4))
 

@@ -1,4 +1,4 @@
-"""What a link offers, and what a person's choice of it costs: the very price that is charged."""
+"""What a link offers, and the price of a visitor's choice."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _AMOUNT = re.compile(r"[0-9]{1,15}([.,][0-9]{1,12})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A bundle of the offer; `choice` is how the offer names it, with its share when it has one."""
+    """A bundle on offer. `choice` holds its percentage, if the selection has percentages."""
 
     bundle: Bundle
     choice: BundleChoiceIn
@@ -36,7 +36,7 @@ class Offered:
 
 
 def offered_bundles(link: OffsetLink, terms: Terms, catalogue: Catalogue) -> list[Offered]:
-    """The link's bundles, else those of the account's selection, else the catalogue's. Unknown ones are left out."""
+    """The bundles of the link, else the account's default, else the catalogue's. Unknown bundles are left out."""
     stored = link.bundle_selection or terms.default_selection or catalogue.default_selection or []
     choices = [msgspec.convert(choice, BundleChoiceIn) for choice in stored]
     found = [(catalogue.bundles.get(choice.bundle_id), choice) for choice in choices]
@@ -44,9 +44,9 @@ def offered_bundles(link: OffsetLink, terms: Terms, catalogue: Catalogue) -> lis
 
 
 def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[BundleChoiceIn]:
-    """All of the offer in its own shares, or some of it in equal ones. Nothing named means all that can be had."""
+    """All bundles with their percentages, or some of them in equal parts. No ids mean all available bundles."""
     if not offered:
-        raise PriceUnavailable("Nothing is on offer here right now. Try again later.")
+        raise PriceUnavailable("There is nothing on offer right now. Try again later.")
     known = {each.bundle.id: each.choice for each in offered}
     available = [each.bundle.id for each in offered if each.is_available]
     wanted = dict.fromkeys(bundle_ids or available or known)
@@ -58,7 +58,7 @@ def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[Bundle
 
 
 def parse_quantity(text: str) -> int:
-    """Tonnes as a person types them, in grams."""
+    """Reads tonnes as people type them; returns grams."""
     grams = to_grams(_parse(text), MassUnit.T)
     if not 1 <= grams <= MAX_GRAMS:
         raise QuantityInvalid("Choose at least 1 gram (0.000001 t).", field="amount")
@@ -66,15 +66,15 @@ def parse_quantity(text: str) -> int:
 
 
 def parse_value(text: str, currency: str) -> int:
-    """Money as a person types it, in minor units."""
+    """Reads an amount of money as people type it; returns minor units."""
     value_minor = scaled(_parse(text), DECIMALS[currency])
     if value_minor is None or value_minor < 1:
-        raise ValueInvalid(f"{currency} has {DECIMALS[currency]} decimals, and zero buys nothing.", field="amount")
+        raise ValueInvalid(f"Enter an amount above zero, with at most {DECIMALS[currency]} decimals.", field="amount")
     return value_minor
 
 
 def _parse(text: str) -> Decimal:
-    """The one sign in it, point or comma, is the decimal one: whoever writes thousands with signs is told not to."""
+    """A point or a comma is the decimal separator. Thousands separators are rejected as ambiguous."""
     stripped = text.strip()
     number = parse_decimal(stripped.replace(",", ".")) if _AMOUNT.fullmatch(stripped) else None
     if number is None:
@@ -83,21 +83,24 @@ def _parse(text: str) -> Decimal:
 
 
 def price_offer(link: OffsetLink, wanted: Wanted, terms: Terms, catalogue: Catalogue) -> Priced:
-    """What it costs now, within the link's bounds and from supply that is there."""
+    """The current price. Raises if the link's limits or the available supply do not allow it."""
     priced = price(wanted, terms, catalogue)
     if priced.total_cost_minor < 1:
-        raise AmountOutOfBounds("That is so little that it costs nothing: choose more.", field="amount")
+        raise AmountOutOfBounds("This amount is too small to have a price. Choose a larger one.", field="amount")
     _check_bounds(link.bounds, wanted, priced)
     for line in priced.lines:
         if line.insufficient_available_quantity:
             left = catalogue.bundles[line.bundle_id].free_grams
-            words = f"only {format_tonnes(left)} t of it are left" if left else "it is sold out"
-            raise BundleSoldOut(f"There is not enough of {line.bundle_name}: {words}.", field="bundle_id")
+            words = f"only {format_tonnes(left)} t left" if left else "sold out"
+            raise BundleSoldOut(
+                f"Not enough of {line.bundle_name}: {words}. Choose a smaller amount or another option.",
+                field="bundle_id",
+            )
     return priced
 
 
 def _check_bounds(bounds: Bounds, wanted: Wanted, priced: Priced) -> None:
-    """A value that was asked for counts as such, though what it buys may cost a cent less."""
+    """Compares a requested value as such: what it buys may cost a cent less."""
 
     def tonnes(grams: int) -> str:
         return f"{format_tonnes(grams)} t"
@@ -111,7 +114,9 @@ def _check_bounds(bounds: Bounds, wanted: Wanted, priced: Priced) -> None:
     ):
         if least is not None and found < least:
             raise AmountOutOfBounds(
-                f"Choose more: at least {spell(least)}, and this is {spell(found)}.", field="amount"
+                f"The minimum is {spell(least)}, and this is {spell(found)}. Choose more.", field="amount"
             )
         if most is not None and found > most:
-            raise AmountOutOfBounds(f"Choose less: at most {spell(most)}, and this is {spell(found)}.", field="amount")
+            raise AmountOutOfBounds(
+                f"The maximum is {spell(most)}, and this is {spell(found)}. Choose less.", field="amount"
+            )

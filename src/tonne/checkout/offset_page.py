@@ -85,7 +85,7 @@ class OffsetPage:
         if external_id is not None:
             async with self._database.connection() as connection:
                 if await checkout_store.is_paid(connection, shop.link.scope, shop.link.id, external_id):
-                    raise AlreadyPaid("The payment with this reference has been made already. Nothing more is due.")
+                    raise AlreadyPaid("This payment was already made. You don't need to pay again.")
         priced, fault = _try_to_price(shop, filled)
         return self._form(request, shop, filled, priced=priced, fault=fault, back=redirect_url)
 

@@ -20,7 +20,7 @@ from tonne.cards.settle_charges import settle_charges
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
-from tonne.checkout import store
+from tonne.checkout import queue, store
 from tonne.checkout.errors import (
     AlreadyPaid,
     CheckoutNotFound,
@@ -32,7 +32,7 @@ from tonne.checkout.errors import (
 )
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
-from tonne.checkout.model import Checkout, CheckoutStatus, hash_token
+from tonne.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.checkout.offer import price_offer
 from tonne.db.pool import Connection, Database
 from tonne.events.notify import Notifier
@@ -45,7 +45,6 @@ from tonne.orders.model import Order, OrderStatus
 from tonne.orders.place_order import Customer, OrderRequest, Wanted, compose_order, place_order
 from tonne.orders.queue import lock_order
 
-LOOK_EVERY = timedelta(minutes=1)
 # The gateway wants its page to live for half an hour at least.
 PAGE_LIFE = timedelta(minutes=35)
 _TEST_NUMBERS = {card.number for card in SIMULATED_CARDS}
@@ -195,8 +194,8 @@ class PayCheckout:
                 order = compose_order(
                     held.scope, request, terms, priced=priced, now=now, customer=Customer(link.id, held.email)
                 )
-                await place_order(tx, order, request.digest, retry_after=LOOK_EVERY)
-                await store.set_ordered(tx, held.scope, held.id, order, now + LOOK_EVERY)
+                await place_order(tx, order, request.digest, retry_after=CHECK_INTERVAL)
+                await store.set_ordered(tx, held.scope, held.id, order, now + CHECK_INTERVAL)
             else:
                 order = await _require_order(tx, held)
                 if order.status is OrderStatus.PLACED and held.total_cost_minor != shown_total:
@@ -219,7 +218,7 @@ class PayCheckout:
             )
         elif order.status not in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
             raise AlreadyPaid
-        await store.close(tx, other.scope, other.id)
+        await queue.close(tx, other.scope, other.id)
 
     async def _attempt(
         self, tx: Connection, checkout: Checkout, order: Order, source: StoredCard | HostedPage, now: datetime

@@ -1,6 +1,7 @@
-"""GET /v1/payments/by-temporary-id: what the redirect after a payment carries, turned into its order."""
+"""Finding an order by the temporary id in the redirect after its payment."""
 
 import uuid
+from typing import Annotated
 
 import msgspec
 
@@ -12,23 +13,23 @@ from tonne.checkout.model import TEMPORARY_ID_LIFE, hash_temporary_id
 from tonne.checkout.store import find_payment
 from tonne.db.pool import Database
 from tonne.http.rate_limit import TokenBuckets, too_many
-from tonne.http.route import Access, Request, Response, Route
+from tonne.http.route import Request, Response
 from tonne.orders.schemas import OrderOut
 
 
 class PaymentOut(msgspec.Struct):
-    order: OrderOut
-    type: str
+    order: Annotated[OrderOut, msgspec.Meta(description="The order that was paid.")]
+    type: Annotated[str, msgspec.Meta(description="What was paid. Always `order`.", examples=["order"])]
 
 
 class PaymentLookup:
     def __init__(self, database: Database, *, clock: Clock, settings: Settings) -> None:
         self._database = database
         self._clock = clock
-        # Only misses count: whoever looks up real payments is never held up.
+        # Only misses count, so that looking up real payments is never throttled.
         self._misses = TokenBuckets(settings.failed_lookup_per_minute / 60, settings.failed_lookup_burst)
 
-    async def by_temporary_id(self, request: Request) -> Response:
+    async def find_payment_by_temporary_id(self, request: Request) -> Response:
         """Finds the order of a payment by the `temporary_id` in the redirect after it.
 
         The id is valid for 15 minutes after the payment, for every key of the organisation in the same mode.
@@ -50,17 +51,3 @@ class PaymentLookup:
             self._misses.take(request.actor)
             raise PaymentNotFound
         return Response(b'{"order":%b,"type":"order"}' % document)
-
-    def routes(self) -> list[Route]:
-        return [
-            Route(
-                method="GET",
-                path="/v1/payments/by-temporary-id/{temporary_id}",
-                endpoint=self.by_temporary_id,
-                access=Access.API_KEY,
-                summary="Find a payment by the temporary id of its redirect",
-                tag="Payments",
-                answers={200: PaymentOut},
-                errors=(Invalid, PaymentNotFound),
-            )
-        ]

@@ -62,7 +62,7 @@ def openapi_document(routes: Sequence[Route], settings: Settings) -> dict[str, A
             "securitySchemes": {"api_key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
         },
     }
-    _widen_decimals(document)
+    _complete_schemas(document)
     return document
 
 
@@ -153,14 +153,21 @@ def _example(value: Any) -> dict[str, Any]:
     return {} if value is None else {"example": value}
 
 
-def _widen_decimals(node: Any) -> None:
-    """Decimals come as a string or as a number; msgspec describes only the string."""
+def _complete_schemas(node: Any) -> None:
+    """Adds what msgspec leaves out.
+
+    Decimals may be sent as a string or as a number. The description of an optional field belongs to the field, not only
+    to the alternative that is not null.
+    """
     if isinstance(node, dict):
+        for part in node.get("anyOf", ()):
+            if {"type": "null"} in node["anyOf"] and "description" in part:
+                node.setdefault("description", part.pop("description"))
         if node.get("format") == "decimal":
             del node["type"], node["format"]
             node["anyOf"] = [{"type": "string", "pattern": PATTERN}, {"type": "number", "minimum": 0}]
         for value in node.values():
-            _widen_decimals(value)
+            _complete_schemas(value)
     elif isinstance(node, list):
         for value in node:
-            _widen_decimals(value)
+            _complete_schemas(value)

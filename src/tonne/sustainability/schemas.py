@@ -1,4 +1,4 @@
-"""Sustainability pages on the wire."""
+"""JSON of Sustainability page settings."""
 
 from typing import Annotated
 
@@ -16,63 +16,79 @@ from tonne.sustainability.model import (
     SustainabilityPage,
 )
 
-_SLUG = Annotated[
-    str,
-    msgspec.Meta(
-        min_length=MIN_SLUG,
-        max_length=MAX_SLUG,
-        pattern=SLUG_PATTERN,
-        description="The last part of the page's address. A slug that the page had before leads to it.",
-        examples=["acme"],
-    ),
-]
-_TITLE = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TITLE, examples=["Acme and the climate"])]
-_DESCRIPTION = Annotated[str, msgspec.Meta(max_length=MAX_DESCRIPTION, description="Plain text; line ends are kept.")]
-_SECTIONS = Annotated[
-    list[Section],
-    msgspec.Meta(
-        max_length=len(Section),
-        description="What the page shows below its total, each at most once.",
-        extra_json_schema={"uniqueItems": True},
-    ),
-]
+_ENABLED = msgspec.Meta(description="Whether the page is public. A disabled page returns 404.", examples=[True])
+_SLUG = msgspec.Meta(description="Last part of the page's address. Earlier slugs redirect to it.", examples=["acme"])
+_TITLE = msgspec.Meta(description="Heading of the page.", examples=["Acme and the climate"])
+_DESCRIPTION = msgspec.Meta(description="Plain text below the heading.", examples=["We offset every delivery."])
+_SECTIONS = msgspec.Meta(description="The sections below the total.", examples=[["timeline", "projects"]])
 
 
 class LogoIn(msgspec.Struct, forbid_unknown_fields=True):
     media_type: Annotated[
         str,
-        msgspec.Meta(max_length=50, extra_json_schema={"enum": ["image/png", "image/jpeg", "image/webp"]}),
+        msgspec.Meta(
+            max_length=50,
+            description="Format of the image.",
+            extra_json_schema={"enum": ["image/png", "image/jpeg", "image/webp"]},
+        ),
     ]
     data: Annotated[
         str,
         msgspec.Meta(
-            description="The image in base64: at most 96 KiB of it, and 4096 pixels a side.",
+            description="The image in base64, at most 96 KiB and 4096 pixels a side.",
+            examples=[
+                "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+            ],
             extra_json_schema={"maxLength": 131_072, "contentEncoding": "base64"},
         ),
     ]
 
 
 class SustainabilityPageIn(msgspec.Struct, forbid_unknown_fields=True):
-    """What is left out stays as it is. A logo of null is removed."""
+    """Fields that are left out keep their value. A logo of null removes the logo."""
 
-    enabled: bool | None = None
-    slug: _SLUG | None = None
-    title: _TITLE | None = None
-    description: _DESCRIPTION | None = None
-    sections: _SECTIONS | None = None
-    logo: LogoIn | None = None
+    enabled: Annotated[bool, _ENABLED] | None = None
+    slug: Annotated[str, msgspec.Meta(min_length=MIN_SLUG, max_length=MAX_SLUG, pattern=SLUG_PATTERN), _SLUG] | None = (
+        None
+    )
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TITLE), _TITLE] | None = None
+    description: Annotated[str, msgspec.Meta(max_length=MAX_DESCRIPTION), _DESCRIPTION] | None = None
+    sections: (
+        Annotated[
+            list[Section],
+            msgspec.Meta(max_length=len(Section), extra_json_schema={"uniqueItems": True}),
+            _SECTIONS,
+        ]
+        | None
+    ) = None
+    logo: Annotated[LogoIn, msgspec.Meta(description="New logo. Null removes the logo.")] | None = None
 
 
 class SustainabilityPageOut(msgspec.Struct):
-    enabled: bool
-    slug: str
-    title: str
-    description: str
-    sections: list[Section]
-    logo_url: str | None
-    url: Annotated[str, msgspec.Meta(description="Where the public finds the page, once it is enabled.")]
-    account_type: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["live", "test"]})]
-    updated_at: Annotated[Timestamp | None, msgspec.Meta(description="Null before the page is set up.")]
+    enabled: Annotated[bool, _ENABLED]
+    slug: Annotated[str, _SLUG]
+    title: Annotated[str, _TITLE]
+    description: Annotated[str, _DESCRIPTION]
+    sections: Annotated[list[Section], _SECTIONS]
+    logo_url: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Address of the logo. Null if there is none.",
+            examples=["https://offsets.example.com/sustainability/acme/logo?v=5f2b8c01d9e3"],
+        ),
+    ]
+    url: Annotated[
+        str,
+        msgspec.Meta(
+            description="Public address of the page.", examples=["https://offsets.example.com/sustainability/acme"]
+        ),
+    ]
+    account_type: Annotated[
+        str, msgspec.Meta(description="Mode of the account.", extra_json_schema={"enum": ["live", "test"]})
+    ]
+    updated_at: Annotated[
+        Timestamp | None, msgspec.Meta(description="Time of the last change. Null until the page is set up.")
+    ]
 
 
 def page_out(page: SustainabilityPage, base_url: str) -> SustainabilityPageOut:

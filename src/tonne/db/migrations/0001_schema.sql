@@ -750,8 +750,10 @@ CREATE TABLE checkouts (
     order_id                  text,
     created_at                timestamptz NOT NULL,
     expires_at                timestamptz NOT NULL,
-    -- When a worker next closes it or mails the certificate.
-    next_attempt_at           timestamptz,
+    -- When close_checkouts looks at it next. Null: paid or closed.
+    next_close_at             timestamptz,
+    -- When mail_certificates looks at it next. Null: no order yet, mailed, or closed.
+    next_mail_at              timestamptz,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, order_id),
     FOREIGN KEY (account_id, offset_link_id) REFERENCES offset_links,
@@ -763,7 +765,8 @@ CREATE TABLE checkouts (
 -- A flow with an external id completes at most once.
 CREATE UNIQUE INDEX checkouts_once ON checkouts (account_id, offset_link_id, external_id)
     WHERE external_id IS NOT NULL AND status = 'ordered';
-CREATE INDEX checkouts_due ON checkouts (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX checkouts_to_close ON checkouts (next_close_at) WHERE next_close_at IS NOT NULL;
+CREATE INDEX checkouts_to_mail ON checkouts (next_mail_at) WHERE next_mail_at IS NOT NULL;
 
 -- sustainability -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,149 @@
+"""SQL of the two jobs that work on checkouts. Each has a column of its own that says when a checkout is due.
+
+- `next_close_at`, of `close_checkouts`: set until the checkout is paid or closed.
+- `next_mail_at`, of `mail_certificates`: set from the order until the certificate is mailed, or the checkout closed.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import asyncpg
+import msgspec
+
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.retirements.certificate_record import CertificateRecord
+
+
+class DueCheckout(NamedTuple):
+    """`order_id` is None if there is no order yet."""
+
+    scope: Scope
+    id: str
+    order_id: str | None
+    expires_at: datetime
+
+
+_DUE = "account_id, id, organisation_id, mode, order_id, expires_at"
+CLAIM_WITHOUT_ORDER = f"""
+SELECT {_DUE} FROM checkouts WHERE status = 'open' AND next_close_at <= $1
+ORDER BY next_close_at LIMIT $2 FOR UPDATE SKIP LOCKED
+"""  # noqa: S608 - columns above
+
+
+async def claim_without_order_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCheckout]:
+    """Expired checkouts without an order."""
+    return [_due_checkout(row) for row in await tx.fetch(CLAIM_WITHOUT_ORDER, now, limit)]
+
+
+DELETE_CHECKOUTS = """
+DELETE FROM checkouts USING unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id
+"""
+
+
+async def delete_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+    """Nothing was ordered, so there is no reason to keep the e-mail address."""
+    await tx.execute(DELETE_CHECKOUTS, [each.scope.account_id for each in checkouts], [each.id for each in checkouts])
+
+
+CLAIM_WITH_ORDER = f"""
+SELECT {_DUE} FROM checkouts WHERE status = 'ordered' AND next_close_at <= $1
+ORDER BY next_close_at LIMIT $2 FOR UPDATE SKIP LOCKED
+"""  # noqa: S608 - columns above
+
+
+async def claim_with_order_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCheckout]:
+    return [_due_checkout(row) for row in await tx.fetch(CLAIM_WITH_ORDER, now, limit)]
+
+
+SCHEDULE_CLOSE = "UPDATE checkouts SET next_close_at = $3 WHERE account_id = $1 AND id = $2"
+
+
+async def schedule_close(tx: Connection, scope: Scope, checkout_id: str, at: datetime | None) -> None:
+    """None: the checkout is paid and never has to be closed."""
+    await tx.execute(SCHEDULE_CLOSE, scope.account_id, checkout_id, at)
+
+
+CLOSE = """
+UPDATE checkouts SET status = 'closed', next_close_at = NULL, next_mail_at = NULL WHERE account_id = $1 AND id = $2
+"""
+
+
+async def close(tx: Connection, scope: Scope, checkout_id: str) -> None:
+    await tx.execute(CLOSE, scope.account_id, checkout_id)
+
+
+class DueMail(NamedTuple):
+    """`leased_until` is the fencing token of the lease: no later claim has the same."""
+
+    scope: Scope
+    checkout_id: str
+    email: str
+    record: CertificateRecord
+    leased_until: datetime
+
+
+# The pause grows with the age of the order: some orders wait weeks for a pooled unit.
+POSTPONE_MAILS = """
+UPDATE checkouts
+SET next_mail_at = $1 + least(greatest(($1 - created_at) / 10, interval '1 minute'), interval '1 hour')
+WHERE (account_id, id) IN (
+    SELECT checkouts.account_id, checkouts.id
+    FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+    WHERE checkouts.next_mail_at <= $1 AND orders.status IN ('paid', 'retiring')
+    ORDER BY checkouts.next_mail_at LIMIT $2 FOR UPDATE OF checkouts SKIP LOCKED)
+"""
+
+
+async def postpone_mails_any_account(connection: Connection, now: datetime, limit: int) -> None:
+    """Postpone checkouts whose order is paid but not complete."""
+    await connection.execute(POSTPONE_MAILS, now, limit)
+
+
+CLAIM_MAILS = """
+UPDATE checkouts SET next_mail_at = $2
+FROM (
+    SELECT checkouts.account_id, checkouts.id, certificates.record
+    FROM checkouts
+    JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+    JOIN certificates ON certificates.account_id = orders.account_id AND certificates.order_id = orders.id
+    WHERE checkouts.next_mail_at <= $1 AND orders.status = 'complete'
+    ORDER BY checkouts.next_mail_at LIMIT $3 FOR UPDATE OF checkouts SKIP LOCKED) due
+WHERE checkouts.account_id = due.account_id AND checkouts.id = due.id
+RETURNING checkouts.organisation_id, checkouts.account_id, checkouts.mode, checkouts.id, checkouts.email, due.record,
+          checkouts.next_mail_at
+"""
+
+
+async def claim_mails_any_account(
+    connection: Connection, now: datetime, leased_until: datetime, limit: int
+) -> list[DueMail]:
+    """Lease checkouts whose order is complete until `leased_until`."""
+    return [
+        DueMail(
+            scope=_scope(row),
+            checkout_id=row["id"],
+            email=row["email"],
+            record=msgspec.json.decode(row["record"], type=CertificateRecord),
+            leased_until=row["next_mail_at"],
+        )
+        for row in await connection.fetch(CLAIM_MAILS, now, leased_until, limit)
+    ]
+
+
+FINISH_MAIL = "UPDATE checkouts SET next_mail_at = NULL WHERE account_id = $1 AND id = $2 AND next_mail_at = $3"
+
+
+async def finish_mail(tx: Connection, scope: Scope, due: DueMail) -> bool:
+    """False when the lease has expired and another worker has claimed the checkout."""
+    return await tx.execute(FINISH_MAIL, scope.account_id, due.checkout_id, due.leased_until) == "UPDATE 1"
+
+
+def _due_checkout(row: asyncpg.Record) -> DueCheckout:
+    return DueCheckout(scope=_scope(row), id=row["id"], order_id=row["order_id"], expires_at=row["expires_at"])
+
+
+def _scope(row: asyncpg.Record) -> Scope:
+    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
