@@ -248,4 +248,4 @@ async def test_a_link_of_an_account_without_supply_says_so(services: Services, w
     link = await make_link(services, world.ours_test.scope, bundle_selection=[{"bundle_id": "bun_gone"}])
     page = await shopper.open(f"/offset/{link.id}", quantity="1")
     assert page.status_code == 200
-    assert "Nothing is on offer here right now" in page.text
+    assert "There is nothing on offer right now" in page.text
