@@ -1,7 +1,6 @@
 """SQL for checkouts. A checkout is found by the hash of the secret token in its address."""
 
 from datetime import datetime
-from typing import NamedTuple
 
 import asyncpg
 import msgspec
@@ -115,8 +114,6 @@ EXTEND = "UPDATE checkouts SET expires_at = greatest(expires_at, $3) WHERE accou
 
 async def extend(tx: Connection, scope: Scope, checkout_id: str, until: datetime) -> None:
     await tx.execute(EXTEND, scope.account_id, checkout_id, until)
-
-
 
 
 FIND_PAYMENT = """
