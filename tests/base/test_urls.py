@@ -5,8 +5,6 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tonne.catalog.csv_cells import Cells
-from tonne.catalog.csv_files import RawRow
 
 from tonne.accounts.errors import RedirectHostInvalid
 from tonne.accounts.redirect_hosts import read_host, spell_host
@@ -15,15 +13,15 @@ from tonne.base.settings import SettingsError, load_settings
 from tonne.base.urls import WEB, UrlInvalid, parse_host, parse_url
 from tonne.checkout.errors import RedirectRefused
 from tonne.checkout.redirects import check_redirect
+from tonne.sheets.columns import CellError, parse_web_url
 from tonne.webhooks.addresses import AddressPolicy
 
 
 def as_csv_cell(host: str) -> str:
-    cells = Cells("a.csv", RawRow(2, {"image": f"https://{host}/"}))
-    found = cells.optional_url("image")
-    if found is None:
-        raise UrlInvalid(cells.faults[0].message)
-    return parse_url(found).host
+    try:
+        return parse_url(parse_web_url(f"https://{host}/")).host
+    except CellError as error:
+        raise UrlInvalid(str(error)) from error
 
 
 PLACES: dict[str, Callable[[str], str]] = {

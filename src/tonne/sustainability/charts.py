@@ -20,7 +20,7 @@ _STEPS = (1, 2, 3, 4, 6, 12, 24)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ChartColumn:
     """`x` and `width` are percentages, `y` and `height` pixels."""
 
     x: float
@@ -46,7 +46,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChart:
-    columns: tuple[Column, ...]
+    columns: tuple[ChartColumn, ...]
     gridlines: tuple[Gridline, ...]
     labels: tuple[Label, ...]
 
@@ -67,7 +67,7 @@ def column_chart(values: Sequence[int], labels: Sequence[str]) -> ColumnChart:
     for place, value in enumerate(values):
         height = (BASE - TOP) * value / ceiling
         height = max(height, MIN_HEIGHT) if value else 0.0
-        columns.append(Column(_place(slot, place), BASE - height, slot * _BAR_PART, height))
+        columns.append(ChartColumn(_place(slot, place), BASE - height, slot * _BAR_PART, height))
     middle = (TOP + BASE) / 2
     return ColumnChart(
         columns=tuple(columns),
