@@ -1,4 +1,4 @@
-"""Time: UTC, to the millisecond, everywhere."""
+"""Times are in UTC with millisecond precision."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The time now, cut to the millisecond that the wire and the database both hold."""
+    """The current time, truncated to milliseconds, the precision of the API and the database."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 

@@ -1,4 +1,4 @@
-"""ISO 4217 currencies and how many decimals each has."""
+"""ISO 4217 currencies and their numbers of decimals."""
 
 _DECIMALS_0 = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
 _DECIMALS_3 = "BHD IQD JOD KWD LYD OMR TND"

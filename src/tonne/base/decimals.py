@@ -1,9 +1,9 @@
-"""Decimal numbers as text: plain digits, bounded, no sign, no exponent. Nothing here is ever a float."""
+"""Decimal numbers as text: plain digits of limited length, no sign, no exponent, never a float."""
 
 import re
 from decimal import Decimal
 
-# Fifteen digits before the point and twelve after fit every sum of this service, and keep arithmetic cheap.
+# 15 digits before the point and 12 after cover every amount, and bound the cost of arithmetic.
 PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,12})?$"
 _PLAIN = re.compile(PATTERN.removeprefix("^").removesuffix("$"), re.ASCII)
 

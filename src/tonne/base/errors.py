@@ -1,4 +1,4 @@
-"""What can go wrong for a caller: a kind, a stable code, a sentence. `http/errors.py` turns kinds into status codes."""
+"""Errors shown to callers: a kind, a stable code, a message. `http/errors.py` maps kinds to HTTP statuses."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -20,7 +20,7 @@ class Kind(Enum):
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong. `field` is a path such as `bundle_selection[1].percentage`."""
+    """One entry of an error response. `field` is a path such as `bundle_selection[1].percentage`."""
 
     error_code: str
     message: str
@@ -28,7 +28,7 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TonneError(Exception):
-    """A refusal that a caller can understand. Subclasses fix kind and code; they live in their room's `errors.py`."""
+    """An error that is shown to the caller. Subclasses, in the `errors.py` of each package, set kind and code."""
 
     kind: Kind
     code: str

@@ -5,8 +5,8 @@ import secrets
 import time
 
 _OPAQUE = re.compile(r"[a-z0-9]{26}")
-# Base32 in an alphabet that sorts like the bytes. Two letters at a time: several ids are made for every request, and
-# the standard library's encoder takes ten times as long.
+# Base32 in an alphabet that sorts like the bytes. Encoding two letters at a time is ten times as fast as the standard
+# library's encoder; every request needs several ids.
 _LETTERS = "0123456789abcdefghijklmnopqrstuv"
 _PAIRS = [first + second for first in _LETTERS for second in _LETTERS]
 _SHIFTS = range(120, -1, -10)
@@ -24,7 +24,7 @@ def new_secret_id(prefix: str) -> str:
 
 
 def is_id(prefix: str, text: str) -> bool:
-    """Whether `text` could be an id of that kind: worth a look in the database."""
+    """Whether `text` has the form of an id with this prefix. Others need no database lookup."""
     return text.startswith(f"{prefix}_") and _OPAQUE.fullmatch(text, len(prefix) + 1) is not None
 
 

@@ -1,4 +1,4 @@
-"""JSON lines on standard error. Keys, signing secrets and bodies are never passed to a log call."""
+"""Logs JSON lines to standard error. API keys, signing secrets and bodies must never be passed to a log call."""
 
 import json
 import logging
@@ -10,14 +10,14 @@ import structlog
 
 
 def configure_logs(level: str, process: str) -> None:
-    """One line per happening, from our own code and from the libraries alike."""
+    """Set the log level and format, for our own code and for libraries."""
     numeric = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _forget_rows,
+            _remove_row_data,
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=_encode),
         ],
@@ -29,8 +29,8 @@ def configure_logs(level: str, process: str) -> None:
     logging.basicConfig(handlers=[LibraryHandler()], level=max(numeric, logging.WARNING), force=True)
 
 
-def _forget_rows(_logger: Any, _method: str, event: Any) -> Any:
-    """The database quotes the row that broke a constraint, and a client's data with it: that part is left out."""
+def _remove_row_data(_logger: Any, _method: str, event: Any) -> Any:
+    """Remove the detail of database errors: it quotes the row that violates a constraint, with a client's data."""
     info = event.get("exc_info")
     error = info[1] if isinstance(info, tuple) else info if isinstance(info, BaseException) else sys.exc_info()[1]
     while error is not None:
@@ -44,12 +44,12 @@ def _encode(event: Any, **_: Any) -> bytes:
     try:
         return msgspec.json.encode(event, enc_hook=str)
     except UnicodeEncodeError:
-        # Broken text, such as half of a surrogate pair: the slower encoder escapes it.
+        # Invalid text, such as a lone surrogate. The slower encoder escapes it.
         return json.dumps(event, default=str).encode()
 
 
 class LibraryHandler(logging.Handler):
-    """Libraries log through the standard module; their lines take our form."""
+    """Formats what libraries log through the standard module like our own lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         logger = structlog.get_logger()

@@ -1,4 +1,4 @@
-"""Mass in integer grams; tonnes on the wire."""
+"""Mass in integer grams; in tonnes in the API."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -19,7 +19,7 @@ GRAMS_PER_UNIT = {MassUnit.G: 1, MassUnit.KG: 1_000, MassUnit.T: GRAMS_PER_TONNE
 
 
 def to_grams(amount: Decimal, unit: MassUnit) -> int:
-    """Cut to whole grams: nobody is billed for a gram that was not asked for."""
+    """Truncate to whole grams, so that nobody pays for more than they asked for."""
     return int(amount * GRAMS_PER_UNIT[unit])
 
 

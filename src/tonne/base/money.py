@@ -1,4 +1,4 @@
-"""Money in integer minor units, and the two ways in which sums are rounded."""
+"""Money in integer minor units, and how amounts are rounded and split."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def format_money(amount_minor: int, currency: str) -> str:
 
 
 def half_up(numerator: int, denominator: int) -> int:
-    """The quotient of two non-negative numbers, rounded to the nearest, halves up."""
+    """The quotient of two non-negative numbers, rounded half up."""
     return (2 * numerator + denominator) // (2 * denominator)
 
 

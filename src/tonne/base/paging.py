@@ -1,4 +1,4 @@
-"""Keyset pages: newest first, over (created_at, id). Nothing is skipped or repeated, whatever arrives meanwhile."""
+"""Keyset pagination, newest first, over (created_at, id). New items neither shift nor repeat others."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ DEFAULT_LIMIT = 10
 MAX_LIMIT = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT = struct.Struct(">q")
-# Enough to tell a cursor of this list from any other text; it guards against slips, not against the list's owner.
+# Detects cursors of other lists and mistakes. Not a protection against forgery: the query itself is scoped.
 _CHECK_BYTES = 6
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
@@ -28,18 +28,18 @@ class LimitInvalid(TonneError):
 class CursorInvalid(TonneError):
     kind = Kind.INVALID
     code = "pagination_cursor_invalid"
-    message = "after is not a cursor of this list: pass next_cursor as it came, or leave it out for the first page."
+    message = "after is not a cursor of this list: pass next_cursor unchanged, or omit it for the first page."
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last item of the page before."""
+    """The last item of the previous page."""
 
     created_at: datetime
     id: str
 
 
-# Below every item: the first page starts here, so that first and later pages share one query and one plan.
+# Newer than every item: with it, the first page uses the same query and plan as the others.
 START = Position(datetime(9999, 12, 31, tzinfo=UTC), "\U0010ffff")
 
 
@@ -52,7 +52,7 @@ def parse_limit(text: str | None) -> int:
 
 
 def make_cursor(position: Position, list_name: str) -> str:
-    """`list_name` says which list this is (account and filter): a cursor is good for that one only."""
+    """`list_name` identifies the list (account and filter). The cursor is valid only for that list."""
     raw = _MOMENT.pack((position.created_at - _EPOCH) // timedelta(milliseconds=1)) + position.id.encode()
     check = hashlib.blake2b(b"%b\0%b" % (list_name.encode(), raw), digest_size=_CHECK_BYTES).digest()
     return base64.urlsafe_b64encode(check + raw).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""A process that must not outlive the one that started it."""
+"""Stops a child process when its parent dies."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import time
 
 
 def stop_with_parent() -> None:
-    """End this process when the one that started it is gone, even if that was killed and could not say so."""
+    """Send SIGTERM to this process when its parent is gone, even if the parent was killed."""
     parent = os.getppid()
 
     def watch() -> None:

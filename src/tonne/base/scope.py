@@ -1,4 +1,4 @@
-"""Whose data a request may touch: every read and write takes one of these."""
+"""The tenant of a request. Queries on tenant data take a `Scope`."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Secrets at rest: AES-256-GCM, bound to what they belong to."""
+"""Encrypts secrets in the database with AES-256-GCM, each bound to the row it belongs to."""
 
 import base64
 import binascii
@@ -20,14 +20,14 @@ class SecretBox:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "SecretBox":
-        """The key in the settings, or the one in the data folder, which is made at the first start."""
+        """Use the key from the settings, or the one in the data folder, which is created at the first start."""
         if settings.secret_key:
             return cls(_decode(settings.secret_key, "TONNE_SECRET_KEY"))
         path = settings.data_path / KEY_FILE
         return cls(_decode(_read_or_make(path), str(path)))
 
     def seal(self, text: str, owner_id: str) -> bytes:
-        """`owner_id` must be given again to open: a box that is copied to another row does not open there."""
+        """Encrypt. `open` needs the same `owner_id`: a ciphertext copied to another row cannot be decrypted there."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, text.encode(), owner_id.encode())
 
@@ -41,12 +41,12 @@ def _decode(text: str, place: str) -> bytes:
     except (ValueError, binascii.Error):
         key = b""
     if len(key) != 32:
-        raise SettingsError(f"{place} must hold 32 bytes in URL-safe base64, such as `openssl rand -base64 32` prints.")
+        raise SettingsError(f"{place} must be 32 bytes in base64, as printed by `openssl rand -base64 32`.")
     return key
 
 
 def _read_or_make(path: Path) -> str:
-    """Made whole under another name and then linked, so that of two processes that start at once one key wins."""
+    """Create the file under another name, then link it: if two processes start at once, both use the same key."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f"{KEY_FILE}.{os.getpid()}")

@@ -12,7 +12,7 @@ import msgspec
 from tonne.base.urls import WEB, UrlInvalid, parse_url
 
 CONFIG_VARIABLE = "TONNE_CONFIG"
-# Read by commands that talk to a service as its clients do.
+# Used by commands that call the API.
 API_KEY_VARIABLE, API_URL_VARIABLE = "TONNE_API_KEY", "TONNE_API_URL"
 
 YEAR_S = 31_536_000
@@ -21,7 +21,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message says which and what to do."""
+    """A setting is invalid. The message says which and what to do."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,7 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def base_url(self) -> str:
-        """Where clients reach this service, without the version segment and without a slash at the end."""
+        """The URL at which clients reach this service, without /v1 and without a trailing slash."""
         if self.public_url:
             return str(parse_url(self.public_url, WEB)).rstrip("/")
         return f"http://{_in_url(self.host)}:{self.port}"
@@ -96,7 +96,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
-    """Read the file that `TONNE_CONFIG` names, if any, then the environment; refuse what is unknown or unusable."""
+    """Read the file named in `TONNE_CONFIG`, if any, then the environment. Raises SettingsError."""
     values = _read_file(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else {}
     for field in msgspec.structs.fields(Settings):
         text = environ.get(f"TONNE_{field.name.upper()}")
@@ -106,11 +106,11 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     known |= {CONFIG_VARIABLE, API_KEY_VARIABLE, API_URL_VARIABLE}
     for name in environ:
         if name.startswith("TONNE_") and name not in known:
-            raise SettingsError(f"{name} is not a setting of Tonne: see tonne.example.toml for all of them.")
+            raise SettingsError(f"{name} is not a setting of Tonne: see tonne.example.toml for the list.")
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"A setting cannot be used: {error}. See tonne.example.toml.") from error
+        raise SettingsError(f"A setting is invalid: {error}. See tonne.example.toml.") from error
     _check(settings)
     return settings
 
@@ -131,12 +131,12 @@ def _read_file(path: str) -> dict[str, Any]:
 
 def _check(settings: Settings) -> None:
     if settings.public_url and not _is_url(settings.public_url, WEB):
-        raise SettingsError("TONNE_PUBLIC_URL must be an http or https address such as https://offsets.example.com.")
-    # Neither of these is repeated in the message: they carry passwords.
+        raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
+    # The messages do not repeat these values: they contain passwords.
     if settings.database_url and not _is_database_url(settings.database_url):
-        raise SettingsError("TONNE_DATABASE_URL must be an address that starts with postgresql://.")
+        raise SettingsError("TONNE_DATABASE_URL must be a URL that starts with postgresql://.")
     if settings.smtp_url and not _is_url(settings.smtp_url, SMTP_SCHEMES, credentials=True):
-        raise SettingsError("TONNE_SMTP_URL must be an address that starts with smtp:// or smtps://.")
+        raise SettingsError("TONNE_SMTP_URL must be a URL that starts with smtp:// or smtps://.")
     try:
         _ = settings.data_path
     except RuntimeError as error:
@@ -151,19 +151,21 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
     if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
         raise SettingsError(f"TONNE_WEBHOOK_CA_FILE names {settings.webhook_ca_file}, which is not a file.")
-    # Again without the secret itself.
+    # Again not repeated: it is a secret.
     if settings.stripe_secret_key and not re.fullmatch(r"[sr]k_[A-Za-z0-9_]{1,250}", settings.stripe_secret_key):
         raise SettingsError("TONNE_STRIPE_SECRET_KEY must be a secret or restricted key: it starts with sk_ or rk_.")
     if settings.stripe_api_base and not _is_url(settings.stripe_api_base, WEB):
-        raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https address, or empty for Stripe itself.")
+        raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https URL, or empty for Stripe's own.")
     if settings.bank_iban and not _is_iban(settings.bank_iban):
-        raise SettingsError("TONNE_BANK_IBAN is not a valid IBAN: its check digits do not fit, so look for a slip.")
+        raise SettingsError(
+            "TONNE_BANK_IBAN is not a valid IBAN: its check digits are wrong. Check it for typing errors."
+        )
     if settings.invoice_cancel_days < settings.invoice_reminder_days:
         raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
 
 
 def _is_iban(text: str) -> bool:
-    """Whether the check digits are right: money that follows a slip of the pen is hard to get back."""
+    """Whether the check digits are right. Money sent to a mistyped account is hard to get back."""
     iban = text.replace(" ", "").upper()
     if not re.fullmatch(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", iban):
         return False
@@ -188,6 +190,6 @@ def _is_database_url(text: str) -> bool:
 
 
 def _in_url(host: str) -> str:
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 - listening everywhere is the operator's choice; a client needs one address
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host

@@ -1,4 +1,4 @@
-"""Claim, run, settle, for ever: each job is a function that does one piece and says whether there was one."""
+"""Runs the jobs of a worker. A job is a function that processes due rows and returns whether there were any."""
 
 import asyncio
 import random
@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 import structlog
 
 _log = structlog.get_logger()
-# After a failure a job waits this long at most before it is tried again.
+# Maximum back-off after repeated failures of a job.
 MAX_PAUSE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`run_once` must leave nothing half done when it is cancelled or raises: its transaction rolls back."""
+    """`run_once` must leave nothing half done when it raises or is cancelled."""
 
     name: str
     run_once: Callable[[], Awaitable[bool]]
-    # Waits for what `run_once` has started and left running.
+    # Waits for the tasks that `run_once` has started.
     drain: Callable[[], Awaitable[None]] | None = None
-    # Set by whoever knows that there is something to do: the job then does not wait for its next look.
+    # Set by a notification that there is work: the job then runs without waiting for its next poll.
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 async def run_jobs(jobs: Sequence[Job], stop: asyncio.Event, poll_s: float) -> None:
-    """Run all jobs side by side until `stop`; a piece of work that is under way is finished first."""
+    """Run all jobs concurrently until `stop` is set, then finish the work in progress."""
     await asyncio.gather(*(_run(job, stop, poll_s) for job in jobs))
     await asyncio.gather(*(job.drain() for job in jobs if job.drain is not None))
 
@@ -42,7 +42,7 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float) -> None:
             worked = False
             _log.exception("job_failed", job=job.name, failures=failures)
         if not worked:
-            # Spread a little, so that several workers do not all ask at once.
+            # Jitter, so that workers do not all poll at the same time.
             pause = min(MAX_PAUSE_S, poll_s * 2**failures) if failures else poll_s
             await _sleep(stop, job.wake, pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreading load, not a secret
 
