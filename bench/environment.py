@@ -20,11 +20,11 @@ import psutil
 from bench.checks import NotMeasured
 from bench.load import Load, Outcome, PreparedRequest, UnexpectedResponse, run_load
 from bench.tenants import Tenant, open_tenants
+from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, ROOT, Process, free_port
-from tonne.db.embedded import DATABASE, ensure_database, start_server
-from tonne.db.migrate import migrate
 from tonne.db.pool import Connection
 
+DATABASE = "bench"
 _POLL_S = 0.03
 _STARTED_WITHIN_S = 30.0
 _DONE_WITHIN_S = 120.0
@@ -153,11 +153,12 @@ def cpu_s_by_process(pids: Sequence[int]) -> dict[int, float]:
 @contextlib.asynccontextmanager
 async def open_environment() -> AsyncIterator[Environment]:
     """Everything is in a new folder on the same disk as the data of `make run`, and is removed afterwards."""
-    folder = _make_folder()
-    postgres = start_server(folder / "postgres")
+    (ROOT / "var").mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=ROOT / "var"))
+    postgres = PostgresServer(folder / "postgres")
     try:
         url, port = postgres.url(DATABASE), free_port()
-        tenants = await _prepare_database(url)
+        tenants = await postgres.create(DATABASE, open_tenants)
         settings = {
             "database_url": url,
             "data_dir": folder,
@@ -173,24 +174,5 @@ async def open_environment() -> AsyncIterator[Environment]:
         finally:
             server.stop()
     finally:
-        postgres.close()
+        await postgres.close()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _make_folder() -> Path:
-    (ROOT / "var").mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=ROOT / "var"))
-    # As root, PostgreSQL runs as another user, who must be able to enter the folder.
-    folder.chmod(0o755)
-    return folder
-
-
-async def _prepare_database(url: str) -> list[Tenant]:
-    await ensure_database(url)
-    connection: Connection = await asyncpg.connect(url)
-    try:
-        await migrate(connection)
-        async with connection.transaction():
-            return await open_tenants(connection)
-    finally:
-        await connection.close()

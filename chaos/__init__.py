@@ -1,1 +1,1 @@
-"""Faults on purpose, in real processes, and a checker that reads the records afterwards. See docs/chaos.md."""
+"""Fault injection into real processes, and a checker that reads the records afterwards. See docs/chaos.md."""

@@ -1,162 +1,135 @@
-"""python -m chaos [--seed SEED] [--only NAME]... [--keep]"""
+"""python -m chaos [SCENARIO ...] [--seed SEED] [--quick] [--list] [--keep]"""
 
 import argparse
 import asyncio
 import contextlib
-import os
 import random
 import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-
 from chaos.checker import Tally, check
-from chaos.postgres import Postgres
+from chaos.cluster import Cluster
+from chaos.model import NotAsExpected
+from chaos.report import Report
+from chaos.scenario import Scenario
 from chaos.scenarios import SCENARIOS
-from chaos.scenarios.scenario import Scenario
-from chaos.scene import Scene, Trouble
+from tests.support.postgres import PostgresServer
+from tonne.base.clock import utc_now
+from tonne.base.scope import Mode
+from tonne.catalog.demo import demo_files
+from tonne.catalog.import_catalogue import import_catalogue
+from tonne.db.pool import Connection
 
-# No scenario is played longer than until here, so that all together, with the judging, end within ten minutes.
+# No scenario runs longer, so that the whole run, with the checks, ends within ten minutes.
 LIMIT_S = 560.0
-HARD_LIMIT_S = 598.0
-SHOWN = 6
+TEMPLATE = "chaos_template"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m chaos", description="Faults on purpose: see docs/chaos.md.")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000), help="of a former run")
-    parser.add_argument("--only", action="append", metavar="NAME", help="play this scenario; may be given repeatedly")
-    parser.add_argument("--keep", action="store_true", help="leave the records, the logs and the database in place")
+    parser = argparse.ArgumentParser(prog="python -m chaos", description="Inject faults. See docs/chaos.md.")
+    parser.add_argument("names", nargs="*", metavar="SCENARIO", help="only these scenarios (see --list)")
+    seed = random.SystemRandom().randrange(1_000_000)
+    parser.add_argument("--seed", type=int, default=seed, help="repeat the random choices of an earlier run")
+    parser.add_argument("--quick", action="store_true", help="run one scenario of each kind")
+    parser.add_argument("--list", action="store_true", help="list the scenarios")
+    parser.add_argument("--keep", action="store_true", help="keep records, logs and database")
     arguments = parser.parse_args()
     names = [scenario.name for scenario in SCENARIOS]
-    if unknown := set(arguments.only or names) - set(names):
-        parser.error(f"There is no scenario {', '.join(sorted(unknown))}: choose from {', '.join(names)}.")
-    chosen = [scenario for scenario in SCENARIOS if scenario.name in (arguments.only or names)]
+    if arguments.list:
+        print("\n".join(names))
+        return
+    if unknown := set(arguments.names) - set(names):
+        parser.error(f"unknown scenario {', '.join(sorted(unknown))}: choose from {', '.join(names)}")
+    chosen = [scenario for scenario in SCENARIOS if scenario.name in (arguments.names or names)]
+    if arguments.quick:
+        chosen = [scenario for scenario in chosen if scenario.quick or arguments.names]
     folder = Path(tempfile.mkdtemp(prefix="tonne-chaos-"))
-    folder.chmod(0o755)
-    _end_after(HARD_LIMIT_S, folder)
+    failed = True
     try:
-        sound = asyncio.run(_run(chosen, arguments.seed, folder))
+        failed = asyncio.run(_run(chosen, arguments.seed, folder))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        print("Stopped before the end.")
-        sound = False
+        print("Stopped.")
     finally:
-        if not arguments.keep:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
+        if arguments.keep:
             print(f"Records, logs and database: {folder}")
-    sys.exit(0 if sound else 1)
-
-
-def _end_after(seconds: float, folder: Path) -> None:
-    """The last resort, for a run that hangs so badly that even its own limit does not end it."""
-
-    def end() -> None:
-        print("The run hangs: it is ended the hard way.", flush=True)
-        for child in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                child.kill()
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            os.kill(int((folder / "postgres" / "data" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
-        os._exit(1)
-
-    watchdog = threading.Timer(seconds, end)
-    watchdog.daemon = True
-    watchdog.start()
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(1 if failed else 0)
 
 
 async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
-    """True when every promise was kept and every fault fired."""
+    """Whether a promise was broken or a fault did not fire."""
     task = asyncio.current_task()
-    if task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     started = time.monotonic()
-    print(f"seed {seed}", flush=True)
-    postgres = Postgres(folder / "postgres")
-    failed = 0
+    report = Report(seed)
+    postgres = PostgresServer(folder / "postgres")
     try:
-        await postgres.make_template()
+        await postgres.create(TEMPLATE, _import_catalogue)
         for scenario in scenarios:
             left_s = LIMIT_S - (time.monotonic() - started)
-            if not await _play(scenario, postgres, folder, seed, left_s):
-                failed += 1
+            await _play(scenario, postgres, folder, report, left_s=left_s, rng=random.Random(f"{seed} {scenario.name}"))
     finally:
         await postgres.close()
-    took_s = time.monotonic() - started
-    verdict = f"{failed} failed" if failed else "all promises kept"
-    print(f"{len(scenarios)} scenarios in {took_s:.0f} s, {verdict} (seed {seed})", flush=True)
-    return not failed
+    report.print_summary(time.monotonic() - started)
+    return report.failed > 0
 
 
-async def _play(scenario: Scenario, postgres: Postgres, folder: Path, seed: int, left_s: float) -> bool:
+async def _import_catalogue(tx: Connection) -> None:
+    await import_catalogue(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now())
+
+
+async def _play(
+    scenario: Scenario, postgres: PostgresServer, folder: Path, report: Report, *, left_s: float, rng: random.Random
+) -> None:
     started = time.monotonic()
+    database = scenario.name.replace("-", "_")
+    await postgres.clone(TEMPLATE, database)
     place = folder / scenario.name
     place.mkdir()
-    database = scenario.name.replace("-", "_")
-    await postgres.clone(database)
-    scene = Scene(postgres, database, place, random.Random(f"{seed} {scenario.name}"), scenario.settings)
+    cluster = Cluster(postgres, database, place, rng, scenario.settings)
     tally = Tally()
     try:
-        await _play_out(scenario, scene, min(scenario.within_s, left_s))
-        await scene.close()
-        tally = await check(scene)
-    except Exception as error:  # noqa: BLE001 - one scenario that breaks must not keep the others from being played
-        scene.problems += [f"the records cannot be judged: {reason!r}" for reason in _reasons(error)]
+        await _inject_faults(scenario, cluster, min(scenario.within_s, left_s))
+        await cluster.close()
+        tally = await check(cluster)
+    except Exception as error:  # noqa: BLE001 - one broken scenario must not stop the others
+        cluster.problems += [f"the records could not be checked: {reason!r}" for reason in _reasons(error)]
     finally:
-        await scene.abandon()
+        await cluster.kill()
     with contextlib.suppress(OSError):
         await postgres.drop(database)
-    return _report(scenario, scene, tally, time.monotonic() - started)
+    report.add(scenario.name, cluster, tally, time.monotonic() - started)
 
 
-async def _play_out(scenario: Scenario, scene: Scene, within_s: float) -> None:
-    """Whatever keeps it from its end is a problem of the scene, and the records so far are judged all the same."""
+async def _inject_faults(scenario: Scenario, cluster: Cluster, within_s: float) -> None:
+    """An error is a problem of the scenario. The records are checked nevertheless."""
     if within_s <= 0:
-        scene.problems.append("it was not played: the time of the run was up")
+        cluster.problems.append("it did not run: the time limit of the run was reached")
         return
     try:
         async with asyncio.timeout(within_s):
-            await scene.open()
-            await scenario.play(scene)
+            await cluster.open()
+            await scenario.play(cluster)
     except TimeoutError:
-        scene.problems.append(f"it did not come to its end within {within_s:.0f} s")
+        cluster.problems.append(f"it did not end within {within_s:.0f} s")
     except Exception as error:  # noqa: BLE001 - see above
-        scene.problems += [str(reason) if isinstance(reason, Trouble) else repr(reason) for reason in _reasons(error)]
+        cluster.problems += [
+            str(reason) if isinstance(reason, NotAsExpected) else repr(reason) for reason in _reasons(error)
+        ]
 
 
 def _reasons(error: BaseException) -> list[BaseException]:
-    """What several tasks raised at once, one by one."""
+    """The single exceptions of a group."""
     if isinstance(error, BaseExceptionGroup):
         return [reason for part in error.exceptions for reason in _reasons(part)]
     return [error]
-
-
-def _report(scenario: Scenario, scene: Scene, tally: Tally, took_s: float) -> bool:
-    problems = [*scene.problems, *tally.problems, *scene.faults.missing()]
-    problems += [trouble for receiver in scene.receivers for trouble in receiver.troubles]
-    fired = ", ".join(f"{name} {scene.faults.counts[name]}x" for name in scene.faults.announced)
-    facts = [
-        f"{tally.requests} requests",
-        f"{tally.events} events",
-        f"{tally.redelivered} redelivered",
-        *([f"{tally.unsettled} acknowledged but not settled"] if tally.unsettled else []),
-        *([f"{tally.overlaps} overlapping"] if tally.overlaps else []),
-        *scene.notes,
-    ]
-    print(f"{'FAILED' if problems else 'ok    '} {scenario.name:<22} {took_s:5.1f} s  {fired} | {', '.join(facts)}")
-    for problem in problems[:SHOWN]:
-        print(f"         - {problem}")
-    if len(problems) > SHOWN:
-        print(f"         - and {len(problems) - SHOWN} more")
-    sys.stdout.flush()
-    return not problems
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reads what receivers recorded and what the database says, and names every promise that was not kept."""
+"""Compares the records of the receivers with the database, and names every promise that was broken."""
 
 import hashlib
 import hmac
@@ -9,19 +9,20 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from chaos.records import Recorded, read_records
-from chaos.scene import Hook, Scene
+from chaos.cluster import Cluster
+from chaos.model import Hook
+from chaos.receivers import Exchange
 from tonne.cli.doctor import examine
 
-# A request is signed a moment before it arrives: for so long a secret or a time may be out of date.
+# A request is signed before it arrives: for this long an old secret or timestamp is acceptable.
 SLACK_S = 1.5
 SURELY_S = 1.0
-# A sender that hangs up is noticed a little later than it happens; an answer is noted to the microsecond.
+# A closed connection is noticed a little later; the time of a response is exact.
 HANG_UP_SLACK_S = 0.25
 SHOWN = 3
 _SIGNATURE = re.compile(r"timestamp=(\d+),organisation=(org_\w+)((?:,v1=[0-9a-f]{64})+)", re.ASCII)
 _HEADER = re.compile(rb"\r\nService-HMAC: ([^\r]*)\r\n")
-_TROUBLE_IN_LOGS = ('"event":"delivery_crashed"', '"event":"job_failed"', "Traceback (most recent call last)")
+_LOG_ERRORS = ('"event":"delivery_crashed"', '"event":"job_failed"', "Traceback (most recent call last)")
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,7 +47,7 @@ class Event:
 
 @dataclass(slots=True)
 class Tally:
-    """What one scenario's records come to."""
+    """The totals of one scenario's records."""
 
     requests: int = 0
     arrivals: int = 0
@@ -60,23 +61,23 @@ class Tally:
         return self.arrivals - self.events
 
 
-async def check(scene: Scene) -> Tally:
-    """After the scene was closed: the records are whole, and nothing moves any more."""
+async def check(cluster: Cluster) -> Tally:
+    """Call it after the cluster was closed: the records are complete and nothing changes any more."""
     tally = Tally()
-    tally.problems += await _check_database(scene)
-    tally.problems += await _check_orders(scene)
-    tally.problems += await _check_ends(scene)
-    if not scene.trouble_in_logs_is_meant:
-        tally.problems += _check_logs(scene)
-    for hook in scene.hooks:
-        await _HookCheck(scene, hook, tally).run()
-    if tally.overlaps and not scene.overlaps_are_meant:
-        tally.problems.append(f"two requests of one webhook were under way at once, {tally.overlaps} times")
+    tally.problems += await _check_database(cluster)
+    tally.problems += await _check_orders(cluster)
+    tally.problems += await _check_final_statuses(cluster)
+    if not cluster.log_errors_expected:
+        tally.problems += _check_logs(cluster)
+    for hook in cluster.hooks:
+        await _HookCheck(cluster, hook, tally).run()
+    if tally.overlaps and not cluster.overlaps_expected:
+        tally.problems.append(f"a webhook had two requests in flight at once, {tally.overlaps} times")
     return tally
 
 
-async def _check_database(scene: Scene) -> list[str]:
-    async with scene.connection() as tx, tx.transaction():
+async def _check_database(cluster: Cluster) -> list[str]:
+    async with cluster.connection() as tx, tx.transaction():
         breaches = await examine(tx)
     return [f"{name}: {len(places)} times, such as {places[0]}" for name, places in breaches.items()]
 
@@ -84,16 +85,16 @@ async def _check_database(scene: Scene) -> list[str]:
 ORDERS_OF_KEYS = "SELECT account_id, idempotency_key, id FROM orders"
 
 
-async def _check_orders(scene: Scene) -> list[str]:
-    """Invariant 1: what was answered with 2xx is there, once."""
-    rows = await scene.fetch(ORDERS_OF_KEYS)
+async def _check_orders(cluster: Cluster) -> list[str]:
+    """Every order that the api confirmed exists, once."""
+    rows = await cluster.fetch(ORDERS_OF_KEYS)
     found = {(row["account_id"], row["idempotency_key"]): row["id"] for row in rows}
-    lost = [order_id for key, order_id in scene.placed.items() if found.get(key) != order_id]
-    return [f"{len(lost)} orders were answered with 2xx and are gone, such as {lost[0]}"] if lost else []
+    lost = [order_id for key, order_id in cluster.placed.items() if found.get(key) != order_id]
+    return [f"{len(lost)} orders were confirmed and are lost, such as {lost[0]}"] if lost else []
 
 
-# Money as the gateway has it, whatever we know of it: charges that were made, and what of them was not given back.
-ENDS = """
+# Amounts according to the gateway: captured charges, and what of them was not refunded.
+FINAL_STATUSES = """
 SELECT orders.id, orders.status, orders.payment_method, orders.total_cost_minor, taken.times, taken.kept_minor
 FROM orders CROSS JOIN LATERAL (
     SELECT count(*) AS times, coalesce(sum(simulated.amount_minor - simulated.refunded_minor), 0) AS kept_minor
@@ -103,31 +104,31 @@ FROM orders CROSS JOIN LATERAL (
 """
 
 
-async def _check_ends(scene: Scene) -> list[str]:
-    """Every order is where it should be, and was paid for once if it should be paid for."""
+async def _check_final_statuses(cluster: Cluster) -> list[str]:
+    """Every order has its expected final status, and was charged once if it had to be paid by card."""
     problems: defaultdict[str, list[str]] = defaultdict(list)
-    if not scene.ends:
+    if not cluster.final_statuses:
         return []
-    for row in await scene.fetch(ENDS):
-        end = scene.ends.get(row["id"])
+    for row in await cluster.fetch(FINAL_STATUSES):
+        end = cluster.final_statuses.get(row["id"])
         if end is None:
-            problems["an order that nobody expects"].append(row["id"])
+            problems["an unexpected order"].append(row["id"])
         elif row["status"] != end:
             problems[f"an order that should be {end}"].append(f"{row['id']} is {row['status']}")
         is_paid_by_card = end == "complete" and row["payment_method"] == "card"
         if row["kept_minor"] != (row["total_cost_minor"] if is_paid_by_card else 0):
-            problems["a wrong sum is taken from a card"].append(f"{row['id']}: {row['kept_minor']}")
+            problems["a wrong amount was charged"].append(f"{row['id']}: {row['kept_minor']}")
         if row["times"] > 1:
-            problems["a card is charged several times"].append(f"{row['id']}: {row['times']}")
+            problems["a card was charged several times"].append(f"{row['id']}: {row['times']}")
     return [f"{what}, {len(places)} times: {', '.join(places[:SHOWN])}" for what, places in problems.items()]
 
 
-def _check_logs(scene: Scene) -> list[str]:
+def _check_logs(cluster: Cluster) -> list[str]:
     problems = []
-    for log in sorted(scene.folder.glob("*.log")):
-        lines = [line for line in log.read_text().splitlines() if any(mark in line for mark in _TROUBLE_IN_LOGS)]
+    for log in sorted(cluster.folder.glob("*.log")):
+        lines = [line for line in log.read_text().splitlines() if any(mark in line for mark in _LOG_ERRORS)]
         if lines:
-            problems.append(f"{log.name} tells of trouble {len(lines)} times: {lines[0][-400:]}")
+            problems.append(f"{log.name} has {len(lines)} errors: {lines[0][-400:]}")
     return problems
 
 
@@ -145,15 +146,15 @@ ACKNOWLEDGED_ATTEMPTS = "SELECT positions FROM webhook_attempts WHERE webhook_id
 
 
 class _HookCheck:
-    """One webhook: what should have arrived, held against what did."""
+    """Compares what one webhook should have sent with what arrived."""
 
-    def __init__(self, scene: Scene, hook: Hook, tally: Tally) -> None:
-        self._scene = scene
+    def __init__(self, cluster: Cluster, hook: Hook, tally: Tally) -> None:
+        self._cluster = cluster
         self._hook = hook
         self._tally = tally
         self._faults: defaultdict[str, list[str]] = defaultdict(list)
         self._events: dict[str, Event] = {}
-        # Of each account, the events in scope in their order, and how many of them from the first on were acknowledged.
+        # By account: the events in scope in their order, and how many from the first on were acknowledged.
         self._order: defaultdict[str, list[str]] = defaultdict(list)
         self._place: dict[str, int] = {}
         self._acknowledged: set[str] = set()
@@ -161,16 +162,17 @@ class _HookCheck:
         self._last_new: dict[str, int] = {}
 
     async def run(self) -> None:
-        for row in await self._scene.fetch(EVENTS_IN_SCOPE, self._hook.id):
+        for row in await self._cluster.fetch(EVENTS_IN_SCOPE, self._hook.id):
             event = Event(row["id"], row["position"], row["account_id"], row["payload"].encode())
             self._events[event.id] = event
             if row["in_scope"]:
                 self._place[event.id] = len(self._order[event.account_id])
                 self._order[event.account_id].append(event.id)
-        records = [r for name in self._hook.receivers for r in read_records(self._scene.folder, name)]
-        records.sort(key=lambda record: record.exchange.arrived_s)
-        contents = [self._read(record) for record in records]
-        self._walk(records, contents)
+        found = [(receiver, exchange) for receiver in self._hook.receivers for exchange in receiver.exchanges]
+        found.sort(key=lambda entry: entry[1].arrived_s)
+        records = [exchange for _, exchange in found]
+        contents = [self._read(exchange, *receiver.read(exchange)) for receiver, exchange in found]
+        self._check_sequence(records, contents)
         self._check_overlaps(records)
         self._check_arrived()
         await self._check_attempts(records, contents)
@@ -179,31 +181,31 @@ class _HookCheck:
             shown = ", ".join(places[:SHOWN])
             self._tally.problems.append(f"webhook {self._hook.id}: {fault}, {len(places)} times: {shown}")
 
-    def _read(self, record: Recorded) -> list[Event]:
-        """The events of a request, having checked its signature and that each event has the bytes it was born with."""
-        self._check_signature(record)
+    def _read(self, exchange: Exchange, head: bytes, body: bytes) -> list[Event]:
+        """Check the signature of a request and the bytes of its events. Returns the events."""
+        self._check_signature(exchange, head, body)
         contents = []
-        for raw in _read_body(record.body).events:
+        for raw in _read_body(body).events:
             event = self._events.get(_read_head(raw).event_id)
             if event is None:
-                self._faults["an event that is not this organisation's"].append(_read_head(raw).event_id)
+                self._faults["an event of another organisation"].append(_read_head(raw).event_id)
                 continue
             if bytes(raw) != event.payload:
-                self._faults["an event with other bytes than it was written with"].append(event.id)
+                self._faults["an event with other bytes than the stored ones"].append(event.id)
             contents.append(event)
         return contents
 
-    def _check_signature(self, record: Recorded) -> None:
-        found = _HEADER.search(record.head)
+    def _check_signature(self, exchange: Exchange, head: bytes, body: bytes) -> None:
+        found = _HEADER.search(head)
         match = _SIGNATURE.fullmatch(found[1].decode()) if found else None
-        moment = record.exchange.arrived_s
+        moment = exchange.arrived_s
         if match is None or match[2] != self._hook.organisation.id:
-            self._faults["a signature header of another form"].append(str(found and found[1]))
+            self._faults["a malformed signature header"].append(str(found and found[1]))
             return
-        age_s = record.exchange.arrived_unix - int(match[1])
-        if not self._scene.overlaps_are_meant and not -0.1 <= age_s <= self._scene.timeout_s + 1 + SLACK_S:
-            self._faults["a signature of another time"].append(f"{age_s:.1f} s old")
-        message = match[1].encode() + b"." + record.body
+        age_s = exchange.arrived_unix - int(match[1])
+        if not self._cluster.overlaps_expected and not -0.1 <= age_s <= self._cluster.timeout_s + 1 + SLACK_S:
+            self._faults["a stale signature"].append(f"{age_s:.1f} s old")
+        message = match[1].encode() + b"." + body
         sent = match[3].removeprefix(",v1=").split(",v1=")
         valid = {
             hmac.new(secret.text.encode(), message, hashlib.sha256).hexdigest(): secret
@@ -212,18 +214,18 @@ class _HookCheck:
         }
         if not set(sent) <= set(valid):
             self._faults["a signature that does not verify"].append(f"{moment:.3f}")
-        # Both, while a rotation surely overlaps: apart from the moments in which it begins and ends.
+        # Two signatures while a rotation overlaps, except close to its start and its end.
         surely = [s for s in valid.values() if s.from_s + SURELY_S < moment < s.until_s - SURELY_S]
         if len(sent) < len(surely):
-            self._faults["one signature where two are due"].append(f"{moment:.3f}")
+            self._faults["one signature instead of two"].append(f"{moment:.3f}")
 
-    def _walk(self, records: Sequence[Recorded], contents: Sequence[list[Event]]) -> None:
-        """Arrivals and acknowledgements as they happened: none of an account's events before all those ahead of it."""
-        happenings = [(record.exchange.arrived_s, 1, number) for number, record in enumerate(records)]
+    def _check_sequence(self, records: Sequence[Exchange], contents: Sequence[list[Event]]) -> None:
+        """Replay arrivals and acknowledgements: an event follows only when all events ahead of it are acknowledged."""
+        happenings = [(exchange.arrived_s, 1, number) for number, exchange in enumerate(records)]
         happenings += [
-            (record.exchange.ended_s, 0, number)
-            for number, record in enumerate(records)
-            if record.exchange.acknowledged and record.exchange.ended_s is not None
+            (exchange.ended_s, 0, number)
+            for number, exchange in enumerate(records)
+            if exchange.acknowledged and exchange.ended_s is not None
         ]
         seen: set[str] = set()
         for _, is_arrival, number in sorted(happenings):
@@ -260,10 +262,10 @@ class _HookCheck:
             ):
                 self._reached[event.account_id] += 1
 
-    def _check_overlaps(self, records: Sequence[Recorded]) -> None:
-        """One request at a time: each has ended, by answer or by hanging up, before the next one arrives."""
+    def _check_overlaps(self, records: Sequence[Exchange]) -> None:
+        """One request at a time: each ends, by a response or a closed connection, before the next one arrives."""
         busy_until_s = 0.0
-        for exchange in (record.exchange for record in records):
+        for exchange in records:
             if exchange.arrived_s < busy_until_s:
                 self._tally.overlaps += 1
             slack_s = HANG_UP_SLACK_S if exchange.status is None else 0.0
@@ -277,15 +279,15 @@ class _HookCheck:
             if event_id not in self._acknowledged:
                 self._faults["an event that never arrived"].append(f"{event_id} at {self._events[event_id].position}")
 
-    async def _check_attempts(self, records: Sequence[Recorded], contents: Sequence[list[Event]]) -> None:
-        """The service claims no acknowledgement that the receiver did not give."""
+    async def _check_attempts(self, records: Sequence[Exchange], contents: Sequence[list[Event]]) -> None:
+        """The service has no acknowledgement on record that the receiver did not send."""
         given = Counter(
             tuple(event.position for event in events)
-            for record, events in zip(records, contents, strict=True)
-            if record.exchange.acknowledged
+            for exchange, events in zip(records, contents, strict=True)
+            if exchange.acknowledged
         )
-        rows = await self._scene.fetch(ACKNOWLEDGED_ATTEMPTS, self._hook.id)
+        rows = await self._cluster.fetch(ACKNOWLEDGED_ATTEMPTS, self._hook.id)
         claimed = Counter(tuple(row["positions"]) for row in rows)
         for positions in (claimed - given).elements():
-            self._faults["an acknowledgement on record that was never given"].append(str(positions[:5]))
+            self._faults["an acknowledgement on record that was never sent"].append(str(positions[:5]))
         self._tally.unsettled += (given - claimed).total()

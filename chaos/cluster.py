@@ -1,0 +1,343 @@
+"""The system under test of one scenario: a database, an api, workers, organisations, receivers, and its problems."""
+
+import asyncio
+import base64
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+
+from chaos.model import Fault, Hook, NotAsExpected, Organisation, Payment, Refused, Secret
+from chaos.receivers import Behaviour, Receiver, accept
+from tests.support.postgres import PostgresServer
+from tests.support.processes import HOST, Process, free_port
+from tests.support.tls import Authority
+from tonne.accounts.api_keys import issue_key
+from tonne.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.accounts.open_account import open_account
+from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.base.clock import utc_now
+from tonne.base.ids import new_id
+from tonne.base.scope import Mode, Scope
+from tonne.cards.stored_cards import store_card
+from tonne.db.pool import Connection
+from tonne.events.log import NewEvent, append
+from tonne.gateways.card import CardDetails
+
+# Pauses last a fiftieth, and a receiver has two seconds to respond instead of thirty.
+SHORT_TIMES: Mapping[str, object] = {
+    "webhook_time_scale": "0.02",
+    "webhook_timeout_s": "2",
+    "webhook_lease_s": "3",
+    "worker_poll_s": "0.2",
+}
+READY_WITHIN_S = 30.0
+APPEND_AT_ONCE = 2_000
+
+
+class Cluster:
+    def __init__(
+        self, postgres: PostgresServer, database: str, folder: Path, rng: random.Random, settings: Mapping[str, object]
+    ) -> None:
+        self.postgres = postgres
+        self.url = postgres.url(database)
+        self.folder = folder
+        self.rng = rng
+        self.faults: list[Fault] = []
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+        self.hooks: list[Hook] = []
+        self.receivers: list[Receiver] = []
+        self.workers: list[Process] = []
+        # Orders that the api has confirmed: their ids by account and idempotency key.
+        self.placed: dict[tuple[str, str], str] = {}
+        # The final status that an order must reach, by its id.
+        self.final_statuses: dict[str, str] = {}
+        self.failed_requests = 0
+        # Errors in the logs, or overlapping requests, are problems unless the scenario causes them.
+        self.log_errors_expected = False
+        self.overlaps_expected = False
+        self.authority = Authority(folder)
+        self._port = free_port()
+        self.settings: dict[str, object] = {
+            "database_url": self.url,
+            "data_dir": folder,
+            "port": self._port,
+            "secret_key": base64.b64encode(rng.randbytes(32)).decode(),
+            "rate_limit_per_second": 1_000_000,
+            "rate_limit_burst": 1_000_000,
+            "webhook_allow_private": f"{HOST}/32",
+            "webhook_ports": "*",
+            "webhook_ca_file": self.authority.ca_file,
+            "database_connections": 12,
+            **settings,
+        }
+        self.api: Process | None = None
+        self._http: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        self._http = aiohttp.ClientSession(f"http://{HOST}:{self._port}", timeout=aiohttp.ClientTimeout(total=15))
+        await self.start_api()
+
+    async def close(self) -> None:
+        """Stop everything. The records are complete afterwards."""
+        stopped = await asyncio.gather(*(asyncio.to_thread(worker.stop, 15.0) for worker in self.workers))
+        self.require(all(stopped), "a worker did not stop in time after SIGTERM")
+        for receiver in self.receivers:
+            await receiver.close()
+        if self.api is not None:
+            await asyncio.to_thread(self.api.stop)
+
+    async def kill(self) -> None:
+        """Kill the processes that still run."""
+        for process in [*self.workers, *([self.api] if self.api else [])]:
+            process.kill()
+        if self._http is not None:
+            await self._http.close()
+
+    @property
+    def timeout_s(self) -> float:
+        return float(str(self.settings["webhook_timeout_s"]))
+
+    @property
+    def lease_s(self) -> float:
+        return float(str(self.settings["webhook_lease_s"]))
+
+    def announce(self, name: str, at_least: int = 1) -> Fault:
+        """A fault that must fire this often. Call it when it fires."""
+        self.faults.append(Fault(name, at_least))
+        return self.faults[-1]
+
+    def missing_faults(self) -> list[str]:
+        return [
+            f"fault '{fault.name}' fired {fault.count} times instead of {fault.at_least} or more"
+            for fault in self.faults
+            if fault.count < fault.at_least
+        ]
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def require(self, condition: bool, problem: str) -> None:
+        if not condition:
+            self.problems.append(problem)
+
+    # Processes and time -------------------------------------------------------------------------------------------
+
+    async def start_api(self) -> None:
+        self.api = self._start("api", "api.log")
+        try:
+            await asyncio.to_thread(self.api.wait_until_ready, self._port, READY_WITHIN_S)
+        except RuntimeError as error:
+            raise NotAsExpected(str(error)) from error
+
+    def start_worker(self) -> Process:
+        self.workers.append(self._start("worker", f"worker-{len(self.workers)}.log"))
+        return self.workers[-1]
+
+    def _start(self, command: str, log: str) -> Process:
+        return Process("tonne", command, "--stop-with-parent", settings=self.settings, log=self.folder / log)
+
+    @property
+    def newest_worker(self) -> Process:
+        return self.workers[-1]
+
+    def sender_of(self, peer_port: int) -> Process:
+        """The worker with a connection from this port."""
+        for worker in self.workers:
+            if worker.owns_port(peer_port):
+                return worker
+        raise NotAsExpected(f"no worker has a connection from port {peer_port}")
+
+    async def until(
+        self, holds: Callable[[], bool | Awaitable[Any]], what: str, within_s: float = 20.0, every_s: float = 0.05
+    ) -> Any:
+        """Wait until the result is true, and return it."""
+        deadline = time.monotonic() + within_s
+        while True:
+            result = holds()
+            value = result if isinstance(result, bool) else await result
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise NotAsExpected(f"waited {within_s:g} s in vain until {what}")
+            await asyncio.sleep(every_s)
+
+    async def until_true(self, what: str, sql: str, *arguments: Any, within_s: float = 20.0) -> Any:
+        """Wait until the first value of this query is true, and return it."""
+        return await self.until(lambda: self.fetchval(sql, *arguments), what, within_s, every_s=0.02)
+
+    # The database -------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        connection: Connection = await asyncpg.connect(self.url, server_settings={"application_name": "chaos"})
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def fetch(self, sql: str, *arguments: Any) -> list[asyncpg.Record]:
+        async with self.connection() as connection:
+            return await connection.fetch(sql, *arguments)
+
+    async def fetchval(self, sql: str, *arguments: Any) -> Any:
+        """The first value of the first row, or None if there is no row."""
+        async with self.connection() as connection:
+            return await connection.fetchval(sql, *arguments)
+
+    @contextlib.asynccontextmanager
+    async def holding(self, lock: str, *arguments: Any) -> AsyncIterator[None]:
+        """Hold a lock in a session of our own, so that the service waits exactly there."""
+        async with self.connection() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.execute(lock, *arguments)
+            try:
+                yield
+            finally:
+                await transaction.rollback()
+
+    # Tenants ------------------------------------------------------------------------------------------------------
+
+    async def open_organisation(self, accounts: int | Sequence[Payment] = 3) -> Organisation:
+        """Orders of its accounts stay where they are placed, unless `auto_advance` is set."""
+        payments = [Payment()] * accounts if isinstance(accounts, int) else accounts
+        now = utc_now()
+        scopes: list[Scope] = []
+        async with self.connection() as tx, tx.transaction():
+            opened = await open_organisation(tx, new_id("name"), DEFAULT_FEE_RATE, actor="chaos", now=now)
+            for payment in payments:
+                scope = Scope(opened.id, new_id("acc"), Mode.TEST)
+                kind = AccountKind.CLIENT_ACCOUNT if scopes else AccountKind.ACCOUNT
+                method = PaymentMethod.CARD if payment.card else PaymentMethod.INVOICE
+                account = Account(scope, kind, "Chaos", "EUR", "Chaos", method, now, auto_advance=payment.auto_advance)
+                await open_account(tx, account, actor="chaos")
+                if payment.card:
+                    card = CardDetails(new_id("cus"), payment.card, "visa", payment.card[-4:], "2049-12")
+                    await store_card(tx, scope, card, actor="chaos", now=now)
+                scopes.append(scope)
+            _, key = await issue_key(tx, scopes[0], "chaos", actor="chaos", now=now)
+        return Organisation(opened.id, key, scopes)
+
+    async def receiver(self, name: str, behaviour: Behaviour = accept, certificate: str = "good") -> Receiver:
+        receiver = Receiver(self.folder, name, self.authority.context(certificate), behaviour)
+        self.receivers.append(receiver)
+        return await receiver.open()
+
+    async def open_hook(
+        self, name: str, behaviour: Behaviour = accept, accounts: int = 3, *, certificate: str = "good"
+    ) -> Hook:
+        """A new organisation with a webhook and its receiver."""
+        receiver = await self.receiver(name, behaviour, certificate)
+        return await self.register(await self.open_organisation(accounts), receiver)
+
+    async def register(self, organisation: Organisation, receiver: Receiver, account_ids: Sequence[str] = ()) -> Hook:
+        body = {"url": receiver.url, "account_ids": list(account_ids)}
+        started = time.monotonic()
+        created = await self.call(organisation, "POST", "/v1/webhooks", body)
+        hook = Hook(created["id"], organisation, [receiver], [Secret(created["secret"], started)])
+        self.hooks.append(hook)
+        return hook
+
+    async def rotate(self, hook: Hook, overlap_s: int) -> None:
+        started = time.monotonic()
+        path = f"/v1/webhooks/{hook.id}/rotate-secret"
+        rotated = await self.call(hook.organisation, "POST", path, {"overlap_seconds": overlap_s})
+        hook.secrets[-1].until_s = time.monotonic() + overlap_s
+        hook.secrets.append(Secret(rotated["secret"], started))
+
+    async def change(self, hook: Hook, **changes: Any) -> None:
+        await self.call(hook.organisation, "PUT", f"/v1/webhooks/{hook.id}", changes)
+
+    async def rewind_to_first_event(self, hook: Hook) -> None:
+        events = await self.call(hook.organisation, "GET", "/v1/events?order=asc&limit=1")
+        body = {"event_id": events["data"][0]["event_id"]}
+        await self.call(hook.organisation, "POST", f"/v1/webhooks/{hook.id}/rewind", body)
+
+    async def call(
+        self, organisation: Organisation, method: str, path: str, body: Any = None, *, account_id: str | None = None
+    ) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {organisation.key}"}
+        if account_id is not None:
+            headers["Service-Account"] = account_id
+        assert self._http is not None
+        async with self._http.request(method, path, json=body, headers=headers) as response:
+            text = await response.text()
+            if response.status >= 300:
+                raise Refused(response.status, f"{method} {path} returned {response.status}: {text}")
+            return await response.json() if text else {}
+
+    async def place(self, organisation: Organisation, count: int, at_once: int = 6) -> list[str]:
+        """Place orders over HTTP, for accounts chosen at random. Returns their ids."""
+        slots = asyncio.Semaphore(at_once)
+
+        async def place_one(scope: Scope) -> str:
+            async with slots:
+                return await self.place_one(organisation, scope)
+
+        return await asyncio.gather(*(place_one(self.rng.choice(organisation.scopes)) for _ in range(count)))
+
+    async def place_one(self, organisation: Organisation, scope: Scope) -> str:
+        """Repeat the request with the same key until there is a response, like a careful client."""
+        key = new_id("key")
+        body = {"mass": {"amount": str(self.rng.randint(1, 50)), "unit": "kg"}, "idempotency_key": key}
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                try:
+                    order = await self.call(
+                        organisation, "POST", "/v1/orders/by-mass", body, account_id=scope.account_id
+                    )
+                    self.placed[scope.account_id, key] = order["id"]
+                    return str(order["id"])
+                except Refused as refused:
+                    if refused.status < 500:
+                        raise
+            self.failed_requests += 1
+            await asyncio.sleep(0.1)
+        raise NotAsExpected("an order got no response within 30 s")
+
+    async def append_events(self, scopes: Sequence[Scope], count: int) -> None:
+        """Append many events with the service's own code: as orders over HTTP they would take minutes.
+
+        Each order has two events. All events of a transaction belong to one account, chosen at random.
+        """
+        async with self.connection() as connection:
+            for start in range(0, count, APPEND_AT_ONCE):
+                events = []
+                for _ in range(min(APPEND_AT_ONCE, count - start) // 2):
+                    order_id = new_id("ord")
+                    for status in ("received", "placed"):
+                        document = f'{{"id":"{order_id}","status":"{status}"}}'
+                        events.append(NewEvent(f"order.{status}", "order", order_id, document))
+                async with connection.transaction():
+                    await append(connection, self.rng.choice(scopes), events, utc_now())
+
+    async def until_delivered(self, within_s: float = 20.0) -> None:
+        """Every enabled webhook has got all its events, and no account is parked."""
+
+        async def nothing_waits() -> bool:
+            return not await self.fetch(WAITING)
+
+        try:
+            await self.until(nothing_waits, "all events were delivered", within_s, every_s=0.1)
+        except NotAsExpected as error:
+            rows = await self.fetch(WAITING)
+            raise NotAsExpected(f"{error}: {'; '.join(row['waiting'] for row in rows[:5])}") from error
+
+
+WAITING = """
+SELECT format('webhook %s at %s of %s, %s failures, next attempt in %s s, %s parked', webhook.id,
+              webhook.cursor_position, stream.last_position, webhook.failures,
+              round(extract(epoch FROM webhook.next_attempt_at - clock_timestamp()), 1), parked.count) AS waiting
+FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
+CROSS JOIN LATERAL (SELECT count(*) FROM webhook_parked parked WHERE parked.webhook_id = webhook.id) parked
+WHERE webhook.enabled AND webhook.deleted_at IS NULL
+  AND (webhook.cursor_position < stream.last_position OR parked.count > 0)
+"""

@@ -1,0 +1,161 @@
+"""Many orders at once: through outages of the database, with four workers and cancellations, with a frozen worker."""
+
+import asyncio
+
+from chaos.cluster import SHORT_TIMES, Cluster
+from chaos.life.buyers import (
+    ANSWER_LOST,
+    DECLINED_TWICE,
+    GOOD,
+    INVOICE,
+    NEEDS_AUTHENTICATION,
+    NO_MONEY,
+    REFUSED,
+    REQUEST_LOST,
+    Buyers,
+    open_buyers,
+    short_leases,
+    until_complete,
+    until_finished,
+    until_waiting_in,
+)
+from chaos.life.kills import (
+    HOLD_STREAMS,
+    LOCK_GATEWAY,
+    NOT_RECORDED,
+    SETTINGS,
+    interrupt_charges,
+    start_warm_worker,
+)
+from chaos.scenario import scenario
+from tests.support.processes import Process
+
+OUTAGES = 2
+# All attempts for a card that is always declined take five seconds.
+FAST = {**SHORT_TIMES, "payment_time_scale": "0.000015"}
+UNFINISHED = "SELECT count(*) FROM orders WHERE status NOT IN ('complete', 'failed', 'cancelled')"
+
+
+@scenario("orders-through-outages", settings=FAST)
+async def orders_through_outages(cluster: Cluster) -> None:
+    """All confirmed orders are completed, also those that were in progress when PostgreSQL was stopped."""
+    cluster.log_errors_expected = True
+    fired = cluster.announce("PostgreSQL stopped hard and restarted", OUTAGES)
+    in_progress = cluster.announce("orders in progress then", OUTAGES)
+    repeated = cluster.announce("order requests that failed and were sent again")
+    ways = [GOOD, ANSWER_LOST, DECLINED_TWICE, INVOICE]
+    buyers = await open_buyers(cluster, ways)
+    for _ in range(2):
+        cluster.start_worker()
+    await until_complete(cluster, await buyers.order([GOOD, INVOICE]))
+    stop = asyncio.Event()
+
+    async def place_orders() -> None:
+        while not stop.is_set():
+            await buyers.order_some(ways, 3)
+            await asyncio.sleep(0.05)
+
+    async with short_leases(cluster):
+        async with asyncio.TaskGroup() as clients:
+            clients.create_task(place_orders())
+            for _ in range(OUTAGES):
+                await asyncio.sleep(cluster.rng.uniform(0.5, 1.5))
+                await cluster.postgres.stop_hard()
+                await asyncio.sleep(cluster.rng.uniform(0.0, 0.5))
+                await cluster.postgres.start()
+                fired()
+                in_progress(await cluster.fetchval(UNFINISHED))
+            stop.set()
+        repeated(cluster.failed_requests)
+        cluster.note(f"{len(cluster.placed)} orders")
+        await until_finished(cluster, 40)
+
+
+OPEN_CHARGES = "SELECT order_id FROM charges WHERE order_id = ANY ($1) AND status = 'pending'"
+WAYS = (GOOD, REFUSED, NO_MONEY, DECLINED_TWICE, NEEDS_AUTHENTICATION, ANSWER_LOST, INVOICE)
+# In the log of the worker that settled a charge without success.
+SETTLED = '"event":"charge_not_as_hoped"'
+
+
+@scenario("burst-of-cards", settings=FAST)
+async def burst_of_cards(cluster: Cluster) -> None:
+    """Four workers charge all kinds of cards while orders are cancelled: either payment or cancellation wins."""
+    settled = [cluster.announce(f"settled by worker {number}") for number in range(1, 5)]
+    while_charged = cluster.announce("cancelled while being charged", 4)
+    in_time = cluster.announce("cancelled in a race with the payment")
+    too_late = cluster.announce("paid in a race with the cancellation")
+    buyers = await open_buyers(cluster, [*WAYS, REQUEST_LOST])
+    for _ in settled:
+        cluster.start_worker()
+    await buyers.order(WAYS * 4)
+    lost = await buyers.order([REQUEST_LOST] * 5)
+    await cluster.until(
+        lambda: all(SETTLED in worker.log.read_text() for worker in cluster.workers),
+        "every worker has settled a charge",
+    )
+    async with cluster.holding(LOCK_GATEWAY):
+        order_ids = await buyers.order([GOOD] * 10)
+        each_charges = f"SELECT count(*) >= $2 FROM ({OPEN_CHARGES}) AS open_charges"
+        await cluster.until_true("the workers have open charges", each_charges, order_ids, len(settled), within_s=5)
+        for row in await cluster.fetch(OPEN_CHARGES, order_ids):
+            cancelled = await buyers.cancel(row["order_id"], GOOD)
+            cluster.require(cancelled, "an order could not be cancelled although its charge had no outcome yet")
+            while_charged()
+
+    async def race(way: str) -> None:
+        (order_id,) = await buyers.order([way])
+        await asyncio.sleep(cluster.rng.uniform(0, 0.4))
+        (in_time if await buyers.cancel(order_id, way) else too_late)()
+
+    for _ in range(4):
+        await asyncio.gather(*(race(way) for way in (GOOD, DECLINED_TWICE, ANSWER_LOST, INVOICE, GOOD, INVOICE)))
+    # Nothing else ends an order whose requests are all lost.
+    await asyncio.gather(*(buyers.cancel(order_id, REQUEST_LOST) for order_id in lost))
+    await until_finished(cluster)
+    for fault, worker in zip(settled, cluster.workers, strict=True):
+        fault(worker.log.read_text().count(SETTLED))
+
+
+# The database ends a transaction that is idle for twice this time.
+@scenario("frozen-while-charging", settings={**SETTINGS, "statement_timeout_s": "2"})
+async def frozen_while_charging(cluster: Cluster) -> None:
+    """Frozen with open charges until another worker has looked them up and settled them; then resumed."""
+    ways = [GOOD, ANSWER_LOST]
+    while_frozen = cluster.announce("charged by a frozen worker", 2)
+    not_sent = cluster.announce("frozen before the charge was sent")
+    buyers = await open_buyers(cluster, ways)
+    await start_warm_worker(cluster, buyers, ways)
+    frozen = cluster.newest_worker
+    charged, waiting = await interrupt_charges(cluster, buyers, ways, frozen.freeze)
+    while_frozen(charged)
+    not_sent(waiting)
+    other = cluster.start_worker()
+    await until_finished(cluster)
+    frozen.resume()
+    await _freeze_while_settling(cluster, buyers, frozen=other, other=frozen)
+    await buyers.order(ways)
+    await until_finished(cluster)
+
+
+IDLE_IN_TRANSACTION = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'tonne' AND state = 'idle in transaction'
+"""
+
+
+async def _freeze_while_settling(cluster: Cluster, buyers: Buyers, *, frozen: Process, other: Process) -> None:
+    """Frozen with locks on the orders and the stream of events: the database must end the transaction."""
+    cluster.log_errors_expected = True  # the database closes the connection of the frozen worker
+    fired = cluster.announce("frozen inside the settlement")
+    for worker in (frozen, other):
+        worker.freeze()
+    order_ids = await buyers.order([GOOD] * 4)
+    async with cluster.holding(HOLD_STREAMS):
+        frozen.resume()
+        await until_waiting_in(cluster, "event_streams")
+        frozen.freeze()
+    await cluster.until_true("the frozen worker holds its locks", IDLE_IN_TRANSACTION)
+    fired(await cluster.fetchval(NOT_RECORDED, order_ids) == len(order_ids))
+    other.resume()
+    await until_finished(cluster)
+    frozen.resume()

@@ -1,0 +1,9 @@
+"""All scenarios. Importing a module registers its scenarios."""
+
+# ruff: noqa: I001 - in the order in which they run
+from chaos.delivery import kills, workers, outages, bad_receivers, changes, parked, load
+from chaos.life import kills as life_kills, load as life_load
+from chaos.scenario import SCENARIOS
+
+MODULES = (kills, workers, outages, bad_receivers, changes, parked, load, life_kills, life_load)
+__all__ = ["MODULES", "SCENARIOS"]

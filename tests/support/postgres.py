@@ -1,0 +1,71 @@
+"""PostgreSQL for tests: databases that are cloned from templates, and a server that can be stopped hard."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import asyncpg
+
+from tonne.db.migrate import migrate
+from tonne.db.pool import Connection
+from tonne.db.postmaster import Postmaster
+
+T = TypeVar("T")
+
+
+class Databases:
+    """The databases of a server. `url` returns the URL of a database by its name."""
+
+    def __init__(self, url: Callable[[str], str]) -> None:
+        self.url = url
+
+    @contextlib.asynccontextmanager
+    async def connection(self, database: str = "postgres") -> AsyncIterator[Connection]:
+        connection: Connection = await asyncpg.connect(self.url(database))
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def create(self, database: str, fill: Callable[[Connection], Awaitable[T]]) -> T:
+        """Create a database, migrate it, and fill it in one transaction."""
+        async with self.connection() as admin:
+            await admin.execute(f"CREATE DATABASE {database} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
+        async with self.connection(database) as connection:
+            await migrate(connection)
+            async with connection.transaction():
+                return await fill(connection)
+
+    async def clone(self, template: str, database: str) -> None:
+        async with self.connection() as admin:
+            await admin.execute(f"CREATE DATABASE {database} TEMPLATE {template} STRATEGY FILE_COPY")
+
+    async def drop(self, database: str) -> None:
+        async with self.connection() as admin:
+            await admin.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+
+
+class PostgresServer(Databases):
+    """A server in a folder of its own. It is not supervised: it stays down until `start`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._postmaster = Postmaster(folder)
+        self._postmaster.prepare()
+        self._postmaster.start()
+        super().__init__(self._postmaster.url)
+
+    async def stop_hard(self) -> None:
+        """Stop without a checkpoint and without closing connections, like a power failure."""
+        process = self._postmaster.running()
+        if process is not None:
+            process.send_signal(signal.SIGQUIT)
+            await asyncio.to_thread(process.wait)
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._postmaster.start)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._postmaster.stop)
