@@ -74,7 +74,7 @@ async def orders_through_outages(cluster: Cluster) -> None:
 OPEN_CHARGES = "SELECT order_id FROM charges WHERE order_id = ANY ($1) AND status = 'pending'"
 WAYS = (GOOD, REFUSED, NO_MONEY, DECLINED_TWICE, NEEDS_AUTHENTICATION, ANSWER_LOST, INVOICE)
 # In the log of the worker that settled a charge without success.
-SETTLED = '"event":"charge_not_as_hoped"'
+SETTLED = '"event":"charge_not_captured"'
 
 
 @scenario("burst-of-cards", settings=FAST)
