@@ -22,8 +22,8 @@ from tests.support.postgres import PostgresServer
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.catalog.demo import demo_files
-from tonne.catalog.import_catalogue import import_catalogue
 from tonne.db.pool import Connection
+from tonne.retirements.import_lots import import_files
 
 # No scenario runs longer, so that the whole run, with the checks, ends within ten minutes.
 LIMIT_S = 560.0
@@ -82,7 +82,7 @@ async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
 
 
 async def _import_catalogue(tx: Connection) -> None:
-    await import_catalogue(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now())
+    await import_files(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now())
 
 
 async def _play(
