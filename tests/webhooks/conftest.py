@@ -1,4 +1,4 @@
-"""Receivers with certificates of an authority that the service trusts, and time that runs a thousand times faster."""
+"""Receivers with trusted certificates, and back-off pauses that are a thousand times shorter."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tonne.base.settings import Settings
 
 @dataclass(frozen=True)
 class Authority:
-    """`ca_file` is what the service trusts. The contexts are those of servers, good and bad."""
+    """`ca_file` is what Tonne trusts. The contexts are for servers with good and bad certificates."""
 
     ca_file: Path
     good: ssl.SSLContext
@@ -52,7 +52,7 @@ def _context(certificate: trustme.LeafCert) -> ssl.SSLContext:
 
 @pytest.fixture
 def settings(settings: Settings, authority: Authority, tmp_path: Path) -> Settings:
-    """The pauses of the backoff last a thousandth; receivers on this machine are allowed."""
+    """Back-off pauses take a thousandth of the time; receivers on this machine are allowed."""
     return msgspec.structs.replace(
         settings,
         data_dir=str(tmp_path),
@@ -78,7 +78,7 @@ async def services(services: Services) -> AsyncIterator[Services]:
 
 @pytest.fixture
 async def stage(services: Services, world: World) -> AsyncIterator[Stage]:
-    """Whatever a test does, in the end all invariants hold."""
+    """All invariants must hold at the end of every test."""
     stage = Stage(services, world.ours_test)
     yield stage
     await stage.leave()

@@ -1,4 +1,4 @@
-"""What the scenarios of parking share: a receiver that refuses certain events, and waiting for what follows."""
+"""Helpers for tests of parked accounts."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from tonne.base.scope import Scope
 
 
 def refuse(receiver: Receiver, *event_ids: str) -> None:
-    """Everything that carries one of these is refused, the rest is taken."""
+    """Refuse requests that contain one of these events, and accept all others."""
     poison = set(event_ids)
 
     def rule(delivery: Delivery) -> Reply:
@@ -39,7 +39,7 @@ async def until_parked(stage: Stage, hook: Hook, *accounts: Scope) -> None:
 
 
 async def until_only_parked_wait(stage: Stage, hook: Hook) -> None:
-    """The main lane has delivered all it has."""
+    """Wait until the main stream is delivered."""
 
     async def done() -> bool:
         row = await stage.row(hook)
@@ -53,8 +53,8 @@ async def until_only_parked_wait(stage: Stage, hook: Hook) -> None:
     await stage.until(done)
 
 
-def taken(receiver: Receiver, *, but: str) -> list[str]:
-    """What the receiver has taken, in order."""
+def accepted(receiver: Receiver, *, but: str) -> list[str]:
+    """The events of requests without `but`, in order."""
     return [
         event_id for delivery in receiver.deliveries for event_id in delivery.event_ids if but not in delivery.event_ids
     ]

@@ -1,4 +1,4 @@
-"""A receiver of webhooks as the world has them: real TLS, every byte on record, good or bad behaviour on demand."""
+"""A webhook receiver for tests: real TLS, records every request, and misbehaves on demand."""
 
 import asyncio
 import contextlib
@@ -12,18 +12,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-# Longer than anything here should take, even on a busy machine: whoever waits so long has found a fault.
+# A time-out that only a bug exceeds, even on a busy machine.
 WITHIN_S = 20.0
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """One request as it came in."""
+    """One received request."""
 
     head: bytes
     body: bytes
     at_s: float
-    # Which connection it came over, counted from 1.
+    # The number of its connection, from 1.
     connection: int
 
     @property
@@ -32,7 +32,7 @@ class Delivery:
 
     @property
     def headers(self) -> dict[str, str]:
-        """By lower-case name; a name that came twice is a fault of the sender."""
+        """By lower-case name. The sender must not send a name twice."""
         lines = self.head.decode("latin-1").split("\r\n")[1:]
         pairs = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines if line)]
         assert len({name for name, _ in pairs}) == len(pairs)
@@ -52,7 +52,7 @@ class Delivery:
         return {event["account_id"] for event in self.events}
 
 
-# What a receiver does once a request has come in.
+# What the receiver does after it has read a request.
 Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
 Rule = Callable[[Delivery], Reply]
 
@@ -74,11 +74,11 @@ def send(raw: bytes) -> Reply:
 OK = reply(200, b"thank you")
 
 
-def after(authenticator: asyncio.Event, then: Reply = OK) -> Reply:
-    """Holds the request until the test opens the gate."""
+def after(released: asyncio.Event, then: Reply = OK) -> Reply:
+    """Responds once the test has set the event."""
 
     async def act(writer: asyncio.StreamWriter) -> None:
-        await authenticator.wait()
+        await released.wait()
         await then(writer)
 
     return act
@@ -104,7 +104,7 @@ def drip(raw: bytes, every_s: float) -> Reply:
 
 
 def cut(raw: bytes = b"") -> Reply:
-    """Sends so much and breaks off, in the middle of whatever that was."""
+    """Sends these bytes and breaks the connection."""
 
     async def act(writer: asyncio.StreamWriter) -> None:
         await send(raw)(writer)
@@ -119,16 +119,16 @@ async def hang(_: asyncio.StreamWriter) -> None:
 
 @dataclass
 class Receiver:
-    """`rule` decides what follows a request, unless a reply was set for exactly this one with `next`."""
+    """`rule` chooses the reply to a request, unless `next` has queued one."""
 
     host: str
     port: int = 0
     rule: Rule = field(default=lambda _: OK)
     deliveries: list[Delivery] = field(default_factory=list)
-    # How many requests had no answer yet at the same time, at most.
+    # The highest number of requests that were unanswered at the same time.
     most_at_once: int = 0
     _next: deque[Reply] = field(default_factory=deque)
-    _under_way: int = 0
+    _unanswered: int = 0
     _connections: int = 0
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -138,7 +138,7 @@ class Receiver:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """All that ever arrived, repeats included, in the order of arrival."""
+        """All events that arrived, including repeats, in order of arrival."""
         return [event for delivery in self.deliveries for event in delivery.events]
 
     def next(self, *replies: Reply) -> None:
@@ -149,7 +149,7 @@ class Receiver:
             try:
                 await asyncio.wait_for(self._changed.wait_for(condition), within_s)
             except TimeoutError:
-                raise AssertionError(f"after {within_s} s, {len(self.deliveries)} requests have come") from None
+                raise AssertionError(f"after {within_s} s, {len(self.deliveries)} requests have arrived") from None
 
     async def count(self, requests: int) -> None:
         await self.arrived(lambda: len(self.deliveries) >= requests)
@@ -165,19 +165,19 @@ class Receiver:
         delivery = Delivery(head, b"", time.monotonic(), connection)
         body = await reader.readexactly(int(delivery.headers["content-length"]))
         delivery = Delivery(head, body, time.monotonic(), connection)
-        self._under_way += 1
-        self.most_at_once = max(self.most_at_once, self._under_way)
+        self._unanswered += 1
+        self.most_at_once = max(self.most_at_once, self._unanswered)
         async with self._changed:
             self.deliveries.append(delivery)
             self._changed.notify_all()
         answering = asyncio.create_task(self._answer(delivery, writer))
         try:
-            # A sender that has gone away no longer waits for this answer: it counts as under way no more.
+            # A sender that has disconnected does not wait any more: its request no longer counts as unanswered.
             while not answering.done() and not reader.at_eof():
                 await asyncio.wait({answering}, timeout=0.005)
             return answering.done() and not writer.is_closing()
         finally:
-            self._under_way -= 1
+            self._unanswered -= 1
             answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
 
@@ -188,7 +188,7 @@ class Receiver:
 
 @asynccontextmanager
 async def receiving(context: ssl.SSLContext, host: str = "127.0.0.1", name: str = "") -> AsyncIterator[Receiver]:
-    """A receiver on a port of its own; `name` stands in its address."""
+    """A receiver on a port of its own. `name` replaces the address in its URL."""
     receiver = Receiver(name or host)
     async with listening(receiver.take, context, host) as port:
         receiver.port = port
@@ -200,7 +200,7 @@ Take = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def listening(take: Take, context: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[int]:
-    """A port on which `take` has every connection; without a context it speaks no TLS."""
+    """A port whose connections `take` handles; plain TCP without a context."""
     busy: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -208,7 +208,7 @@ async def listening(take: Take, context: ssl.SSLContext | None = None, host: str
         assert task is not None
         busy.add(task)
         try:
-            # Being cancelled is how it ends with its server: asyncio's own callback would log that as a fault.
+            # The server cancels it at the end; asyncio's own callback would log that as an error.
             with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
                 await take(reader, writer)
         finally:
@@ -227,7 +227,7 @@ async def listening(take: Take, context: ssl.SSLContext | None = None, host: str
 
 @asynccontextmanager
 async def never_accepting() -> AsyncIterator[str]:
-    """The address of a port that listens, and of a program behind it that never looks."""
+    """The URL of a port that listens and never accepts."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(1)
@@ -235,7 +235,7 @@ async def never_accepting() -> AsyncIterator[str]:
 
 
 def unused_port() -> int:
-    """Nobody listens there: connections are refused."""
+    """A port on which nothing listens: connections are refused."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

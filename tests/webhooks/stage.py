@@ -1,4 +1,4 @@
-"""What scenarios of delivery are made of: registrations, events, workers, and questions to the database."""
+"""Building blocks of delivery tests: registrations, events, workers and database queries."""
 
 import asyncio
 import hashlib
@@ -59,11 +59,11 @@ class Stage:
         return Hook(webhook.id, secret)
 
     async def emit(self, *accounts: Scope, document: str = '{"status":"received"}') -> list[str]:
-        """One event for each, in this order, each in a transaction of its own. Their ids."""
+        """Append one event per account, in this order, each in its own transaction. Returns the ids."""
         return [(await self.emit_many(account, [document]))[0] for account in accounts or (self.one,)]
 
     async def emit_many(self, account: Scope, documents: list[str]) -> list[str]:
-        """In one transaction. The order that each belongs to is received and, for now, nothing else."""
+        """Append the events in one transaction. Returns the ids."""
         events = [NewEvent("order.received", "order", new_id("ord"), document) for document in documents]
         async with self.services.database.transaction() as tx:
             await append(tx, account, events, utc_now())
@@ -77,7 +77,7 @@ class Stage:
 
     @asynccontextmanager
     async def working(self, settings: Settings | None = None) -> AsyncIterator["Worker"]:
-        """A worker with nothing to do but deliver, as a process has it: it ends by finishing what is under way."""
+        """A worker that only delivers. On leaving, it finishes the requests in flight."""
         worker = self.worker(settings)
         try:
             yield worker
@@ -122,7 +122,7 @@ class Stage:
             await asyncio.sleep(0.005)
 
     async def idle(self) -> None:
-        """Until all there is has been delivered and settled."""
+        """Wait until every event is delivered and settled."""
 
         async def all_done() -> bool:
             waiting = await self.fetch(
@@ -135,7 +135,7 @@ class Stage:
         await self.until(all_done)
 
     async def deliver(self, settings: Settings | None = None) -> None:
-        """Work until there is nothing left to deliver."""
+        """Run a worker until every event is delivered."""
         async with self.working(settings):
             await self.idle()
 
@@ -152,7 +152,7 @@ class Worker:
         self._loop = asyncio.create_task(run_jobs([job], self._stop, services.settings.worker_poll_s))
 
     def ask_to_stop(self) -> None:
-        """As SIGTERM does."""
+        """Like SIGTERM."""
         self._stop.set()
 
     async def stop(self) -> None:
@@ -160,7 +160,7 @@ class Worker:
         await self._loop
 
     async def kill(self) -> None:
-        """As SIGKILL does, as far as that can be had within a process: nothing that is under way comes to its end."""
+        """Like SIGKILL, as far as possible within a process: requests in flight are not finished."""
         deliverer = self.services.deliverer
         tasks = [self._loop, *deliverer._busy]
         for task in tasks:
@@ -170,7 +170,7 @@ class Worker:
 
 
 def verify(delivery: Delivery, secret: str, organisation_id: str) -> bool:
-    """As the specification tells a receiver to do it, written here a second time."""
+    """Independent implementation of docs/webhooks.md."""
     pairs = [pair.partition("=")[::2] for pair in delivery.headers["service-hmac"].split(",")]
     assert [name for name, _ in pairs[:2]] == ["timestamp", "organisation"]
     assert pairs[1][1] == organisation_id
@@ -180,7 +180,7 @@ def verify(delivery: Delivery, secret: str, organisation_id: str) -> bool:
 
 
 def in_order_per_account(events: list[dict[str, Any]]) -> bool:
-    """Whether first deliveries came in the order of their sequence, account by account."""
+    """Whether the first deliveries of each account's events arrived in the order of their sequence."""
     last: dict[str, str] = {}
     seen: set[str] = set()
     for event in events:

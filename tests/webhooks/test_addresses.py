@@ -1,4 +1,4 @@
-"""The guard on receiver addresses: every network that is refused, to its edges, and every way to spell around it."""
+"""Receiver addresses: every refused network to its boundaries, and every spelling that could bypass the check."""
 
 import ipaddress
 
@@ -12,7 +12,7 @@ from tonne.webhooks.sender import policy_from_settings
 STRICT = AddressPolicy()
 WIDE_OPEN = AddressPolicy((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")), frozenset())
 
-# Written out here a second time, from the security page.
+# Written out a second time, independently of the code.
 REFUSED = [
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -63,7 +63,7 @@ def test_a_refused_network_is_refused_from_its_first_to_its_last_address_and_no_
     bits = network.max_prefixlen
     for number in (first - 1, last + 1):
         if 0 <= number < 2**bits and not in_any(outside := of(number)):
-            # 192.0.1.255 and its like are somebody's real addresses: they must pass.
+            # Neighbours such as 192.0.1.255 are public addresses and must be allowed.
             assert STRICT.permits(str(outside)) or _is_wrapping(outside), outside
 
 
@@ -112,7 +112,7 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses_and_the_neighbours_of_refused_networks_pass(address: str) -> None:
+def test_public_addresses_and_the_neighbours_of_refused_networks_are_allowed(address: str) -> None:
     assert STRICT.permits(address)
 
 
@@ -158,24 +158,24 @@ METADATA = [
 
 
 @pytest.mark.parametrize("address", METADATA)
-def test_169_254_stays_shut_in_every_wrapping_even_when_everything_is_opened(address: str) -> None:
+def test_169_254_is_refused_in_every_form_even_when_everything_is_allowed(address: str) -> None:
     assert not WIDE_OPEN.permits(address)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "::1", "fd00::1", "8.8.8.8", "::ffff:127.0.0.1"])
-def test_what_the_operator_opens_passes(address: str) -> None:
+def test_networks_that_the_operator_allows_are_allowed(address: str) -> None:
     assert WIDE_OPEN.permits(address)
 
 
-def test_only_what_is_opened_passes() -> None:
+def test_only_the_networks_in_the_settings_are_allowed() -> None:
     policy = policy_from_settings(Settings(webhook_allow_private="127.0.0.0/8, fd00::/8", webhook_ports="443"))
-    passing = ("127.0.0.1", "127.255.255.255", "::ffff:127.0.0.1", "fd00::1", "8.8.8.8")
-    assert [policy.permits(address) for address in passing] == [True] * 5
+    allowed = ("127.0.0.1", "127.255.255.255", "::ffff:127.0.0.1", "fd00::1", "8.8.8.8")
+    assert [policy.permits(address) for address in allowed] == [True] * 5
     refused = ("10.0.0.1", "fe80::1", "::1", "fc00::1", "169.254.169.254", "2002:7f00:1::")
     assert [policy.permits(address) for address in refused] == [False] * 6
 
 
-def test_one_private_address_among_public_ones_is_enough() -> None:
+def test_one_private_address_among_public_ones_is_refused() -> None:
     STRICT.check_addresses(["8.8.8.8", "2606:4700:4700::1111"])
     with pytest.raises(AddressRefused, match=r"10\.0\.0\.1"):
         STRICT.check_addresses(["8.8.8.8", "10.0.0.1"])
@@ -256,7 +256,7 @@ def test_an_unusable_url_is_refused_with_a_sentence(how: str) -> None:
     assert str(refused.value)
 
 
-# These name an address in a proper spelling, or in one that is turned into it: then the address is judged.
+# Valid spellings of an address: the URL parses, and the address is refused.
 SPELLINGS_OF_THIS_MACHINE = [
     "https://127.0.0.1/",
     "https://127.0.0.1./",
@@ -297,7 +297,7 @@ URLS_ALLOWED = {
 
 
 @pytest.mark.parametrize("text", URLS_ALLOWED)
-def test_proper_addresses_are_read_as_they_are_meant(text: str) -> None:
+def test_valid_urls_are_parsed(text: str) -> None:
     url = STRICT.parse_url(text)
     assert (url.raw_host, url.port, url.scheme) == (*URLS_ALLOWED[text], "https")
 

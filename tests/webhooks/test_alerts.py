@@ -59,7 +59,7 @@ async def test_after_an_hour_and_after_a_day_of_failure_the_admins_get_one_mail_
         await until_alerts(stage, hook, 1)
         assert len(await mails(stage)) == 1
         await until_alerts(stage, hook, 2)
-        # Many more failures, and no third mail: it would be there before the next attempt is recorded.
+        # More failures follow without a third mail, which would be written with the attempt.
         seen = len(receiver.deliveries)
         await receiver.count(seen + 4)
         receiver.rule = lambda _: OK
@@ -86,29 +86,31 @@ async def test_no_mail_is_sent_before_the_hour_is_over(stage: Stage, receiver: R
     receiver.next(*[reply(500)] * 4)
     hook = await stage.register(receiver.url)
     await stage.emit()
-    # At this pace the pauses of four failures take 25 milliseconds, and an hour lasts 3.6 seconds.
+    # At this scale the pauses of four failures take 25 milliseconds, and an hour 3.6 seconds.
     await stage.deliver(stage.change(webhook_time_scale=0.001))
     assert len(await stage.attempts(hook)) == 5
     assert await mails(stage) == []
 
 
-async def test_a_receiver_that_fails_again_after_it_recovered_is_a_new_story(stage: Stage, receiver: Receiver) -> None:
+async def test_a_receiver_that_fails_again_after_a_recovery_triggers_new_mails(
+    stage: Stage, receiver: Receiver
+) -> None:
     await add_admins(stage, "ada@ours.test")
     hook = await stage.register(receiver.url)
-    for told in (1, 2):
+    for rounds in (1, 2):
         receiver.rule = lambda _: reply(500)
         await stage.emit()
         async with stage.working():
             await until_alerts(stage, hook, 1)
             receiver.rule = lambda _: OK
             await stage.idle()
-        # The day after may have come within the same failure on a slow machine, never more than that.
-        assert told <= len(await mails(stage)) <= 2 * told
+        # On a slow machine the second mail may be due within the same failure.
+        assert rounds <= len(await mails(stage)) <= 2 * rounds
         row = await stage.row(hook)
         assert (row["alerts_sent"], row["failing_since"]) == (0, None)
 
 
-async def test_an_organisation_without_admins_costs_no_mail_and_no_trouble(stage: Stage, receiver: Receiver) -> None:
+async def test_an_organisation_without_admins_gets_no_mail(stage: Stage, receiver: Receiver) -> None:
     receiver.rule = lambda _: reply(500)
     hook = await stage.register(receiver.url)
     await stage.emit()
@@ -119,7 +121,7 @@ async def test_an_organisation_without_admins_costs_no_mail_and_no_trouble(stage
     assert await mails(stage) == []
 
 
-async def test_a_parked_account_is_told_of_too(stage: Stage, receiver: Receiver) -> None:
+async def test_a_parked_account_triggers_a_mail_too(stage: Stage, receiver: Receiver) -> None:
     await add_admins(stage, "ada@ours.test")
     hook = await stage.register(receiver.url)
     poison, _ = await stage.emit(stage.one, stage.two)
@@ -130,10 +132,10 @@ async def test_a_parked_account_is_told_of_too(stage: Stage, receiver: Receiver)
     receiver.rule = rule
     async with stage.working():
 
-        async def told_of_it() -> bool:
+        async def mail_sent() -> bool:
             return any(poison in mail.get_content() for mail in await mails(stage))
 
-        await stage.until(told_of_it)
+        await stage.until(mail_sent)
         receiver.rule = lambda _: OK
         await stage.idle()
     mail = next(mail for mail in await mails(stage) if poison in mail.get_content())
@@ -174,7 +176,7 @@ async def test_a_hostile_address_adds_no_header_and_stops_no_delivery(
         }  # fmt: skip
 
 
-async def test_a_url_of_the_greatest_length_fits_into_the_mail(stage: Stage, receiver: Receiver) -> None:
+async def test_a_url_of_maximum_length_fits_into_the_mail(stage: Stage, receiver: Receiver) -> None:
     await add_admins(stage, "ada@ours.test")
     receiver.rule = lambda _: reply(500)
     url = receiver.url + "?" + "x" * (2047 - len(receiver.url))

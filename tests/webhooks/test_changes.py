@@ -1,4 +1,4 @@
-"""Changes of a registration, between deliveries and while a request is under way at the receiver's barrier."""
+"""Changes of a registration between deliveries and while a request is in flight."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ async def test_disabling_keeps_events_waiting_and_enabling_resumes(
     async with receiving(authority.good) as other:
         await stage.register(other.url)
         ids = await stage.emit(stage.one, stage.two)
-        # A second receiver has got them all: the worker has been there, and left the disabled one alone.
+        # The second receiver got all events, so the worker has run and skipped the disabled webhook.
         await stage.deliver()
         assert [event["event_id"] for event in other.events] == ids
         assert receiver.deliveries == []
@@ -56,7 +56,7 @@ async def test_rewinding_delivers_again_from_there_on(
     assert (shown["state"], shown["waiting_events"]) == ("delivering", 2)
     await stage.deliver()
     assert [delivery.event_ids for delivery in receiver.deliveries] == [ids[1:], ids[2:]]
-    # To before the webhook was made, too: that is what it is for.
+    # A rewind may also reach back before the registration.
     await act(api, hook, "rewind", {"sequence": "2000-01-01T00:00:00.000Z"})
     await stage.deliver()
     assert receiver.deliveries[-1].event_ids == ids
@@ -78,25 +78,25 @@ async def test_a_rewind_during_a_request_is_not_undone_by_its_acknowledgement(
     hook = await stage.register(receiver.url)
     first = await stage.emit(stage.one)
     await stage.deliver()
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator))
+    released = asyncio.Event()
+    receiver.next(after(released))
     second = await stage.emit(stage.one)
     async with stage.working():
         await receiver.count(2)
         await act(api, hook, "rewind", {"event_id": first[0]})
-        authenticator.set()
+        released.set()
         await stage.idle()
     assert [event["event_id"] for event in receiver.events] == [*first, *second, *first, *second]
 
 
-async def test_a_late_refusal_of_a_request_from_before_a_rewind_does_not_count_against_the_new_first_event(
+async def test_a_refusal_of_a_request_sent_before_a_rewind_does_not_count_against_the_new_first_event(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
     hook = await stage.register(receiver.url)
     first = await stage.emit(stage.one)
     await stage.deliver()
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator, reply(500)))
+    released = asyncio.Event()
+    receiver.next(after(released, reply(500)))
     receiver.rule = lambda _: reply(500)
     await stage.emit(stage.one)
     refusals = []
@@ -109,7 +109,7 @@ async def test_a_late_refusal_of_a_request_from_before_a_rewind_does_not_count_a
     async with stage.working(stage.change(webhook_time_scale=1)):
         await receiver.count(2)
         await act(api, hook, "rewind", {"event_id": first[0]})
-        authenticator.set()
+        released.set()
         await stage.until(failed_twice)
     assert receiver.deliveries[2].event_ids == first
     assert refusals[-1] == 1
@@ -118,8 +118,8 @@ async def test_a_late_refusal_of_a_request_from_before_a_rewind_does_not_count_a
 async def test_a_new_url_during_a_request_gets_its_events_again(
     stage: Stage, api: ApiClient, receiver: Receiver, authority: Authority
 ) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator))
+    released = asyncio.Event()
+    receiver.next(after(released))
     async with receiving(authority.good) as fresh:
         hook = await stage.register(receiver.url)
         ids = await stage.emit(stage.one, stage.two)
@@ -127,13 +127,13 @@ async def test_a_new_url_during_a_request_gets_its_events_again(
             await receiver.count(1)
             await put(api, hook, url=fresh.url)
             ids += await stage.emit(stage.one)
-            authenticator.set()
+            released.set()
             await stage.idle()
         assert [delivery.event_ids for delivery in receiver.deliveries] == [ids[:2]]
         assert [event["event_id"] for event in fresh.events] == ids
 
 
-async def test_a_new_url_is_tried_at_once_although_the_old_one_was_failing(
+async def test_a_new_url_gets_its_first_request_without_waiting_for_the_back_off(
     stage: Stage, api: ApiClient, receiver: Receiver, authority: Authority
 ) -> None:
     receiver.rule = lambda _: reply(500)
@@ -154,27 +154,27 @@ async def _has_failed(stage: Stage, hook: Hook) -> bool:
     return row["failures"] > 0 and row["lease_until"] is None
 
 
-async def test_a_filter_changed_during_a_request_holds_for_what_comes_after_it(
+async def test_a_filter_changed_during_a_request_applies_from_the_cursor_on(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator))
+    released = asyncio.Event()
+    receiver.next(after(released))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)
     async with stage.working():
         await receiver.count(1)
         await put(api, hook, account_ids=[stage.two.account_id])
         later = await stage.emit(stage.one, stage.two)
-        authenticator.set()
+        released.set()
         await stage.idle()
-    # The cursor stood before all of them when the filter changed: of what goes out again, only the second account's.
+    # The cursor was before all of them when the filter changed: only events of the second account are sent again.
     assert [delivery.event_ids for delivery in receiver.deliveries] == [ids, [ids[1], later[1]]]
 
 
-async def test_a_filter_widened_and_narrowed_around_a_rewind_keeps_the_record_straight(
+async def test_the_recorded_scopes_stay_correct_when_a_filter_changes_around_a_rewind(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
-    """What the scope was at each position must be what was applied there, or the doctor reports a loss."""
+    """A scope that differs from the one applied at a position makes `tonne doctor` report a lost event."""
     hook = await stage.register(receiver.url, stage.one)
     await stage.emit(stage.one, stage.two)
     await stage.deliver()
@@ -191,15 +191,15 @@ async def test_a_filter_widened_and_narrowed_around_a_rewind_keeps_the_record_st
 async def test_a_rotation_during_a_request_leaves_it_acknowledged_and_signs_the_next_with_the_new_secret(
     stage: Stage, api: ApiClient, receiver: Receiver, overlap_seconds: int
 ) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator))
+    released = asyncio.Event()
+    receiver.next(after(released))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one)
     async with stage.working():
         await receiver.count(1)
         fresh = (await act(api, hook, "rotate-secret", {"overlap_seconds": overlap_seconds})).json()["secret"]
         ids += await stage.emit(stage.one)
-        authenticator.set()
+        released.set()
         await stage.idle()
     assert [delivery.event_ids for delivery in receiver.deliveries] == [ids[:1], ids[1:]]
     organisation_id = stage.one.organisation_id
@@ -250,15 +250,15 @@ async def test_a_second_rotation_ends_the_overlap_of_the_first(
 async def test_disabling_during_a_request_sends_nothing_more_and_loses_nothing(
     stage: Stage, api: ApiClient, receiver: Receiver, authority: Authority, status: int
 ) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator, reply(status)))
+    released = asyncio.Event()
+    receiver.next(after(released, reply(status)))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)
     async with receiving(authority.good) as other:
         async with stage.working():
             await receiver.count(1)
             await put(api, hook, enabled=False)
-            authenticator.set()
+            released.set()
             await stage.register(other.url)
             ids += await stage.emit(stage.one)
             await other.count(1)
@@ -266,23 +266,23 @@ async def test_disabling_during_a_request_sends_nothing_more_and_loses_nothing(
         await put(api, hook, enabled=True)
         await stage.deliver()
     assert {event["event_id"] for event in receiver.events} == set(ids)
-    # What the change found under way goes out again: it settled nothing.
+    # The request in flight during the change did not move the cursor.
     assert [event["event_id"] for delivery in receiver.deliveries[1:] for event in delivery.events] == ids
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_deleting_during_a_request_ends_it_there(
+async def test_deleting_during_a_request_sends_nothing_more(
     stage: Stage, api: ApiClient, receiver: Receiver, authority: Authority, status: int
 ) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator, reply(status)))
+    released = asyncio.Event()
+    receiver.next(after(released, reply(status)))
     hook = await stage.register(receiver.url)
     await stage.emit(stage.one)
     async with receiving(authority.good) as other, stage.working():
         await receiver.count(1)
         deleted = await api.http.delete(f"/v1/webhooks/{hook.id}", headers=api._headers({}))
         assert deleted.status_code == 204
-        authenticator.set()
+        released.set()
         await stage.register(other.url)
         await stage.emit(stage.one)
         await other.count(1)

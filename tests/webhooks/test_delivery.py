@@ -1,4 +1,4 @@
-"""What arrives at a receiver: which events, in which batches, signed how, and when they come again."""
+"""What arrives at a receiver: events, batches, signatures and retries."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ async def test_events_arrive_in_order_in_one_request_with_the_bytes_of_the_log(
     assert delivery.body == ('{"events":[' + ",".join(payloads) + "]}").encode()
 
 
-async def test_an_orders_two_events_carry_it_as_it_stood_at_each(stage: Stage, receiver: Receiver) -> None:
+async def test_each_event_contains_the_order_as_it_was_at_that_time(stage: Stage, receiver: Receiver) -> None:
     await stage.register(receiver.url)
     order = await place(stage.services, stage.one, utc_now())
     await stage.deliver()
@@ -47,7 +47,7 @@ async def test_every_attempt_is_signed_anew_over_the_same_bytes(stage: Stage, re
     hook = await stage.register(receiver.url)
     await stage.emit(document='{"name":"Zürich 🌍"}')
     receiver.next(reply(500), reply(503), OK)
-    # A clock that is a minute later at each look: one look for every attempt.
+    # A clock that advances a minute per reading: one reading per attempt.
     minutes = itertools.count(1)
     worker = stage.worker(wall_clock=lambda: 1_700_000_000.9 + 60 * next(minutes))
     await stage.idle()
@@ -95,7 +95,7 @@ async def test_a_batch_has_at_most_a_hundred_events(stage: Stage, receiver: Rece
 
 async def test_a_batch_stays_within_512_kib_counted_in_bytes(stage: Stage, receiver: Receiver) -> None:
     await stage.register(receiver.url)
-    # Two bytes a character: counting characters would put twice as much into a batch.
+    # Two bytes per character: counting characters would allow twice as much.
     ids = await stage.emit_many(stage.one, ['"' + "é" * 40_000 + '"'] * 13)
     await stage.deliver()
     assert [len(delivery.events) for delivery in receiver.deliveries] == [6, 6, 1]
@@ -104,7 +104,7 @@ async def test_a_batch_stays_within_512_kib_counted_in_bytes(stage: Stage, recei
 
 
 async def test_a_full_batch_with_its_wrapping_is_not_larger_than_512_kib(stage: Stage, receiver: Receiver) -> None:
-    """The commas between the events and the object around them are bytes of the request too."""
+    """Commas and the enclosing object count too."""
     await stage.register(receiver.url)
     [first] = await stage.emit_many(stage.one, ['""'])
     [row] = await stage.fetch("SELECT length(payload) AS size FROM events WHERE id = $1", first)
@@ -114,7 +114,7 @@ async def test_a_full_batch_with_its_wrapping_is_not_larger_than_512_kib(stage: 
     assert max(len(delivery.body) for delivery in receiver.deliveries) <= MAX_BATCH_BYTES
 
 
-async def test_an_event_larger_than_a_batch_goes_out_alone(stage: Stage, receiver: Receiver) -> None:
+async def test_an_event_larger_than_a_batch_is_sent_alone(stage: Stage, receiver: Receiver) -> None:
     await stage.register(receiver.url)
     ids = await stage.emit_many(stage.one, ["1", '"' + "x" * (MAX_BATCH_BYTES + 1) + '"', "2"])
     await stage.deliver()
@@ -132,7 +132,7 @@ async def test_only_the_accounts_of_the_filter_are_delivered(stage: Stage, recei
     assert (await stage.row(hook))["cursor_position"] == 5
 
 
-async def test_a_long_stretch_out_of_scope_is_passed_over_without_a_request(stage: Stage, receiver: Receiver) -> None:
+async def test_many_events_out_of_scope_are_passed_over_without_a_request(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url, stage.two)
     await stage.emit_many(stage.one, ["{}"] * 2500)
     wanted = await stage.emit(stage.two)
@@ -165,7 +165,7 @@ async def test_every_webhook_of_an_organisation_gets_every_event(
         second.next(reply(500))
         await stage.deliver()
         assert [event["event_id"] for event in receiver.events] == ids
-        # Each has its own cursor: the one that refused gets them again, the other does not.
+        # Each webhook has its own cursor: only the receiver that refused gets the events again.
         assert [delivery.event_ids for delivery in second.deliveries] == [ids, ids[:1], ids[1:]]
 
 
@@ -211,7 +211,7 @@ async def test_a_failure_on_the_way_up_starts_again_at_one(stage: Stage, receive
     assert in_order_per_account(receiver.events)
 
 
-async def test_a_backlog_longer_than_one_turn_arrives_whole_and_in_order(stage: Stage, receiver: Receiver) -> None:
+async def test_a_backlog_longer_than_one_claim_arrives_complete_and_in_order(stage: Stage, receiver: Receiver) -> None:
     await stage.register(receiver.url)
     ids = await stage.emit_many(stage.one, ["{}"] * 1250)
     await stage.deliver()
@@ -220,7 +220,7 @@ async def test_a_backlog_longer_than_one_turn_arrives_whole_and_in_order(stage: 
     assert len({delivery.connection for delivery in receiver.deliveries}) == 1
 
 
-async def test_an_answer_that_no_database_takes_is_recorded_all_the_same(stage: Stage, receiver: Receiver) -> None:
+async def test_a_response_with_bytes_that_postgresql_rejects_is_recorded(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url)
     await stage.emit()
     receiver.next(reply(500, b"\x00\xff" + b"x" * 50_000))
@@ -229,13 +229,13 @@ async def test_an_answer_that_no_database_takes_is_recorded_all_the_same(stage: 
     assert refused["answer"] == "\ufffd\ufffd" + "x" * 2046
 
 
-async def test_a_registration_of_which_the_rules_have_changed_is_not_dialled(stage: Stage, receiver: Receiver) -> None:
+async def test_an_address_that_is_no_longer_allowed_is_not_connected_to(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url)
     await stage.emit()
     async with stage.working(stage.change(webhook_allow_private="")):
         await stage.until(lambda: _failed(stage, hook))
     assert (await stage.attempts(hook))[0]["error"] == "address_refused"
-    # That nothing came is shown by what comes once the rules allow it.
+    # The first request arrives only once the address is allowed again.
     await stage.deliver()
     assert len(receiver.deliveries) == 1
 
@@ -244,9 +244,7 @@ async def _failed(stage: Stage, hook: Hook) -> bool:
     return bool((await stage.row(hook))["failures"] > 0)
 
 
-async def test_one_log_of_events_is_what_all_receivers_together_saw(
-    stage: Stage, receiver: Receiver, authority: Authority
-) -> None:
+async def test_all_receivers_get_equal_events(stage: Stage, receiver: Receiver, authority: Authority) -> None:
     async with receiving(authority.good) as narrow:
         await stage.register(receiver.url)
         await stage.register(narrow.url, stage.two)

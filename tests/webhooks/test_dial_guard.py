@@ -1,4 +1,4 @@
-"""The same guard where it counts: at registration on what a name resolves to, and on the address that is dialled."""
+"""Address checks at registration, on what a name resolves to, and on the address that is connected to."""
 
 import asyncio
 import socket
@@ -25,7 +25,7 @@ def found(address: str, port: int, name: str = NAME) -> ResolveResult:
 
 
 class Names(AbstractResolver):
-    """A name service of our own: every question about a name gets the next of its answers, the last one for ever."""
+    """A DNS resolver for tests: each lookup of a name gets its next answer; the last one repeats."""
 
     def __init__(self, **answers: list[list[str]]) -> None:
         self._answers = {name.replace("_", "."): list(lists) for name, lists in answers.items()}
@@ -47,7 +47,7 @@ class Names(AbstractResolver):
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Nothing private is open here, and every port is."""
+    """No private network is allowed; every port is."""
     return msgspec.structs.replace(settings, webhook_allow_private="")
 
 
@@ -69,7 +69,7 @@ def make(senders: list[Sender], settings: Settings, **answers: list[list[str]]) 
 async def test_no_spelling_of_this_machine_can_be_registered(
     settings: Settings, senders: list[Sender], url: str
 ) -> None:
-    """By whatever means: as an address that is refused, as a name that resolves to one, or as no name at all."""
+    """Refused as an address, as a name that resolves to one, or as an invalid name."""
     names = {"localhost": [["127.0.0.1"]], "localhost.": [["127.0.0.1"]], "127.0.0.1.": [["127.0.0.1"]]}
     sender = make(senders, settings, **names)
     with pytest.raises((UrlInvalid, OSError)):
@@ -77,13 +77,13 @@ async def test_no_spelling_of_this_machine_can_be_registered(
 
 
 @pytest.mark.parametrize("url", SPELLINGS_OF_THIS_MACHINE)
-async def test_no_spelling_of_this_machine_is_dialled(settings: Settings, senders: list[Sender], url: str) -> None:
+async def test_no_spelling_of_this_machine_is_connected_to(settings: Settings, senders: list[Sender], url: str) -> None:
     names = {"localhost": [["127.0.0.1"]], "localhost.": [["127.0.0.1"]], "127.0.0.1.": [["127.0.0.1"]]}
     outcome = await make(senders, settings, **names).post(url, b"{}", {})
     assert (outcome.status, outcome.error) == (None, "address_refused")
 
 
-async def test_a_name_with_public_addresses_passes(settings: Settings, senders: list[Sender]) -> None:
+async def test_a_name_with_public_addresses_is_allowed(settings: Settings, senders: list[Sender]) -> None:
     sender = make(senders, settings, hooks_example_com=[["93.184.216.34", "2606:2800:220:1::1"]])
     await sender.check_receiver(f"https://{NAME}/")
 
@@ -97,7 +97,7 @@ async def test_a_name_with_public_addresses_passes(settings: Settings, senders: 
         ["::ffff:169.254.169.254"],
     ],
 )
-async def test_a_name_with_a_single_private_address_is_refused_at_registration_and_at_the_dial(
+async def test_a_name_with_a_single_private_address_is_refused_at_registration_and_on_connecting(
     settings: Settings, senders: list[Sender], addresses: list[str]
 ) -> None:
     sender = make(senders, settings, hooks_example_com=[addresses])
@@ -106,7 +106,7 @@ async def test_a_name_with_a_single_private_address_is_refused_at_registration_a
     assert (await sender.post(f"https://{NAME}/", b"{}", {})).error == "address_refused"
 
 
-async def test_a_name_that_changes_after_registration_is_refused_at_the_dial(
+async def test_a_name_that_changes_after_registration_is_refused_on_connecting(
     settings: Settings, senders: list[Sender], receiver: Receiver
 ) -> None:
     sender = make(senders, settings, hooks_example_com=[["93.184.216.34"], ["127.0.0.1"]])
@@ -116,8 +116,8 @@ async def test_a_name_that_changes_after_registration_is_refused_at_the_dial(
     assert receiver.deliveries == []
 
 
-class Turncoat(list[ResolveResult]):
-    """Shows public addresses to the first who looks and private ones to everybody after."""
+class Changing(list[ResolveResult]):
+    """Yields public addresses on the first iteration and private ones afterwards."""
 
     def __init__(self, first: list[ResolveResult], then: list[ResolveResult]) -> None:
         super().__init__(then)
@@ -128,18 +128,18 @@ class Turncoat(list[ResolveResult]):
         return super().__iter__() if first is None else iter(first)
 
 
-class TurncoatNames(Names):
+class ChangingNames(Names):
     async def resolve(
         self, host: str, port: int = 0, _family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         self.asked.append(host)
-        return Turncoat([found("93.184.216.34", port)], [found("127.0.0.1", port), found("127.0.0.2", port)])
+        return Changing([found("93.184.216.34", port)], [found("127.0.0.1", port), found("127.0.0.2", port)])
 
 
-async def test_a_name_that_changes_between_the_check_and_the_dial_is_stopped_at_the_socket(
+async def test_a_name_that_changes_between_check_and_connection_is_refused_at_the_socket(
     settings: Settings, senders: list[Sender], receiver: Receiver
 ) -> None:
-    names = TurncoatNames()
+    names = ChangingNames()
     sender = Sender(settings, names)
     senders.append(sender)
     outcome = await sender.post(f"https://{NAME}:{receiver.port}/", b"{}", {})
@@ -148,30 +148,30 @@ async def test_a_name_that_changes_between_the_check_and_the_dial_is_stopped_at_
     assert receiver.deliveries == []
 
 
-async def test_the_certificate_is_still_that_of_the_name(
+async def test_the_certificate_must_match_the_name(
     settings: Settings, senders: list[Sender], receiver: Receiver
 ) -> None:
-    opened = msgspec.structs.replace(settings, webhook_allow_private="127.0.0.0/8")
+    allowing = msgspec.structs.replace(settings, webhook_allow_private="127.0.0.0/8")
     names = {"hooks_example_com": [["127.0.0.1"]], "elsewhere_example_com": [["127.0.0.1"]]}
-    sender = make(senders, opened, **names)
+    sender = make(senders, allowing, **names)
     assert isinstance(await sender.post(f"https://{NAME}:{receiver.port}/x", b"{}", {}), Delivered)
     assert receiver.deliveries[0].headers["host"] == f"{NAME}:{receiver.port}"
     elsewhere = await sender.post(f"https://elsewhere.example.com:{receiver.port}/x", b"{}", {})
     assert elsewhere.error == "certificate_invalid"
 
 
-async def test_a_name_that_nobody_knows_is_a_failure_with_its_own_word(
-    settings: Settings, senders: list[Sender]
-) -> None:
+async def test_an_unknown_name_has_its_own_error(settings: Settings, senders: list[Sender]) -> None:
     sender = make(senders, settings)
     with pytest.raises(OSError, match="not found"):
         await sender.check_receiver(f"https://{NAME}/")
     assert (await sender.post(f"https://{NAME}/", b"{}", {})).error == "name_not_found"
 
 
-async def test_169_254_is_not_dialled_even_when_everything_is_opened(settings: Settings, senders: list[Sender]) -> None:
-    opened = msgspec.structs.replace(settings, webhook_allow_private="0.0.0.0/0,::/0")
-    sender = make(senders, opened, hooks_example_com=[["169.254.169.254"]])
+async def test_169_254_is_not_connected_to_even_when_everything_is_allowed(
+    settings: Settings, senders: list[Sender]
+) -> None:
+    allowing = msgspec.structs.replace(settings, webhook_allow_private="0.0.0.0/0,::/0")
+    sender = make(senders, allowing, hooks_example_com=[["169.254.169.254"]])
     for url in ("https://169.254.169.254/", "https://[::ffff:169.254.169.254]/", f"https://{NAME}/"):
         with pytest.raises(AddressRefused):
             await sender.check_receiver(url)

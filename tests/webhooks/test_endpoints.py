@@ -1,4 +1,4 @@
-"""Registrations over HTTP: what is answered, what is refused, who sees what, and where the secret is."""
+"""Registrations over HTTP: responses, errors, tenant isolation and secrets."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ async def delete(api: ApiClient, webhook_id: str) -> httpx.Response:
     return await api.http.delete(f"/v1/webhooks/{webhook_id}", headers=api._headers({}))
 
 
-async def test_a_registration_answers_with_the_record_of_the_specification_and_how_delivery_stands(
+async def test_a_registration_returns_the_webhook_with_its_delivery_state(
     api: ApiClient,
 ) -> None:
     before = utc_now()
@@ -69,7 +69,7 @@ async def test_the_mode_of_the_key_is_the_mode_of_the_webhook(api: ApiClient, wo
     assert (await register(api.as_key(world.ours_live.key)))["account_type"] == "live"
 
 
-async def test_the_secret_is_whole_only_at_registration_and_rotation(api: ApiClient) -> None:
+async def test_the_secret_is_complete_only_at_registration_and_rotation(api: ApiClient) -> None:
     webhook = await register(api)
     path = f"/v1/webhooks/{webhook['id']}"
     shown = f"whsec_...{webhook['secret'][-4:]}"
@@ -82,7 +82,7 @@ async def test_the_secret_is_whole_only_at_registration_and_rotation(api: ApiCli
     assert (await api.get(path)).json()["secret"] == f"whsec_...{rotated['secret'][-4:]}"
 
 
-async def test_the_secret_is_nowhere_in_the_database(api: ApiClient, stage: Stage) -> None:
+async def test_the_secret_is_not_in_the_database_in_plain_text(api: ApiClient, stage: Stage) -> None:
     webhook = await register(api)
     rotated = (await api.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", {"overlap_seconds": 60})).json()
     tables = await stage.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
@@ -91,13 +91,13 @@ async def test_the_secret_is_nowhere_in_the_database(api: ApiClient, stage: Stag
         for row in await stage.fetch(f'SELECT row_to_json(t)::text AS text FROM "{table["tablename"]}" t'):  # noqa: S608 - the database's own names
             searched += 1
             for secret in (webhook["secret"], rotated["secret"]):
-                # Binary columns show as hexadecimal.
+                # Binary columns are shown as hexadecimal.
                 for spelling in (secret, secret[6:30], secret.encode().hex(), secret[6:30].encode().hex()):
                     assert spelling not in row["text"], table["tablename"]
     assert searched > 10
 
 
-async def test_a_sealed_secret_copied_to_another_webhook_does_not_open_there(api: ApiClient, stage: Stage) -> None:
+async def test_a_sealed_secret_copied_to_another_webhook_cannot_be_decrypted(api: ApiClient, stage: Stage) -> None:
     one, two = await register(api), await register(api)
     await stage.fetch(
         "UPDATE webhooks SET secret_box = (SELECT secret_box FROM webhooks WHERE id = $1) WHERE id = $2",
@@ -129,20 +129,20 @@ REFUSED: list[tuple[Any, str, str | None]] = [
 ]
 
 
-async def test_a_registration_that_cannot_be_used_is_refused_with_its_code_and_field(api: ApiClient) -> None:
+async def test_an_invalid_registration_is_refused_with_code_and_field(api: ApiClient) -> None:
     for body, code, field in REFUSED:
         answer = await api.post("/v1/webhooks", body)
         assert (answer.status_code, codes(answer), fields(answer)) == (400, [code], [field]), body
     assert (await api.get("/v1/webhooks")).json()["data"] == []
 
 
-async def test_a_url_that_is_too_long_is_refused_like_any_other_that_cannot_be_used(api: ApiClient) -> None:
+async def test_a_url_that_is_too_long_is_refused(api: ApiClient) -> None:
     answer = await api.post("/v1/webhooks", {"url": URL + "x" * (2049 - len(URL))})
     assert (answer.status_code, codes(answer), fields(answer)) == (400, ["webhook_url_invalid"], ["url"])
     await register(api, URL + "x" * (2048 - len(URL)))
 
 
-async def test_a_name_that_cannot_be_found_is_refused_with_a_sentence_for_people(
+async def test_a_host_that_cannot_be_resolved_is_refused_with_a_readable_message(
     services: Services, world: World
 ) -> None:
     sender = Sender(services.settings, Names(private_example_com=[["93.184.216.34", "10.0.0.1"]]))
@@ -158,7 +158,7 @@ async def test_a_name_that_cannot_be_found_is_refused_with_a_sentence_for_people
             assert "Errno" not in answer.json()["error"]["message"]
 
 
-async def test_accounts_of_others_cannot_be_named(api: ApiClient, world: World) -> None:
+async def test_accounts_of_other_tenants_are_refused(api: ApiClient, world: World) -> None:
     mine, client = world.ours_test.scope.account_id, world.ours_test.client_account_id
     webhook = await register(api, account_ids=[client, mine])
     assert webhook["account_ids"] == [client, mine]
@@ -170,19 +170,19 @@ async def test_accounts_of_others_cannot_be_named(api: ApiClient, world: World) 
             ["webhook_account_invalid"],
             ["account_ids[1]"],
         )
-        # As good as unknown.
+        # The same error as for an unknown account.
         assert answer.json()["error"] == unknown.json()["error"]
         changed = await put(api, webhook["id"], {"account_ids": [stranger]})
         assert (changed.status_code, codes(changed)) == (400, ["webhook_account_invalid"])
     assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json()["account_ids"] == [client, mine]
 
 
-async def test_the_seventeenth_webhook_is_refused_and_a_deleted_one_makes_room(api: ApiClient, world: World) -> None:
+async def test_the_seventeenth_webhook_is_refused_until_one_is_deleted(api: ApiClient, world: World) -> None:
     answers = await asyncio.gather(*(api.post("/v1/webhooks", {"url": f"{URL}/{n}"}) for n in range(MAX_WEBHOOKS + 4)))
     assert MAX_WEBHOOKS == 16
     assert sorted(answer.status_code for answer in answers) == [201] * 16 + [409] * 4
     assert {code for a in answers if a.status_code == 409 for code in codes(a)} == {"webhook_limit_reached"}
-    # Each mode and each organisation counts for itself.
+    # The limit applies per organisation and mode.
     await register(api.as_key(world.ours_live.key))
     await register(api.as_key(world.theirs_test.key))
     gone = next(answer.json()["id"] for answer in answers if answer.status_code == 201)
@@ -190,7 +190,7 @@ async def test_the_seventeenth_webhook_is_refused_and_a_deleted_one_makes_room(a
     await register(api)
 
 
-async def test_a_put_changes_what_it_names_and_leaves_the_rest(api: ApiClient, world: World) -> None:
+async def test_a_put_changes_only_the_fields_it_contains(api: ApiClient, world: World) -> None:
     webhook = await register(api, account_ids=[world.ours_test.client_account_id])
     expected = {**webhook, "secret": f"whsec_...{webhook['secret'][-4:]}"}
     changes: list[dict[str, Any]] = [
@@ -210,7 +210,7 @@ async def test_a_put_changes_what_it_names_and_leaves_the_rest(api: ApiClient, w
         assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json() == expected
 
 
-async def test_a_put_that_cannot_be_used_changes_nothing(api: ApiClient) -> None:
+async def test_an_invalid_put_changes_nothing(api: ApiClient) -> None:
     webhook = await register(api)
     before = (await api.get(f"/v1/webhooks/{webhook['id']}")).json()
     for body, code in (
@@ -225,7 +225,7 @@ async def test_a_put_that_cannot_be_used_changes_nothing(api: ApiClient) -> None
     assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json() == before
 
 
-async def test_a_deleted_webhook_is_gone_for_every_route(api: ApiClient) -> None:
+async def test_a_deleted_webhook_is_not_found_by_any_route(api: ApiClient) -> None:
     webhook = await register(api)
     answer = await delete(api, webhook["id"])
     assert (answer.status_code, answer.content) == (204, b"")
@@ -273,13 +273,13 @@ async def test_other_organisations_and_the_other_mode_see_nothing(api: ApiClient
             await stranger.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", {}),
         ):
             assert (answer.status_code, codes(answer)) == (404, ["webhook_not_found"])
-    # An organisation's webhooks are those of all its accounts.
+    # Webhooks belong to the organisation, whatever account the key acts for.
     assert (
         await api.get(f"/v1/webhooks/{webhook['id']}", Service_Account=world.ours_test.client_account_id)
     ).is_success
 
 
-async def test_an_overlap_is_whole_seconds_up_to_seven_days(api: ApiClient) -> None:
+async def test_an_overlap_is_an_integer_up_to_seven_days(api: ApiClient) -> None:
     webhook = await register(api)
     path = f"/v1/webhooks/{webhook['id']}/rotate-secret"
     for overlap in (-1, 604_801, 1.5, "60", True):
@@ -296,7 +296,7 @@ async def test_a_rotation_needs_no_body(api: ApiClient) -> None:
     assert SECRET.fullmatch(answer.json()["secret"])
 
 
-async def test_every_change_is_on_record_without_a_secret(
+async def test_every_change_is_audited_without_a_secret(
     api: ApiClient, stage: Stage, world: World, receiver: Receiver
 ) -> None:
     webhook = await register(api, receiver.url)

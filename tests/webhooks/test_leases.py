@@ -1,4 +1,4 @@
-"""Any number of workers at once: one request in flight per webhook, nothing lost, and nobody waits for a stranger."""
+"""Several workers at once: one request in flight per webhook, no event lost, no webhook delays another."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -18,7 +18,7 @@ async def test_several_workers_on_one_webhook_have_one_request_in_flight_and_los
     refused: set[str] = set()
 
     def flap(delivery: Delivery) -> Reply:
-        """Every batch is refused once, and taken when it comes again."""
+        """Refuse every batch once and accept it the second time."""
         key = delivery.event_ids[0]
         if key in refused:
             return OK
@@ -60,20 +60,20 @@ async def test_workers_share_the_webhooks_and_each_event_is_sent_once(
 async def test_a_frozen_worker_loses_its_lease_and_settles_nothing_when_it_wakes(
     stage: Stage, receiver: Receiver
 ) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator))
+    released = asyncio.Event()
+    receiver.next(after(released))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)
     frozen = stage.worker(stage.change(webhook_lease_s=0.3, webhook_timeout_s=30.0))
     await receiver.count(1)
     async with stage.working():
-        # The second worker has taken over once the same events have come again.
+        # The second worker has taken over when the same events arrive again.
         await receiver.count(2)
         ids += await stage.emit(stage.one)
         await stage.idle()
         before = await stage.row(hook)
         settled = await stage.attempts(hook)
-        authenticator.set()
+        released.set()
         await frozen.stop()
     after_waking = await stage.row(hook)
     assert [attempt["id"] for attempt in await stage.attempts(hook)] == [attempt["id"] for attempt in settled]
@@ -86,8 +86,8 @@ async def test_a_frozen_worker_loses_its_lease_and_settles_nothing_when_it_wakes
 
 
 async def test_a_frozen_workers_late_refusal_does_not_count_either(stage: Stage, receiver: Receiver) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator, reply(500)))
+    released = asyncio.Event()
+    receiver.next(after(released, reply(500)))
     hook = await stage.register(receiver.url)
     await stage.emit()
     frozen = stage.worker(stage.change(webhook_lease_s=0.3, webhook_timeout_s=30.0))
@@ -95,7 +95,7 @@ async def test_a_frozen_workers_late_refusal_does_not_count_either(stage: Stage,
     async with stage.working():
         await receiver.count(2)
         await stage.idle()
-        authenticator.set()
+        released.set()
         await frozen.stop()
     row = await stage.row(hook)
     assert (row["failures"], row["failing_since"], row["refused_count"]) == (0, None, 0)
@@ -116,34 +116,34 @@ async def test_a_worker_killed_after_it_claimed_leaves_its_events_to_the_next(st
     assert attempt["acknowledged"]
 
 
-async def test_while_a_lease_lasts_nobody_else_sends(stage: Stage, receiver: Receiver, authority: Authority) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator))
+async def test_no_other_worker_sends_during_a_lease(stage: Stage, receiver: Receiver, authority: Authority) -> None:
+    released = asyncio.Event()
+    receiver.next(after(released))
     await stage.register(receiver.url)
     async with receiving(authority.good) as other, stage.working(), stage.working():
         await stage.emit(stage.one)
         await receiver.count(1)
         await stage.register(other.url)
         await stage.emit(stage.one)
-        # Both workers are alive: the other receiver is served while the first one's request is held.
+        # Both workers run: the other receiver gets its event while the first request is held.
         await other.count(1)
-        authenticator.set()
+        released.set()
         await stage.idle()
     assert receiver.most_at_once == 1
     assert len(receiver.deliveries) == 2
 
 
-async def test_a_worker_that_is_told_to_stop_finishes_what_is_under_way_and_takes_nothing_new(
+async def test_a_stopping_worker_finishes_the_request_in_flight_and_starts_no_other(
     stage: Stage, receiver: Receiver
 ) -> None:
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator))
+    released = asyncio.Event()
+    receiver.next(after(released))
     hook = await stage.register(receiver.url)
     ids = await stage.emit()
     worker = stage.worker()
     await receiver.count(1)
     worker.ask_to_stop()
-    authenticator.set()
+    released.set()
     await worker.stop()
     row = await stage.row(hook)
     assert (row["cursor_position"], row["lease_until"], row["acknowledged_count"]) == (1, None, 1)
@@ -166,15 +166,15 @@ async def test_a_receiver_that_hangs_slows_no_other_organisation(
         for n in range(20):
             await stage.emit(world.theirs_test.scope)
             await receiver.arrived(lambda n=n: len(receiver.events) > n)  # type: ignore[misc]
-        # All twenty arrived while none of the others had come to its end.
+        # All twenty arrived while the other requests were still hanging.
         assert await stage.fetch("SELECT FROM webhook_attempts WHERE NOT acknowledged") == []
         assert [len(each.deliveries) for each in hanging] == [1] * 8
 
 
-async def test_turns_are_fair_between_a_busy_organisation_and_a_quiet_one(
+async def test_a_long_backlog_does_not_starve_another_organisation(
     stage: Stage, world: World, receiver: Receiver, authority: Authority
 ) -> None:
-    """With a single place, a backlog of many turns lets the other one in between."""
+    """With one place, the other webhook is claimed before the whole backlog is delivered."""
     async with receiving(authority.good) as quiet:
         await stage.register(receiver.url)
         await stage.register(quiet.url, scope=world.theirs_test.scope)

@@ -1,4 +1,4 @@
-"""One request, whatever the other side does: it ends in time, reads little, and says in a word what happened."""
+"""Requests to misbehaving receivers end in time, read a limited amount, and name the error."""
 
 import asyncio
 import gzip
@@ -29,7 +29,7 @@ from tonne.webhooks.outcomes import Delivered, Gone, Retry, SendOutcome
 from tonne.webhooks.sender import Sender
 
 BODY = b'{"events":[]}'
-HASTE_S = 0.4
+SHORT_S = 0.4
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ async def sender(settings: Settings) -> AsyncIterator[Sender]:
 
 
 @pytest.fixture
-async def hasty(settings: Settings) -> AsyncIterator[Sender]:
-    """Waits for less than half a second."""
-    sender = Sender(msgspec.structs.replace(settings, webhook_timeout_s=HASTE_S))
+async def impatient(settings: Settings) -> AsyncIterator[Sender]:
+    """With a time-out of less than half a second."""
+    sender = Sender(msgspec.structs.replace(settings, webhook_timeout_s=SHORT_S))
     yield sender
     await sender.close()
 
@@ -74,21 +74,21 @@ async def test_a_redirect_is_a_failure_and_is_never_followed(
         receiver.next(reply(status, Location=private.url))
         outcome = await post(sender, receiver.url)
         assert (type(outcome), outcome.status, outcome.error) == (Retry, status, "redirect_refused")
-        # That nothing went there is shown by the first request that does.
+        # The first request that arrives there is this one.
         assert isinstance(await post(sender, private.url), Delivered)
         assert len(private.deliveries) == 1
     assert len(receiver.deliveries) == 1
 
 
-async def test_a_hundred_continue_before_the_status_is_no_status(sender: Sender, receiver: Receiver) -> None:
+async def test_100_continue_is_not_the_status(sender: Sender, receiver: Receiver) -> None:
     receiver.next(send(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
     assert (await post(sender, receiver.url)).status == 200
 
 
 SLOW: dict[str, Reply] = {
     "it hangs after the request": hang,
-    "it answers too late": later(3 * HASTE_S),
-    "it drips its status, a byte at a time": drip(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", HASTE_S / 8),
+    "it responds too late": later(3 * SHORT_S),
+    "it drips its status, a byte at a time": drip(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", SHORT_S / 8),
     "it stops within the headers": lambda writer: _say_and_hang(writer, b"HTTP/1.1 200 OK\r\nContent-"),
 }
 
@@ -99,24 +99,24 @@ async def _say_and_hang(writer: asyncio.StreamWriter, raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("how", SLOW)
-async def test_a_receiver_that_is_too_slow_times_out_and_is_left(hasty: Sender, receiver: Receiver, how: str) -> None:
+async def test_a_receiver_that_is_too_slow_times_out(impatient: Sender, receiver: Receiver, how: str) -> None:
     receiver.next(SLOW[how])
-    outcome = await post(hasty, receiver.url)
+    outcome = await post(impatient, receiver.url)
     assert (type(outcome), outcome.status, outcome.error) == (Retry, None, "timeout")
-    assert outcome.duration_ms >= HASTE_S * 1000 - 10
+    assert outcome.duration_ms >= SHORT_S * 1000 - 10
     # The connection that timed out is not used again.
-    assert isinstance(await post(hasty, receiver.url), Delivered)
+    assert isinstance(await post(impatient, receiver.url), Delivered)
     assert [delivery.connection for delivery in receiver.deliveries] == [1, 2]
 
 
-async def test_the_time_counts_from_before_the_connection(hasty: Sender) -> None:
+async def test_the_time_out_includes_connecting(impatient: Sender) -> None:
     async with never_accepting() as url:
-        outcome = await post(hasty, url)
+        outcome = await post(impatient, url)
     assert (outcome.status, outcome.error) == (None, "timeout")
-    assert outcome.duration_ms >= HASTE_S * 1000 - 10
+    assert outcome.duration_ms >= SHORT_S * 1000 - 10
 
 
-async def test_a_port_that_accepts_and_never_speaks_tls_times_out(hasty: Sender) -> None:
+async def test_a_port_that_accepts_and_never_speaks_tls_times_out(impatient: Sender) -> None:
     accepted = asyncio.Event()
 
     async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -124,27 +124,25 @@ async def test_a_port_that_accepts_and_never_speaks_tls_times_out(hasty: Sender)
         await hang(writer)
 
     async with listening(take) as port:
-        outcome = await post(hasty, f"https://127.0.0.1:{port}/")
+        outcome = await post(impatient, f"https://127.0.0.1:{port}/")
     assert (accepted.is_set(), outcome.error) == (True, "timeout")
 
 
-async def test_an_answer_within_the_time_is_waited_for(sender: Sender, receiver: Receiver) -> None:
+async def test_a_response_within_the_time_out_is_accepted(sender: Sender, receiver: Receiver) -> None:
     receiver.next(later(0.3))
     outcome = await post(sender, receiver.url)
     assert isinstance(outcome, Delivered)
     assert outcome.duration_ms >= 290
 
 
-async def test_the_status_counts_although_the_rest_of_the_answer_never_comes(
-    sender: Sender, receiver: Receiver
-) -> None:
+async def test_the_status_counts_even_if_the_body_never_arrives(sender: Sender, receiver: Receiver) -> None:
     receiver.next(lambda writer: _say_and_hang(writer, b"HTTP/1.1 202 OK\r\nContent-Length: 99\r\n\r\nhalf"))
     outcome = await post(sender, receiver.url)
     assert (type(outcome), outcome.status, outcome.answer) == (Delivered, 202, "half")
     assert outcome.duration_ms < 10_000
 
 
-async def test_of_ten_megabytes_only_the_beginning_is_read(sender: Sender, receiver: Receiver) -> None:
+async def test_only_the_start_of_a_large_body_is_read(sender: Sender, receiver: Receiver) -> None:
     sent = []
 
     async def flood(writer: asyncio.StreamWriter) -> None:
@@ -156,13 +154,13 @@ async def test_of_ten_megabytes_only_the_beginning_is_read(sender: Sender, recei
     receiver.next(flood)
     outcome = await post(sender, receiver.url)
     assert (type(outcome), outcome.answer) == (Delivered, "x" * 2048)
-    # What buffers on the way took more than was read; but the sender hung up, and did not drink it all.
+    # Buffers on the way hold more than was read, but the sender disconnected before the end.
     assert isinstance(await post(sender, receiver.url), Delivered)
     assert sum(sent) < 9_000_000
     assert [delivery.connection for delivery in receiver.deliveries] == [1, 2]
 
 
-async def test_a_gzip_bomb_is_not_unpacked(sender: Sender, receiver: Receiver) -> None:
+async def test_a_gzip_bomb_is_not_decompressed(sender: Sender, receiver: Receiver) -> None:
     bomb = gzip.compress(bytes(10_000_000), 9)
     receiver.next(reply(200, bomb, Content_Encoding="gzip"))
     outcome = await post(sender, receiver.url)
@@ -172,7 +170,7 @@ async def test_a_gzip_bomb_is_not_unpacked(sender: Sender, receiver: Receiver) -
 
 
 BROKEN: dict[str, tuple[Reply, str]] = {
-    "it closes before it answers": (cut(), "connection_lost"),
+    "it closes before it responds": (cut(), "connection_lost"),
     "it closes within the status": (cut(b"HTTP/1.1 20"), "connection_lost"),
     "it closes within the headers": (cut(b"HTTP/1.1 200 OK\r\nContent-"), "connection_lost"),
     "it speaks something else": (send(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), "answer_unreadable"),
@@ -182,21 +180,21 @@ BROKEN: dict[str, tuple[Reply, str]] = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-async def test_an_answer_without_a_status_is_a_failure(sender: Sender, receiver: Receiver, how: str) -> None:
+async def test_a_response_without_a_status_is_a_failure(sender: Sender, receiver: Receiver, how: str) -> None:
     broken, error = BROKEN[how]
     receiver.next(broken)
     outcome = await post(sender, receiver.url)
     assert (type(outcome), outcome.status, outcome.error) == (Retry, None, error)
 
 
-async def test_a_connection_cut_within_the_answers_text_changes_nothing_about_its_status(
+async def test_the_status_counts_even_if_the_connection_breaks_within_the_body(
     sender: Sender, receiver: Receiver
 ) -> None:
     receiver.next(cut(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"))
     assert isinstance(await post(sender, receiver.url), Delivered)
 
 
-async def test_text_that_no_database_takes_is_made_harmless(sender: Sender, receiver: Receiver) -> None:
+async def test_bytes_that_postgresql_rejects_are_replaced(sender: Sender, receiver: Receiver) -> None:
     receiver.next(reply(500, b"a\x00b\xff\xfec"))
     assert (await post(sender, receiver.url)).answer == "a\ufffdb\ufffd\ufffdc"
 
@@ -209,7 +207,7 @@ CERTIFICATES: dict[str, Callable[[Authority], ssl.SSLContext]] = {
 
 
 @pytest.mark.parametrize("which", CERTIFICATES)
-async def test_a_certificate_that_does_not_hold_gets_not_a_byte(
+async def test_nothing_is_sent_to_a_receiver_with_an_invalid_certificate(
     sender: Sender, authority: Authority, which: str
 ) -> None:
     async with receiving(CERTIFICATES[which](authority)) as bad:
@@ -218,7 +216,7 @@ async def test_a_certificate_that_does_not_hold_gets_not_a_byte(
         assert bad.deliveries == []
 
 
-async def test_without_an_authority_of_our_own_the_systems_ones_count(settings: Settings, receiver: Receiver) -> None:
+async def test_without_a_ca_file_the_authorities_of_the_system_are_used(settings: Settings, receiver: Receiver) -> None:
     sender = Sender(msgspec.structs.replace(settings, webhook_ca_file=""))
     assert (await post(sender, receiver.url)).error == "certificate_invalid"
     await sender.close()
@@ -237,7 +235,7 @@ async def test_a_port_that_speaks_plain_http_gets_nothing_readable(sender: Sende
     assert BODY not in got[0]
 
 
-async def test_a_port_where_nobody_listens_is_a_failure(sender: Sender) -> None:
+async def test_a_port_on_which_nothing_listens_is_a_failure(sender: Sender) -> None:
     assert (await post(sender, f"https://127.0.0.1:{unused_port()}/")).error == "connection_refused"
 
 

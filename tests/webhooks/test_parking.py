@@ -1,17 +1,15 @@
-"""A receiver that refuses one account's event while it takes others: only that account waits, and in order."""
+"""A receiver refuses one account's event and accepts others: only that account waits, in order."""
 
 import pytest
 
 from tests.api_client import ApiClient, codes
-from tests.webhooks.parking import open_third, refuse, taken, until_only_parked_wait, until_parked
+from tests.webhooks.parking import accepted, open_third, refuse, until_only_parked_wait, until_parked
 from tests.webhooks.receiver import OK, Receiver, reply
 from tests.webhooks.stage import Stage, in_order_per_account
 from tonne.webhooks.schedule import REFUSALS_BEFORE_PARKING
 
 
-async def test_after_five_refusals_only_that_account_waits_and_the_others_go_on(
-    stage: Stage, api: ApiClient, receiver: Receiver
-) -> None:
+async def test_after_five_refusals_only_that_account_waits(stage: Stage, api: ApiClient, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url)
     [poison] = await stage.emit(stage.one)
     refuse(receiver, poison)
@@ -23,13 +21,13 @@ async def test_after_five_refusals_only_that_account_waits_and_the_others_go_on(
         others += await stage.emit(stage.two)
         await receiver.arrived(lambda: others[-1] in receiver.deliveries[-1].event_ids)
         await until_only_parked_wait(stage, hook)
-    # Five times alone, then the next of another account, to see whether it is this event or the receiver.
+    # Five times alone, then the next event of another account as a probe.
     assert [delivery.event_ids for delivery in receiver.deliveries[:5]] == [[poison]] * REFUSALS_BEFORE_PARKING
     assert receiver.deliveries[5].event_ids == [others[0]]
-    assert taken(receiver, but=poison) == [others[0], others[2], others[3]]
-    [lane] = (await api.get(f"/v1/webhooks/{hook.id}")).json()["delivery"]["parked"]
-    assert (lane["account_id"], lane["event_id"]) == (stage.one.account_id, poison)
-    assert (lane["event_type"], lane["refusals"] >= 5) == ("order.received", True)
+    assert accepted(receiver, but=poison) == [others[0], others[2], others[3]]
+    [account] = (await api.get(f"/v1/webhooks/{hook.id}")).json()["delivery"]["parked"]
+    assert (account["account_id"], account["event_id"]) == (stage.one.account_id, poison)
+    assert (account["event_type"], account["refusals"] >= 5) == ("order.received", True)
 
 
 async def test_a_poisoned_event_within_a_batch_parks_its_account_too(stage: Stage, receiver: Receiver) -> None:
@@ -39,14 +37,14 @@ async def test_a_poisoned_event_within_a_batch_parks_its_account_too(stage: Stag
     async with stage.working():
         await until_parked(stage, hook, stage.one)
         await until_only_parked_wait(stage, hook)
-    assert taken(receiver, but=ids[1]) == [ids[0], ids[2], ids[4]]
-    # The whole batch once, then the event before it, the two after that, and then five times the poisoned one alone.
+    assert accepted(receiver, but=ids[1]) == [ids[0], ids[2], ids[4]]
+    # The whole batch once, the event before it, two events, and then the poisoned one alone five times.
     alone = [delivery for delivery in receiver.deliveries if delivery.event_ids == [ids[1]]]
     assert len(alone) >= REFUSALS_BEFORE_PARKING
     assert len([d for d in alone if d.at_s < next(x.at_s for x in receiver.deliveries if x.event_ids == [ids[2]])]) <= 6
 
 
-async def test_an_account_that_recovers_gets_its_events_in_order_and_leaves_the_lane(
+async def test_an_account_that_recovers_gets_its_events_in_order_and_is_no_longer_parked(
     stage: Stage, receiver: Receiver
 ) -> None:
     hook = await stage.register(receiver.url)
@@ -76,8 +74,8 @@ async def test_a_second_poisoned_event_of_the_same_account_keeps_it_waiting_ther
         refuse(receiver, ids[2])
 
         async def at_second() -> bool:
-            [lane] = await stage.parked(hook)
-            return bool(lane["position"] == 3 and lane["refusals"] >= 2)
+            [account] = await stage.parked(hook)
+            return bool(account["position"] == 3 and account["refusals"] >= 2)
 
         await stage.until(at_second)
         refuse(receiver)
@@ -86,7 +84,7 @@ async def test_a_second_poisoned_event_of_the_same_account_keeps_it_waiting_ther
     assert {event["event_id"] for event in receiver.events} == set(ids)
 
 
-async def test_two_accounts_can_be_parked_while_a_third_goes_on(stage: Stage, receiver: Receiver) -> None:
+async def test_two_accounts_are_parked_while_a_third_gets_its_events(stage: Stage, receiver: Receiver) -> None:
     third = await open_third(stage)
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two, third)
@@ -100,7 +98,7 @@ async def test_two_accounts_can_be_parked_while_a_third_goes_on(stage: Stage, re
     assert in_order_per_account(receiver.events)
 
 
-async def test_a_receiver_that_is_down_for_everybody_parks_nobody(stage: Stage, receiver: Receiver) -> None:
+async def test_a_receiver_that_refuses_every_account_parks_none(stage: Stage, receiver: Receiver) -> None:
     receiver.rule = lambda _: reply(503)
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two, stage.one, stage.two)
@@ -114,7 +112,7 @@ async def test_a_receiver_that_is_down_for_everybody_parks_nobody(stage: Stage, 
     assert {event["event_id"] for event in receiver.events} == set(ids)
 
 
-async def test_with_no_other_account_to_try_nothing_is_parked(stage: Stage, receiver: Receiver) -> None:
+async def test_without_another_account_to_probe_none_is_parked(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url, stage.one)
     ids = await stage.emit(stage.one, stage.two, stage.one)
     refuse(receiver, ids[0])
@@ -129,7 +127,7 @@ async def test_with_no_other_account_to_try_nothing_is_parked(stage: Stage, rece
 async def test_a_poisoned_account_with_a_long_backlog_does_not_hold_up_the_others(
     stage: Stage, receiver: Receiver
 ) -> None:
-    """The next event of another account may be far away in the stream."""
+    """The next event of another account may be far ahead in the stream."""
     hook = await stage.register(receiver.url)
     ids = await stage.emit_many(stage.one, ["{}"] * 1100)
     [other] = await stage.emit(stage.two)
@@ -143,7 +141,7 @@ async def test_a_poisoned_account_with_a_long_backlog_does_not_hold_up_the_other
     assert in_order_per_account(receiver.events)
 
 
-async def test_skipping_is_on_record_and_lets_the_account_go_on(
+async def test_a_skip_is_recorded_and_the_account_continues_with_its_next_event(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
     hook = await stage.register(receiver.url)
@@ -179,15 +177,14 @@ async def test_only_the_event_that_parks_an_account_can_be_skipped(
 
 
 @pytest.mark.parametrize("poisoned", [0, 3])
-async def test_what_is_refused_once_and_taken_later_is_never_skipped(
+async def test_an_event_that_is_accepted_after_refusals_is_never_skipped(
     stage: Stage, receiver: Receiver, poisoned: int
 ) -> None:
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two, stage.one, stage.two, stage.one)
     refuse(receiver, ids[poisoned])
     async with stage.working():
-        account = (stage.one, stage.two)[poisoned % 2]
-        await until_parked(stage, hook, account)
+        await until_parked(stage, hook, (stage.one, stage.two)[poisoned % 2])
         await until_only_parked_wait(stage, hook)
         refuse(receiver)
         await stage.idle()

@@ -1,4 +1,4 @@
-"""The backoff as data, and that it is kept."""
+"""The back-off schedule, and that delivery follows it."""
 
 import asyncio
 import itertools
@@ -10,11 +10,11 @@ from tests.webhooks.stage import Stage
 from tonne.webhooks.schedule import ALERT_AFTER, BACKOFF_S, MAX_BATCH, MAX_BATCH_BYTES, SPREAD, pause_after
 
 MINUTE, HOUR = 60, 3600
-LADDER = [1, 2, 5, 15, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR]
+SCHEDULE = [1, 2, 5, 15, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR]
 
 
-def test_the_numbers_are_those_that_were_decided() -> None:
-    assert list(BACKOFF_S) == LADDER
+def test_the_limits_and_the_schedule_are_the_documented_ones() -> None:
+    assert list(BACKOFF_S) == SCHEDULE
     assert SPREAD == 0.2
     assert [span.total_seconds() for span in ALERT_AFTER] == [HOUR, 24 * HOUR]
     assert (MAX_BATCH, MAX_BATCH_BYTES) == (100, 524_288)
@@ -22,16 +22,16 @@ def test_the_numbers_are_those_that_were_decided() -> None:
 
 @pytest.mark.parametrize("time_scale", [1.0, 0.01])
 @pytest.mark.parametrize("failures", [*range(1, 13), 100, 100_000])
-def test_every_pause_is_its_step_within_a_fifth_and_the_last_step_has_no_end(failures: int, time_scale: float) -> None:
-    step = LADDER[min(failures, len(LADDER)) - 1] * time_scale
+def test_every_pause_is_within_a_fifth_of_its_step_and_the_last_step_repeats(failures: int, time_scale: float) -> None:
+    step = SCHEDULE[min(failures, len(SCHEDULE)) - 1] * time_scale
     pauses = [pause_after(failures, time_scale).total_seconds() for _ in range(300)]
     assert 0.8 * step <= min(pauses) + 1e-6
     assert max(pauses) <= 1.2 * step + 1e-6
-    # They are spread, not all the same.
+    # With jitter.
     assert min(pauses) < 0.9 * step < 1.1 * step < max(pauses)
 
 
-async def test_the_pauses_between_attempts_are_those_of_the_ladder(stage: Stage, receiver: Receiver) -> None:
+async def test_the_pauses_between_attempts_follow_the_schedule(stage: Stage, receiver: Receiver) -> None:
     receiver.next(*[reply(500)] * 5)
     hook = await stage.register(receiver.url)
     await stage.emit()
@@ -40,12 +40,12 @@ async def test_the_pauses_between_attempts_are_those_of_the_ladder(stage: Stage,
     assert len(receiver.deliveries) == 6
     times = [attempt["at"] for attempt in await stage.attempts(hook)]
     gaps = [(after - before).total_seconds() for before, after in itertools.pairwise(times)]
-    # Never sooner than the shortest pause. How much later depends on the machine.
-    assert all(gap >= 0.8 * scale * step - 0.001 for gap, step in zip(gaps, LADDER, strict=False))
-    assert gaps[4] < 1.2 * scale * LADDER[4] + 5
+    # Never sooner than the shortest pause; how much later depends on the machine.
+    assert all(gap >= 0.8 * scale * step - 0.001 for gap, step in zip(gaps, SCHEDULE, strict=False))
+    assert gaps[4] < 1.2 * scale * SCHEDULE[4] + 5
 
 
-async def test_a_success_starts_the_ladder_anew(stage: Stage, receiver: Receiver) -> None:
+async def test_a_success_restarts_the_schedule(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url)
     receiver.next(reply(500), reply(500), OK)
     await stage.emit()
@@ -68,7 +68,9 @@ async def test_a_success_starts_the_ladder_anew(stage: Stage, receiver: Receiver
     assert 0.79 <= pauses[-1] <= 1.21
 
 
-async def test_before_its_time_a_failing_webhook_is_not_claimed(stage: Stage, receiver: Receiver) -> None:
+async def test_a_failing_webhook_is_not_claimed_before_its_next_attempt_is_due(
+    stage: Stage, receiver: Receiver
+) -> None:
     receiver.rule = lambda _: reply(500)
     await stage.register(receiver.url)
     await stage.emit()
@@ -78,5 +80,5 @@ async def test_before_its_time_a_failing_webhook_is_not_claimed(stage: Stage, re
         await deliverer.run_once()
         if deliverer._busy:
             await asyncio.wait(deliverer._busy)
-    # Twenty looks later, of which the first had found it: its second attempt is due after most of a second.
+    # The second attempt is due most of a second after the first, however often the job runs.
     assert len(receiver.deliveries) == 1 or receiver.deliveries[1].at_s - receiver.deliveries[0].at_s > 0.75

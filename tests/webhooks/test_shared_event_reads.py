@@ -1,4 +1,4 @@
-"""Webhooks of one organisation that ask for the same events at the same moment share one reading."""
+"""Webhooks of one organisation that read the same events at the same time share one query."""
 
 import asyncio
 from dataclasses import replace
@@ -23,16 +23,16 @@ async def lease(stage: Stage, receiver: Receiver) -> Lease:
     return lease
 
 
-async def test_all_who_ask_while_it_is_on_its_way_get_the_same(stage: Stage, lease: Lease) -> None:
+async def test_concurrent_callers_share_one_read(stage: Stage, lease: Lease) -> None:
     shared = SharedEventReads(stage.services.database)
     batches = await asyncio.gather(*(shared.read(lease, 0, 100) for _ in range(4)))
     assert batches[0] is not None
     assert list(batches[0].positions) == [1, 2, 3]
     assert all(batch is batches[0] for batch in batches)
-    assert await shared.read(lease, 0, 100) is batches[0], "for a moment it is kept"
+    assert await shared.read(lease, 0, 100) is batches[0], "kept for a short time"
 
 
-async def test_another_place_or_another_stream_is_another_run(stage: Stage, lease: Lease) -> None:
+async def test_another_position_or_stream_is_another_read(stage: Stage, lease: Lease) -> None:
     shared = SharedEventReads(stage.services.database)
     first, later = await asyncio.gather(shared.read(lease, 0, 2), shared.read(lease, 2, 2))
     assert first is not None
@@ -41,14 +41,14 @@ async def test_another_place_or_another_stream_is_another_run(stage: Stage, leas
     assert await shared.read(replace(lease, organisation_id="org_other"), 0, 2) is None
 
 
-async def test_after_a_moment_it_is_read_anew(stage: Stage, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_expired_read_is_repeated(stage: Stage, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_event_reads, "KEEP_S", 0.0)
     shared = SharedEventReads(stage.services.database)
     first = await shared.read(lease, 0, 100)
     assert await shared.read(lease, 0, 100) is not first
 
 
-async def test_one_who_gives_up_takes_nothing_from_the_others(stage: Stage, lease: Lease) -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_read_of_the_others(stage: Stage, lease: Lease) -> None:
     shared = SharedEventReads(stage.services.database)
     reader = asyncio.create_task(shared.read(lease, 0, 100))
     follower = asyncio.create_task(shared.read(lease, 0, 100))
@@ -59,7 +59,7 @@ async def test_one_who_gives_up_takes_nothing_from_the_others(stage: Stage, leas
     assert await other is await reader
 
 
-async def test_a_reading_that_fails_fails_for_all_who_wait_and_is_forgotten(stage: Stage, lease: Lease) -> None:
+async def test_a_failed_read_fails_for_all_waiters_and_is_not_kept(stage: Stage, lease: Lease) -> None:
     closed = Database(stage.services.database._url, stage.services.settings)
     shared = SharedEventReads(closed)
     failed = await asyncio.gather(*(shared.read(lease, 0, 100) for _ in range(3)), return_exceptions=True)

@@ -1,7 +1,7 @@
-"""Where we are willing to send: judged when a receiver is registered, and again on the address that is really dialled.
+"""Which addresses webhooks may be sent to: checked at registration, and again on the address that is connected to.
 
-Receivers are addresses that strangers give us. Without this guard they could make the service talk to itself, to its
-database or to the cloud's metadata server.
+Receivers are addresses that customers choose. Without this check they could make Tonne send requests to itself, to its
+database or to the metadata server of the cloud (SSRF).
 """
 
 import ipaddress
@@ -15,7 +15,7 @@ from tonne.base.urls import UrlInvalid, parse_url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# `ipaddress.is_global` is not enough: it lets an IPv4 address through that is wrapped into a NAT64 one.
+# `ipaddress.is_global` is not enough: it accepts NAT64 addresses that contain a private IPv4 address.
 REFUSED: tuple[Network, ...] = tuple(
     ipaddress.ip_network(network)
     for network in (
@@ -49,20 +49,20 @@ REFUSED: tuple[Network, ...] = tuple(
         "ff00::/8",
     )
 )
-# Where clouds keep their credentials: shut even when a developer opens everything private.
+# Metadata servers of clouds, which hand out credentials: refused whatever the settings allow.
 NEVER: tuple[Network, ...] = (ipaddress.ip_network("169.254.0.0/16"),)
 
-# IPv4-compatible addresses and the two prefixes of NAT64: the IPv4 address is in the last 32 bits.
+# IPv4-compatible addresses and both NAT64 prefixes: the last 32 bits are the IPv4 address.
 _TRANSLATED = tuple(ipaddress.ip_network(network) for network in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
 
 
 class AddressRefused(OSError):
-    """An OSError, so that the client library treats it as a connection that cannot be made."""
+    """An OSError, so that aiohttp treats it as a failed connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """`opened` networks are allowed although they are private: for development. An empty `ports` allows all."""
+    """`opened` lists private networks that are allowed for development. An empty `ports` allows all ports."""
 
     opened: tuple[Network, ...] = ()
     ports: frozenset[int] = frozenset({443, 8443})
@@ -74,13 +74,13 @@ class AddressPolicy:
         return _within(address, self.opened) or not _within(address, REFUSED)
 
     def check_addresses(self, addresses: Iterable[str]) -> None:
-        """All of them: a name with one public and one private address is a trap."""
+        """Every address must be public: a name could resolve to a public and a private one."""
         for address in addresses:
             if not self.permits(address):
-                raise AddressRefused(f"the address {address} is not a public one")
+                raise AddressRefused(f"the address {address} is not public")
 
     def parse_url(self, text: str) -> yarl.URL:
-        """The receiver's address in the form in which it is dialled; raises UrlInvalid."""
+        """The URL in the form in which it is requested; raises UrlInvalid."""
         url = parse_url(text)
         if "#" in url.rest:
             raise UrlInvalid("it must not have a fragment")
@@ -90,10 +90,10 @@ class AddressPolicy:
 
 
 def unwrap(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one that stands for it.
+    """The IPv4 address that an IPv6 address contains, as far as it matters.
 
-    A mapped address (::ffff:0:0/96) is dialled as the inner one. The older and translated forms are refused as such;
-    their inner address matters only where even the operator may not open it.
+    A mapped address (::ffff:0:0/96) connects to the inner one. The other forms are refused as such; their inner
+    address matters only if it is one that the settings can never allow.
     """
     if not isinstance(address, ipaddress.IPv6Address):
         return address

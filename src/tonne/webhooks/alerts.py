@@ -1,4 +1,4 @@
-"""Mail to an organisation's admins when a receiver has been failing for long."""
+"""Mail to an organisation's admins when a receiver has been failing for a long time."""
 
 from tonne.base.clock import to_wire
 from tonne.base.settings import Settings
@@ -9,7 +9,7 @@ from tonne.webhooks.model import Lease
 from tonne.webhooks.outcomes import Retry
 from tonne.webhooks.schedule import ALERT_AFTER
 
-# Counts an alert, so that each is sent once: after the first time span, and after the second.
+# Counts the alert in the same statement, so that each is sent once.
 COUNT_ALERT = """
 UPDATE webhooks SET alerts_sent = alerts_sent + 1
 WHERE organisation_id = $1 AND id = $2 AND alerts_sent < cardinality($3::interval[])
@@ -22,7 +22,7 @@ async def alert_if_due(tx: Connection, lease: Lease, outcome: Retry, settings: S
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
     since = await tx.fetchval(COUNT_ALERT, lease.organisation_id, lease.id, spans)
     if since is not None:
-        await _mail_admins(tx, lease, f"has not taken events since {to_wire(since)}", outcome, settings)
+        await _mail_admins(tx, lease, f"has not accepted events since {to_wire(since)}", outcome, settings)
 
 
 COUNT_PARKED_ALERT = """
@@ -55,10 +55,10 @@ async def _mail_admins(tx: Connection, lease: Lease, what: str, outcome: Retry, 
     text = (
         f"Your webhook {lease.id} ({lease.mode} mode) {what}.\n\n"
         f"Receiver: {lease.url}\n"
-        f"Last answer: {outcome.status or outcome.error}\n\n"
-        "No event is lost: they wait, in order, and go out as soon as the receiver answers with a 2xx status.\n"
-        "Tonne keeps trying, at least once an hour.\n\n"
-        f"What the receiver answered: {settings.base_url}/v1/webhooks/{lease.id}/attempts\n"
+        f"Last response: {outcome.status or outcome.error}\n\n"
+        "No event is lost. Tonne keeps them in order and sends them as soon as the receiver returns a 2xx status.\n"
+        "It retries at least once an hour.\n\n"
+        f"Recorded attempts: {settings.base_url}/v1/webhooks/{lease.id}/attempts\n"
     )
     message = compose_mail(settings, admins, f"Webhook {lease.id} is failing", text)
     await enqueue(tx, lease.organisation_id, admins, message)

@@ -10,7 +10,7 @@ class WebhookNotFound(TonneError):
 class WebhookUrlInvalid(TonneError):
     kind = Kind.INVALID
     code = "webhook_url_invalid"
-    message = "The url must be a public https address."
+    message = "url must be a public https address."
 
 
 class WebhookAccountInvalid(TonneError):
@@ -22,7 +22,7 @@ class WebhookAccountInvalid(TonneError):
 class WebhookLimitReached(TonneError):
     kind = Kind.CONFLICT
     code = "webhook_limit_reached"
-    message = "An organisation has at most 16 webhooks in each mode: delete one first."
+    message = "An organisation can have at most 16 webhooks in each mode. Delete one first."
 
 
 class RewindInvalid(TonneError):
@@ -34,4 +34,4 @@ class RewindInvalid(TonneError):
 class EventNotParked(TonneError):
     kind = Kind.CONFLICT
     code = "event_not_parked"
-    message = "Only the event for which an account is parked can be skipped: the webhook's delivery.parked lists them."
+    message = "Only the refused event of a parked account can be skipped. See delivery.parked of the webhook."

@@ -1,4 +1,4 @@
-"""How far receivers are behind, for Prometheus: read from the database when it asks, so any api process can tell."""
+"""Prometheus metrics of deliveries. They come from the database, so every API process reports the same values."""
 
 from collections.abc import Iterable
 
@@ -28,16 +28,18 @@ class WebhookMetrics:
     async def collect(self) -> Iterable[Metric]:
         labels = ("webhook_id", "mode")
         events = GaugeMetricFamily("tonne_webhook_waiting_events", "Events not delivered yet.", labels=labels)
-        seconds = GaugeMetricFamily("tonne_webhook_waiting_seconds", "Age of the oldest of them.", labels=labels)
-        parked = GaugeMetricFamily("tonne_webhook_parked_accounts", "Accounts that wait alone.", labels=labels)
-        attempts = CounterMetricFamily("tonne_webhook_attempts", "Deliveries tried.", labels=(*labels, "outcome"))
+        seconds = GaugeMetricFamily(
+            "tonne_webhook_waiting_seconds", "Age of the oldest event that is not delivered yet.", labels=labels
+        )
+        parked = GaugeMetricFamily("tonne_webhook_parked_accounts", "Accounts that are parked.", labels=labels)
+        attempts = CounterMetricFamily("tonne_webhook_attempts", "Delivery attempts.", labels=(*labels, "outcome"))
         async with self._database.connection() as connection:
             rows = await connection.fetch(READ_PROGRESS)
         for row in rows:
-            place = [row["id"], row["mode"]]
-            events.add_metric(place, row["waiting_events"])
-            seconds.add_metric(place, row["waiting_seconds"])
-            parked.add_metric(place, row["parked_accounts"])
-            attempts.add_metric([*place, "acknowledged"], row["acknowledged_count"])
-            attempts.add_metric([*place, "refused"], row["refused_count"])
+            label_values = [row["id"], row["mode"]]
+            events.add_metric(label_values, row["waiting_events"])
+            seconds.add_metric(label_values, row["waiting_seconds"])
+            parked.add_metric(label_values, row["parked_accounts"])
+            attempts.add_metric([*label_values, "acknowledged"], row["acknowledged_count"])
+            attempts.add_metric([*label_values, "refused"], row["refused_count"])
         return events, seconds, parked, attempts

@@ -1,4 +1,4 @@
-"""Registering, changing and removing webhooks."""
+"""Register, change and delete webhooks. Every change is in the audit log."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ async def check_url(sender: Sender, url: str) -> None:
     except (ValueError, AddressRefused) as error:
         raise WebhookUrlInvalid(f"The url cannot be used: {error}.", field="url") from error
     except (OSError, TimeoutError) as error:
-        raise WebhookUrlInvalid("The url cannot be used: its host cannot be found.", field="url") from error
+        raise WebhookUrlInvalid("The url cannot be used: its host cannot be resolved.", field="url") from error
 
 
 async def register_webhook(

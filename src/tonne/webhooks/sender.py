@@ -1,4 +1,4 @@
-"""One request to a receiver: bounded in time and size, to an address that was judged, whatever it answers."""
+"""HTTP requests to receivers: limited in time and size, and only to allowed addresses."""
 
 import asyncio
 import functools
@@ -16,11 +16,11 @@ from tonne.base.settings import Settings, parse_networks
 from tonne.webhooks.addresses import AddressPolicy, AddressRefused
 from tonne.webhooks.outcomes import SendOutcome, classify
 
-MAX_ANSWER_BYTES = 16 * 1024
-KEPT_ANSWER_BYTES = 2 * 1024
-# The status is what counts; for the text of the answer we wait no longer than this.
-ANSWER_WITHIN_S = 1.0
-_REMEMBERED_URLS = 10_000
+MAX_READ_BYTES = 16 * 1024
+MAX_KEPT_BYTES = 2 * 1024
+# The status decides. The response body is not waited for any longer than this.
+READ_BODY_WITHIN_S = 1.0
+_CACHED_URLS = 10_000
 
 
 def policy_from_settings(settings: Settings) -> AddressPolicy:
@@ -29,7 +29,7 @@ def policy_from_settings(settings: Settings) -> AddressPolicy:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names and refuses those of which any address is not public."""
+    """Resolves names and refuses those with an address that is not allowed."""
 
     def __init__(self, inner: AbstractResolver, policy: AddressPolicy) -> None:
         self._inner = inner
@@ -47,12 +47,12 @@ class GuardedResolver(AbstractResolver):
 
 
 class Sender:
-    """Keeps connections open between requests. Make it inside the running loop, and close it there."""
+    """Keeps connections alive between requests. Create and close it in the running loop."""
 
     def __init__(self, settings: Settings, resolver: AbstractResolver | None = None) -> None:
         self._policy = policy_from_settings(settings)
         self._timeout_s = settings.webhook_timeout_s
-        self._parse_url = functools.lru_cache(_REMEMBERED_URLS)(self._policy.parse_url)
+        self._parse_url = functools.lru_cache(_CACHED_URLS)(self._policy.parse_url)
         self.resolver = GuardedResolver(resolver or aiohttp.AsyncResolver(), self._policy)
         context = ssl.create_default_context(cafile=settings.webhook_ca_file or None)
         connector = aiohttp.TCPConnector(
@@ -65,7 +65,7 @@ class Sender:
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
-            auto_decompress=False,  # a small answer that unpacks to gigabytes stays small
+            auto_decompress=False,  # a decompression bomb stays small
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=self._timeout_s),
@@ -76,7 +76,7 @@ class Sender:
         await self._session.close()
 
     async def check_receiver(self, url: str) -> None:
-        """Judge an address at registration; raises UrlInvalid or OSError."""
+        """Check a URL at registration; raises UrlInvalid or OSError."""
         parsed = self._policy.parse_url(url)
         host = parsed.host or ""
         if _is_literal(host):
@@ -85,46 +85,46 @@ class Sender:
             await asyncio.wait_for(self.resolver.resolve(host, parsed.port or 443), 10)
 
     async def post(self, url: str, body: bytes, headers: dict[str, str]) -> SendOutcome:
-        """The outcome, always: a receiver's failure is nothing that is raised."""
+        """Returns an outcome for every failure of the receiver; raises for none."""
         started = time.monotonic()
         status: int | None = None
         error: str | None = None
         answer = b""
         try:
-            # Judged again, in case the rules have changed since it was registered.
+            # Checked again: the settings may have changed since the registration.
             target = self._parse_url(url)
             async with self._session.post(target, data=body, headers=headers, allow_redirects=False) as response:
                 status = response.status
                 if not 200 <= status < 300:
                     error = "redirect_refused" if 300 <= status < 400 else "status_refused"
                 left = self._timeout_s - (time.monotonic() - started)
-                answer = await _read_some(response, min(ANSWER_WITHIN_S, left))
+                answer = await _read_start(response, min(READ_BODY_WITHIN_S, left))
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as failure:
-            # What fails after the status has been read changes nothing about it.
-            error = error if status is not None else _name(failure)
-        text = answer[:KEPT_ANSWER_BYTES].decode("utf-8", "replace").replace("\x00", "\ufffd")
+            # The status counts even if reading the body fails.
+            error = error if status is not None else _error_name(failure)
+        text = answer[:MAX_KEPT_BYTES].decode("utf-8", "replace").replace("\x00", "\ufffd")
         return classify(status)(status, error, round((time.monotonic() - started) * 1000), text)
 
     def _make_socket(self, address: Any) -> socket.socket:
-        """The last look: this is the address that is dialled, whatever a name resolved to a moment ago."""
-        family, kind, protocol, _, where = address
-        self._policy.check_addresses([where[0]])
-        made = socket.socket(family, kind, protocol)
-        made.setblocking(False)
-        return made
+        """Checks the address that is actually connected to: DNS may have changed since the name was checked."""
+        family, kind, protocol, _, target = address
+        self._policy.check_addresses([target[0]])
+        connecting = socket.socket(family, kind, protocol)
+        connecting.setblocking(False)
+        return connecting
 
 
-async def _read_some(response: aiohttp.ClientResponse, within_s: float) -> bytes:
-    """At most 16 KiB and a moment; a connection with more to come is closed instead of drained."""
+async def _read_start(response: aiohttp.ClientResponse, within_s: float) -> bytes:
+    """The first 16 KiB, as far as they arrive in time. A connection with more to read is closed, not drained."""
     content = response.content
-    if content.is_eof() and content.total_bytes <= MAX_ANSWER_BYTES:
-        # All of it came with the status, as short answers do.
+    if content.is_eof() and content.total_bytes <= MAX_READ_BYTES:
+        # Short bodies arrive together with the status.
         return content.read_nowait()
     read = b""
     try:
         async with asyncio.timeout(max(within_s, 0.01)):
-            while len(read) < MAX_ANSWER_BYTES:
-                part = await response.content.read(MAX_ANSWER_BYTES - len(read))
+            while len(read) < MAX_READ_BYTES:
+                part = await response.content.read(MAX_READ_BYTES - len(read))
                 if not part:
                     return read
                 read += part
@@ -142,8 +142,8 @@ def _is_literal(host: str) -> bool:
     return True
 
 
-def _name(failure: BaseException) -> str:
-    """A word for people and metrics; the causes that matter to a receiver's owner each have their own."""
+def _error_name(failure: BaseException) -> str:
+    """The `error` of an attempt: a fixed name for each cause that the owner of the receiver can act on."""
     cause: BaseException | None = failure
     while cause is not None:
         if isinstance(cause, AddressRefused):

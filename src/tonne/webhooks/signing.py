@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def new_secret() -> str:
-    """`whsec_` and 43 URL-safe characters: 256 random bits."""
+    """`whsec_` and 43 URL-safe characters, which are 256 random bits."""
     return f"whsec_{secrets.token_urlsafe(32)}"
 
 
@@ -27,7 +27,7 @@ def signed_headers(
 
 
 def signature_header(signing_secrets: Sequence[str], organisation_id: str, timestamp: int, body: bytes) -> str:
-    """One `v1` pair for each secret that is valid now: two while a rotation overlaps."""
+    """One `v1` pair per valid secret: two while a rotation overlaps."""
     pairs = [f"timestamp={timestamp}", f"organisation={organisation_id}"]
     pairs += [f"v1={sign(secret, timestamp, body)}" for secret in signing_secrets]
     return ",".join(pairs)

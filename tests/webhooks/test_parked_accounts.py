@@ -1,4 +1,4 @@
-"""The lane of a parked account beside the main one: its own pace, its own pauses, one request at a time for both."""
+"""Delivery to parked accounts next to the main stream: own batch size and back-off, one request at a time."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.webhooks.stage import Hook, Stage, in_order_per_account
 
 
 async def _failing_with_a_parked_account(stage: Stage, receiver: Receiver) -> Hook:
-    """One account is parked, and then the receiver goes down for everybody, with an event waiting in the main lane."""
+    """One account is parked, then the receiver fails for all, with an event waiting in the main stream."""
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)
     refuse(receiver, ids[0])
@@ -21,7 +21,9 @@ async def _failing_with_a_parked_account(stage: Stage, receiver: Receiver) -> Ho
     return hook
 
 
-async def test_the_waiting_events_go_out_one_then_twice_as_many(stage: Stage, receiver: Receiver) -> None:
+async def test_the_waiting_events_are_sent_one_at_first_then_twice_as_many_each_time(
+    stage: Stage, receiver: Receiver
+) -> None:
     hook = await stage.register(receiver.url)
     [poison] = await stage.emit(stage.one)
     refuse(receiver, poison)
@@ -51,7 +53,7 @@ async def test_retry_now_tries_a_parked_event_at_once(stage: Stage, api: ApiClie
     assert receiver.deliveries[-1].event_ids == [ids[0]]
 
 
-async def test_skipping_while_the_parked_event_is_under_way_is_not_undone(
+async def test_skipping_while_the_parked_event_is_in_flight_is_not_undone(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
     hook = await stage.register(receiver.url)
@@ -60,13 +62,13 @@ async def test_skipping_while_the_parked_event_is_under_way_is_not_undone(
     async with stage.working():
         await until_parked(stage, hook, stage.one)
         await until_only_parked_wait(stage, hook)
-    authenticator = asyncio.Event()
-    receiver.next(after(authenticator, reply(422)))
+    released = asyncio.Event()
+    receiver.next(after(released, reply(422)))
     seen = len(receiver.deliveries)
     async with stage.working():
         await receiver.count(seen + 1)
         await api.post(f"/v1/webhooks/{hook.id}/skip", {"event_id": ids[0]})
-        authenticator.set()
+        released.set()
         await stage.idle()
     assert [delivery.event_ids for delivery in receiver.deliveries[seen:]] == [[ids[0]], [ids[2]]]
 
@@ -104,7 +106,7 @@ async def test_a_rewind_behind_a_parked_event_keeps_the_accounts_order(
     assert in_order_per_account(receiver.events)
 
 
-async def test_trying_a_parked_account_does_not_cut_the_main_lanes_backoff_short(
+async def test_an_attempt_for_a_parked_account_does_not_shorten_the_back_off_of_the_main_stream(
     stage: Stage, receiver: Receiver
 ) -> None:
     hook = await _failing_with_a_parked_account(stage, receiver)
@@ -132,16 +134,16 @@ async def test_a_parked_event_behind_the_rewound_cursor_does_not_make_the_worker
         found.append(await services.deliverer.run_once())
         if services.deliverer._busy:
             await asyncio.wait(services.deliverer._busy)
-    # A second's pause after the first failure, in real time: at most the one in between fits into these ten looks.
+    # The first back-off takes a second in real time: at most one more attempt fits into these ten runs.
     assert len(receiver.deliveries) - seen <= 3
-    # A look that finds something each time would never let the worker sleep.
+    # If every run found work, the worker would never sleep.
     assert found[-1] is False
 
 
-async def test_an_account_that_moves_on_to_its_next_refused_event_starts_its_pauses_and_its_mails_anew(
+async def test_the_next_refused_event_of_an_account_restarts_its_back_off_and_its_mails(
     stage: Stage, receiver: Receiver
 ) -> None:
-    """After two days at one event, the next one has been refused for no time at all."""
+    """The two days of refusals belong to the previous event."""
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two, stage.one)
     refuse(receiver, ids[0])
@@ -160,21 +162,21 @@ async def test_an_account_that_moves_on_to_its_next_refused_event_starts_its_pau
     async with stage.working(stage.change(webhook_time_scale=1)):
 
         async def refused() -> bool:
-            [lane] = await stage.parked(hook)
-            return bool(lane["position"] == 3 and lane["refusals"] == 1)
+            [account] = await stage.parked(hook)
+            return bool(account["position"] == 3 and account["refusals"] == 1)
 
         await stage.until(refused)
-    [lane] = await stage.fetch(
+    [account] = await stage.fetch(
         "SELECT extract(epoch FROM next_attempt_at - clock_timestamp())::float8 AS pause_s FROM webhook_parked"
     )
-    assert lane["pause_s"] <= 1.2
+    assert account["pause_s"] <= 1.2
     assert await stage.fetch("SELECT FROM mails") == []
 
 
-async def test_a_slow_receiver_in_the_parked_lane_still_has_one_request_at_a_time(
+async def test_a_slow_receiver_gets_one_request_at_a_time_for_a_parked_account(
     stage: Stage, receiver: Receiver
 ) -> None:
-    """Several parked deliveries in a row take longer than a lease: it must be renewed between them."""
+    """Several requests take longer than a lease: it must be renewed between them."""
     hook = await stage.register(receiver.url)
     [poison] = await stage.emit(stage.one)
     refuse(receiver, poison)
