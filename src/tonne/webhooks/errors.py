@@ -10,7 +10,7 @@ class WebhookNotFound(TonneError):
 class WebhookUrlInvalid(TonneError):
     kind = Kind.INVALID
     code = "webhook_url_invalid"
-    message = "url must be a public https address."
+    message = "The url must be a public https address."
 
 
 class WebhookAccountInvalid(TonneError):
