@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 
-import asyncpg
 import structlog
 
 from tonne.accounts.directory import AccountDirectory
@@ -32,6 +31,7 @@ from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.payment_lookup import PaymentLookup
 from tonne.checkout.routes import checkout_routes, link_routes, payment_routes
+from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.pool import Database
 from tonne.estimates.endpoints import EstimateEndpoints
 from tonne.events.endpoints import EventEndpoints
@@ -228,7 +228,7 @@ class Services:
             await asyncio.sleep(WRITE_USES_EVERY_S)
             try:
                 await self.directory.write_uses()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except DATABASE_ERRORS:
                 # The times are for people to look at; a database that is away must not end this loop.
                 _log.exception("key_uses_not_written")
 

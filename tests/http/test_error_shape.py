@@ -190,6 +190,18 @@ async def test_a_connection_that_is_cut_amid_a_statement_is_503(api: ApiClient, 
     assert (await api.order(idempotency_key="k"))["status"] == "placed"
 
 
+async def test_a_database_that_became_read_only_is_503(api: ApiClient, services: Services) -> None:
+    """As after a failover, when the server that we are connected to is a replica."""
+    async with services.database.connection() as connection:
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    await services.database.close()
+    await services.database.open()
+    answer = await api.post("/v1/orders/by-mass", ONE_TONNE)
+    assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
+    assert (await api.get("/v1/orders")).status_code == 200
+
+
 CUT = """
 SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock'

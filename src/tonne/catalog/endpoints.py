@@ -4,13 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
 from tonne.catalog.demo import demo_image
 from tonne.catalog.errors import BundleNotFound, ImageNotFound, ProjectNotFound
 from tonne.catalog.model import Bundle, Project
 from tonne.catalog.schemas import BundleOut, ProjectOut, bundle_out, project_out
 from tonne.catalog.snapshot import Catalogues
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.http.route import Access, Request, Response, Route, json_response
 
 Item = TypeVar("Item", Bundle, Project)
@@ -28,7 +27,7 @@ class CatalogueEndpoints:
         enabled = (bundle for bundle in catalogue.bundles.values() if bundle.enabled)
         page, cursor = _page(request, enabled, f"bundles {request.scope.mode}")
         shown = [bundle_out(bundle, catalogue, terms.currency, terms.fee_rate) for bundle in page]
-        return json_response(ListOut(cursor is not None, cursor, shown))
+        return list_response(shown, cursor)
 
     async def read_bundle(self, request: Request) -> Response:
         """Returns one bundle. A bundle that is no longer on sale has `enabled` set to false."""
@@ -43,7 +42,7 @@ class CatalogueEndpoints:
         """Returns the projects of the catalogue, newest first."""
         catalogue = await self._catalogues.current(request.scope.mode)
         page, cursor = _page(request, catalogue.projects.values(), f"projects {request.scope.mode}")
-        return json_response(ListOut(cursor is not None, cursor, [project_out(project) for project in page]))
+        return list_response([project_out(project) for project in page], cursor)
 
     async def read_project(self, request: Request) -> Response:
         """Returns one project of the catalogue."""
@@ -125,11 +124,8 @@ class CatalogueEndpoints:
 
 def _page(request: Request, items: Iterable[Item], list_name: str) -> tuple[Sequence[Item], str | None]:
     """A page out of the copy in memory, newest first like every list."""
-    limit_text, after = request.query("limit", "after")
-    limit = parse_limit(limit_text)
-    start = parse_cursor(after, list_name)
+    paging = Paging.of(request, list_name)
+    start = paging.start
     newest_first = sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
     rest = [item for item in newest_first if (item.created_at, item.id) < (start.created_at, start.id)]
-    page = rest[:limit]
-    more = len(rest) > limit
-    return page, make_cursor(Position(page[-1].created_at, page[-1].id), list_name) if more else None
+    return paging.cut(rest)

@@ -2,18 +2,17 @@
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
-from tonne.base.paging import Position, make_cursor, parse_cursor, parse_limit
 from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import link_store as store
 from tonne.checkout.create_link import create_link
 from tonne.checkout.errors import OffsetLinkNotFound
-from tonne.checkout.link_schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
+from tonne.checkout.link_schemas import OffsetLinkIn, offset_link_out
 from tonne.checkout.link_settings import LinkOwner
 from tonne.checkout.replace_link import lock_link, replace_link
 from tonne.db.pool import Database
 from tonne.http.json_body import read
-from tonne.http.lists import ListOut
+from tonne.http.lists import Paging, list_response
 from tonne.http.route import Request, Response, json_response
 
 
@@ -43,18 +42,12 @@ class OffsetLinkEndpoints:
 
     async def list_offset_links(self, request: Request) -> Response:
         """Returns the offset links of the account, newest first."""
-        limit_text, after = request.query("limit", "after")
-        limit = parse_limit(limit_text)
-        list_name = f"offset links {request.scope.account_id}"
-        start = parse_cursor(after, list_name)
+        paging = Paging.of(request, f"offset links {request.scope.account_id}")
         currency = await self._currency(request)
         async with self._database.connection() as connection:
-            # One more than the page, to know whether there is a next page.
-            found = await store.list_links(connection, request.scope, start, limit + 1)
-        last = found[limit - 1] if len(found) > limit else None
-        cursor = None if last is None else make_cursor(Position(last.created_at, last.id), list_name)
-        page = [offset_link_out(link, currency, self._base_url) for link in found[:limit]]
-        return json_response(ListOut[OffsetLinkOut](cursor is not None, cursor, page))
+            found = await store.list_links(connection, request.scope, paging.start, paging.fetch)
+        page, cursor = paging.cut(found)
+        return list_response([offset_link_out(link, currency, self._base_url) for link in page], cursor)
 
     async def read_offset_link(self, request: Request) -> Response:
         """Returns one offset link of the account."""

@@ -14,6 +14,7 @@ from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings, SettingsError, load_settings
 from tonne.db.embedded import database_url, ensure_database
+from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable
 from tonne.db.migrate import MigrationError, require_migrated
 from tonne.db.pool import Connection
 from tonne.db.postmaster import DatabaseUnavailable
@@ -39,7 +40,9 @@ def plain_failures() -> Iterator[None]:
         raise click.ClickException(f"TONNE_DATABASE_URL is not valid: {error}.") from error
     except asyncpg.InvalidPasswordError as error:
         raise click.ClickException(f"The database rejected the login in TONNE_DATABASE_URL: {error}.") from error
-    except (OSError, asyncpg.PostgresConnectionError, asyncpg.InvalidCatalogNameError) as error:
+    except DATABASE_ERRORS as error:
+        if not is_database_unavailable(error) and not isinstance(error, asyncpg.InvalidCatalogNameError):
+            raise
         raise click.ClickException(f"Cannot connect to the database ({error}). Check TONNE_DATABASE_URL.") from error
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from tonne.base.settings import Settings
+from tonne.db.errors import DATABASE_ERRORS
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -168,5 +169,5 @@ class _Loan:
 async def _close(connection: Connection) -> None:
     try:
         await connection.close(timeout=CLOSE_WITHIN_S)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except DATABASE_ERRORS:
         connection.terminate()

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import msgspec
 
 from tonne.base.errors import Fault, Invalid
-from tonne.base.paging import CursorInvalid, Position, make_cursor, parse_cursor, parse_limit
+from tonne.base.paging import START, CursorInvalid, Position
 from tonne.db.pool import Database
 from tonne.events import store
 from tonne.events.errors import EventNotFound, SequenceInvalid
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, raw_list_response
 from tonne.http.route import Access, Parameter, Request, Response, Route
 
 _SEQUENCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z", re.ASCII)
@@ -38,15 +38,13 @@ class EventEndpoints:
 
         To catch up, ask for the events after the last `sequence` that you processed, oldest first.
         """
-        limit_text, after, account_id, event_type, since, order = request.query(
-            "limit", "after", "account_id", "event_type", "after_sequence", "order"
-        )
+        account_id, event_type, since, order = request.query("account_id", "event_type", "after_sequence", "order")
         if order not in {None, "asc", "desc"}:
             raise Invalid([Fault("validation_error", "order must be asc or desc.", "order")])
-        limit = parse_limit(limit_text)
         scope = request.scope
         list_name = f"events {scope.organisation_id} {scope.mode} {account_id} {event_type} {since} {order}"
-        start = _parse_position(after, list_name)
+        paging = Paging.of(request, list_name)
+        start = _stream_position(paging.start)
         async with self._database.connection() as connection:
             floor = 0 if since is None else await self._position_of(connection, request, since)
             rows = await store.list_events(
@@ -57,15 +55,10 @@ class EventEndpoints:
                 account_id=account_id,
                 event_type=event_type or "",
                 oldest_first=order == "asc",
-                limit=limit + 1,
+                limit=paging.fetch,
             )
-        cursor = "null"
-        if len(rows) > limit:
-            last = rows[limit - 1]
-            cursor = f'"{make_cursor(Position(last["sequence"], str(last["position"])), list_name)}"'
-        events = ",".join([row["payload"] for row in rows[:limit]])
-        more = "true" if len(rows) > limit else "false"
-        return Response(f'{{"has_more":{more},"next_cursor":{cursor},"data":[{events}]}}'.encode())
+        page, cursor = paging.cut(rows, lambda row: Position(row["sequence"], str(row["position"])))
+        return raw_list_response(",".join([row["payload"] for row in page]).encode(), cursor)
 
     async def read_event(self, request: Request) -> Response:
         """Returns one event, byte for byte as it is delivered to webhooks."""
@@ -125,11 +118,10 @@ def parse_sequence(text: str, field: str) -> datetime:
         raise SequenceInvalid(field=field) from error
 
 
-def _parse_position(after: str | None, list_name: str) -> int | None:
-    """The cursors of this list carry the position in the place of an id."""
-    if after is None:
+def _stream_position(start: Position) -> int | None:
+    """The cursors of this list have the position in the stream as their id."""
+    if start is START:
         return None
-    text = parse_cursor(after, list_name).id
-    if not _POSITION.fullmatch(text):
+    if not _POSITION.fullmatch(start.id):
         raise CursorInvalid(field="after")
-    return int(text)
+    return int(start.id)

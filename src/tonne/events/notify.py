@@ -6,6 +6,7 @@ from collections.abc import Callable
 import asyncpg
 import structlog
 
+from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.pool import Connection, Database
 
 CHANNEL = "tonne_events"
@@ -14,7 +15,6 @@ QUIET_S = 0.02
 RECONNECT_S = 1.0
 
 _log = structlog.get_logger()
-_TROUBLE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 class Notifier:
@@ -38,7 +38,7 @@ class Notifier:
             try:
                 async with self._database.connection() as connection:
                     await connection.execute(f"NOTIFY {CHANNEL}")
-            except _TROUBLE:
+            except DATABASE_ERRORS:
                 _log.warning("notification_failed")
             await asyncio.sleep(QUIET_S)
 
@@ -48,7 +48,7 @@ async def listen(url: str, wake: Callable[[], None], stop: asyncio.Event) -> Non
     while not stop.is_set():
         try:
             connection: Connection = await asyncpg.connect(url)
-        except _TROUBLE:
+        except DATABASE_ERRORS:
             await asyncio.sleep(RECONNECT_S)
             continue
         closed = asyncio.Event()
@@ -59,7 +59,7 @@ async def listen(url: str, wake: Callable[[], None], stop: asyncio.Event) -> Non
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in waits:
                 task.cancel()
-        except _TROUBLE:
+        except DATABASE_ERRORS:
             await asyncio.sleep(RECONNECT_S)
         finally:
             if not connection.is_closed():

@@ -1,8 +1,8 @@
-"""The paginated envelope, and the two parameters that every list takes."""
+"""Paginated lists: the two query parameters of each, the page that is cut from the rows, and the envelope."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
@@ -39,22 +39,43 @@ class ListOut(msgspec.Struct, Generic[T]):
     data: list[T]
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """The page that a request asks for. Read `limit + 1` items after `start`: the extra one shows that more follow."""
+def _position(item: Any) -> Position:
+    return Position(item.created_at, item.id)
 
-    list_name: str
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """The page that a request asks for. `list_name` binds its cursors to one account and filter."""
+
     limit: int
     start: Position
+    list_name: str
 
     @classmethod
-    def of(cls, request: Request, list_name: str) -> "ListPage":
-        """`list_name` identifies the list and its filters: the cursor of another list is refused."""
+    def of(cls, request: Request, list_name: str) -> "Paging":
         limit, after = request.query("limit", "after")
-        return cls(list_name, parse_limit(limit), parse_cursor(after, list_name))
+        return cls(parse_limit(limit), parse_cursor(after, list_name), list_name)
 
-    def response(self, data: Sequence[T], positions: Sequence[Position]) -> Response:
-        """`data` is what the page shows; `positions` are those of all items that were read."""
-        more = len(positions) > self.limit
-        cursor = make_cursor(positions[self.limit - 1], self.list_name) if more else None
-        return json_response(ListOut(more, cursor, list(data)))
+    @property
+    def fetch(self) -> int:
+        """How many rows to read: one more than the page shows if another page follows."""
+        return self.limit + 1
+
+    def cut(self, found: Sequence[T], position: Callable[[T], Position] = _position) -> tuple[Sequence[T], str | None]:
+        """The page, and the cursor of the next page if there is one."""
+        page = found[: self.limit]
+        return page, self.cursor(position(page[-1])) if len(found) > self.limit else None
+
+    def cursor(self, last: Position) -> str:
+        return make_cursor(last, self.list_name)
+
+
+def list_response(page: list[Any], next_cursor: str | None) -> Response:
+    return json_response(ListOut(next_cursor is not None, next_cursor, page))
+
+
+def raw_list_response(items: bytes, next_cursor: str | None) -> Response:
+    """`items` are JSON documents joined by commas: stored documents are copied, not parsed."""
+    more = b"false" if next_cursor is None else b"true"
+    cursor = b"null" if next_cursor is None else b'"%b"' % next_cursor.encode()
+    return Response(b"".join((b'{"has_more":%b,"next_cursor":%b,"data":[' % (more, cursor), items, b"]}")))

@@ -1,6 +1,5 @@
 """The ASGI application: finds the route, applies its access rule, calls the endpoint, turns failures into responses."""
 
-import asyncio
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -8,6 +7,7 @@ import asyncpg
 import structlog
 
 from tonne.base.errors import Fault, Invalid, TonneError
+from tonne.db.errors import is_database_unavailable
 from tonne.http.asgi import AsgiScope, Receive, Send
 from tonne.http.authenticator import Authenticator
 from tonne.http.errors import (
@@ -131,8 +131,7 @@ def _error_response(error: Exception, request_id: str, route: Route | None) -> R
 def _refusal_for(error: Exception) -> TonneError:
     if isinstance(error, TonneError):
         return error
-    if isinstance(error, (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)):
-        return ServiceUnavailable()
-    if isinstance(error, (asyncpg.CannotConnectNowError, asyncpg.QueryCanceledError, asyncpg.TooManyConnectionsError)):
+    # A statement timeout is mostly a sign of load: the client may repeat the request.
+    if is_database_unavailable(error) or isinstance(error, asyncpg.QueryCanceledError):
         return ServiceUnavailable()
     return InternalError()

@@ -13,7 +13,6 @@ from tonne.base.currency import DECIMALS
 from tonne.base.decimals import scaled
 from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, to_grams
-from tonne.base.paging import make_cursor, parse_cursor, parse_limit
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid
@@ -24,6 +23,7 @@ from tonne.estimates.store import find_mass_grams
 from tonne.events.notify import Notifier
 from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
 from tonne.http.json_body import Document, read
+from tonne.http.lists import Paging, raw_list_response
 from tonne.http.route import Request, Response, json_response
 from tonne.orders import store
 from tonne.orders.errors import EstimateUnknown, OrderNotFound
@@ -120,22 +120,18 @@ class OrderEndpoints:
 
     async def list_orders(self, request: Request) -> Response:
         """Returns the orders of the account, newest first."""
-        limit_text, after, link = request.query("limit", "after", "offset_link_id")
-        limit = parse_limit(limit_text)
-        list_name = f"orders {request.scope.account_id} {link}"
-        start = parse_cursor(after, list_name)
+        (link,) = request.query("offset_link_id")
+        paging = Paging.of(request, f"orders {request.scope.account_id} {link}")
         async with self._database.connection() as connection:
-            # One more than the page, to know whether another follows.
             if link is None:
-                found = await store.list_orders(connection, request.scope, start, limit + 1)
+                found = await store.list_orders(connection, request.scope, paging.start, paging.fetch)
             else:
-                found = await store.list_orders_of_link(connection, request.scope, start, limit + 1, link)
-        page, more, cursor = found.joined, b"false", b"null"
-        if found.number > limit:
-            last, surplus = found.last_sizes
-            page = page[: -surplus - len(b",")]
-            more, cursor = b"true", b'"%b"' % make_cursor(place_of(page[-last:]), list_name).encode()
-        return Response(b"".join((b'{"has_more":%b,"next_cursor":%b,"data":[' % (more, cursor), page, b"]}")))
+                found = await store.list_orders_of_link(connection, request.scope, paging.start, paging.fetch, link)
+        if found.number < paging.fetch:
+            return raw_list_response(found.joined, None)
+        last, surplus = found.last_sizes
+        page = found.joined[: -surplus - len(b",")]
+        return raw_list_response(page, paging.cursor(place_of(page[-last:])))
 
     async def _place(self, request: Request, shape: type[msgspec.Struct]) -> Response:
         document = request.json()

@@ -5,13 +5,12 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from tonne.base.clock import Clock
-from tonne.base.paging import make_cursor, parse_cursor, parse_limit
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound
-from tonne.http.lists import ListOut
-from tonne.http.route import Request, Response, json_response
+from tonne.http.lists import Paging, list_response
+from tonne.http.route import Request, Response
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound
 from tonne.retirements import certificates, retirement_store
@@ -63,16 +62,11 @@ class RetirementEndpoints:
         """Returns the organisation's retirements, newest first, with their serial numbers and the share of each
         order.
         """
-        limit_text, after = request.query("limit", "after")
-        limit = parse_limit(limit_text)
-        list_name = f"retirements {request.scope.organisation_id} {request.scope.mode}"
-        start = parse_cursor(after, list_name)
+        paging = Paging.of(request, f"retirements {request.scope.organisation_id} {request.scope.mode}")
         async with self._database.snapshot() as connection:
-            # One more than the page, to know whether another follows.
-            found = await retirement_store.list_retirements(connection, request.scope, start, limit + 1)
-        page = found[:limit]
-        cursor = make_cursor(page[-1].place, list_name) if len(found) > limit else None
-        return json_response(ListOut(cursor is not None, cursor, [each.wire for each in page]))
+            found = await retirement_store.list_retirements(connection, request.scope, paging.start, paging.fetch)
+        page, cursor = paging.cut(found, lambda retirement: retirement.place)
+        return list_response([retirement.wire for retirement in page], cursor)
 
     async def retire(self, request: Request) -> Response:
         """Retires the credits of a paid test order, and allocates them first if necessary. Test keys only.

@@ -7,11 +7,12 @@ from datetime import datetime
 import msgspec
 
 from tonne.base.clock import Clock
-from tonne.base.paging import make_cursor, parse_cursor
+from tonne.base.paging import parse_cursor
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
+from tonne.http.lists import Paging
 from tonne.http.route import Endpoint, Request, Response
 from tonne.retirements.totals import month_of
 from tonne.sustainability import store
@@ -65,15 +66,15 @@ class PublicPage:
         (after,) = request.query("after")
         locale = visitor.locale_of(request.headers.get(b"accept-language", b"").decode("latin-1"))
         list_name = f"sustainability certificates {page.scope.account_id}"
-        start = parse_cursor(after, list_name)
+        paging = Paging(CERTIFICATES_PER_PAGE, parse_cursor(after, list_name), list_name)
         catalogue = await self._catalogues.current(page.scope.mode)
         found = []
         async with self._database.snapshot() as connection:
             owner = await store.find_owner(connection, page.scope)
             retired = await store.sum_retired(connection, page.scope)
             if Section.CERTIFICATES in page.sections:
-                found = await store.list_certificates(connection, page.scope, start, CERTIFICATES_PER_PAGE + 1)
-        shown = found[:CERTIFICATES_PER_PAGE]
+                found = await store.list_certificates(connection, page.scope, paging.start, paging.fetch)
+        shown, older = paging.cut(found, lambda certificate: certificate[0])
         figures = figures_of(retired, catalogue, locale, month_of(self._clock()))
         preview = preview_version(preview_record(page, owner.beneficiary, figures, self._settings.seller_name))
         return self._renderer.page(
@@ -88,7 +89,7 @@ class PublicPage:
             beneficiary=owner.beneficiary,
             figures=figures,
             certificates=[_certificate(place.created_at, record, owner.beneficiary) for place, record in shown],
-            older=make_cursor(shown[-1][0], list_name) if len(found) > len(shown) else None,
+            older=older,
             is_first=after is None,
         )
 

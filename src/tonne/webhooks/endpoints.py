@@ -12,7 +12,7 @@ from tonne.db.pool import Connection, Database
 from tonne.events.endpoints import parse_sequence
 from tonne.events.store import find_event, last_position_before
 from tonne.http.json_body import read
-from tonne.http.lists import ListPage
+from tonne.http.lists import Paging, list_response
 from tonne.http.route import Request, Response, json_response
 from tonne.webhooks import attempt_store, progress_store, register, registration_store
 from tonne.webhooks.errors import RewindInvalid, WebhookNotFound
@@ -68,11 +68,12 @@ class WebhookEndpoints:
 
     async def list_webhooks(self, request: Request) -> Response:
         """Returns the organisation's webhooks in the API key's mode, newest first."""
-        page = ListPage.of(request, f"webhooks {request.scope.organisation_id} {request.scope.mode}")
+        paging = Paging.of(request, f"webhooks {request.scope.organisation_id} {request.scope.mode}")
         async with self._database.connection() as connection:
-            found = await registration_store.list_webhooks(connection, request.scope, page.start, page.limit + 1)
-            shown = [webhook_out(w, await progress_store.read_progress(connection, w)) for w in found[: page.limit]]
-        return page.response(shown, [Position(webhook.created_at, webhook.id) for webhook in found])
+            found = await registration_store.list_webhooks(connection, request.scope, paging.start, paging.fetch)
+            page, cursor = paging.cut(found)
+            shown = [webhook_out(w, await progress_store.read_progress(connection, w)) for w in page]
+        return list_response(shown, cursor)
 
     async def read_webhook(self, request: Request) -> Response:
         """Returns one webhook with its delivery state."""
@@ -128,12 +129,12 @@ class WebhookEndpoints:
 
     async def list_attempts(self, request: Request) -> Response:
         """Returns the delivery attempts of a webhook, newest first."""
-        page = ListPage.of(request, f"attempts {request.path('webhook_id')}")
+        paging = Paging.of(request, f"attempts {request.path('webhook_id')}")
         async with self._database.connection() as connection:
             webhook = await _find(connection, request)
-            rows = await attempt_store.list_attempts(connection, webhook, page.start, page.limit + 1)
-        shown = [attempt_out(row) for row in rows[: page.limit]]
-        return page.response(shown, [Position(row["at"], row["id"]) for row in rows])
+            rows = await attempt_store.list_attempts(connection, webhook, paging.start, paging.fetch)
+        page, cursor = paging.cut(rows, lambda row: Position(row["at"], row["id"]))
+        return list_response([attempt_out(row) for row in page], cursor)
 
     async def rewind_webhook(self, request: Request) -> Response:
         """Moves a webhook back to an earlier event, so that all events from there on are sent again."""
