@@ -1,4 +1,4 @@
-"""Each invariant of supply and retirement, broken on purpose: the doctor must see it and name the place."""
+"""`tonne doctor` finds and locates every violation of the invariants of supply and retirement."""
 
 import pytest
 
@@ -6,6 +6,8 @@ from tests.retirements.shop import Shop
 from tonne.cli.doctor import examine
 from tonne.retirements.invariants import INVARIANTS
 
+OVERLAPS = "no serial number is in two lots"
+ALLOCATED = "no lot is over-allocated"
 TAKEN = "a lot's parcels add up to its allocated grams"
 GRAMS = "every gram of a parcel belongs to one order line"
 UNITS = "parcels consist of whole units"
@@ -14,14 +16,32 @@ COMPLETE = "every complete order is fully retired and has a certificate"
 CERTIFIED = "a certificate's lines match its order's retirements"
 TOTALS = "retired totals match the complete orders"
 
+_OVER_ALLOCATE = """
+DO $$ BEGIN
+    EXECUTE (SELECT format('ALTER TABLE lots DROP CONSTRAINT %I', conname) FROM pg_constraint
+             WHERE conrelid = 'lots'::regclass AND contype = 'c'
+               AND pg_get_constraintdef(oid) LIKE '%allocated_grams%');
+END $$;
+UPDATE lots SET allocated_grams = quantity_grams + 1
+"""
+_COPY_SERIALS = """
+ALTER TABLE lots DROP CONSTRAINT lots_never_overlap;
+UPDATE lots SET (serial_block, first_number, last_number) =
+                (SELECT serial_block, first_number, last_number FROM lots WHERE allocated_grams = 0 ORDER BY id LIMIT 1)
+WHERE allocated_grams = 0
+"""
+
 
 def _certified(old: str, new: str) -> str:
     replaced = f"replace(convert_from(record, 'UTF8'), '{old}', '{new}')"
     return f"UPDATE certificates SET record = convert_to({replaced}, 'UTF8')"  # noqa: S608 - constants of this file
 
 
-# What breaks each of them, and what else is then not true any more.
-BREACHES: list[tuple[str, str, set[str]]] = [
+# The invariant, the statement that violates it, and the other invariants that it violates.
+VIOLATIONS: list[tuple[str, str, set[str]]] = [
+    (OVERLAPS, _COPY_SERIALS, set()),
+    (ALLOCATED, _OVER_ALLOCATE, {TAKEN}),
+    (ALLOCATED, _OVER_ALLOCATE.replace("quantity_grams + 1", "-1"), {TAKEN}),
     (TAKEN, "UPDATE lots SET allocated_grams = allocated_grams - 1000000 WHERE allocated_grams > 0", set()),
     (TAKEN, "UPDATE lots SET allocated_grams = 1000000 WHERE allocated_grams = 0", set()),
     # Two parcels that overlap, with a gap before them: their sum and their end are what they were.
@@ -54,12 +74,12 @@ BREACHES: list[tuple[str, str, set[str]]] = [
 ]
 
 
-def test_every_invariant_is_broken_here_at_least_once() -> None:
-    assert {name for name, _, _ in BREACHES} == {invariant.name for invariant in INVARIANTS}
+def test_every_invariant_is_violated_in_a_test() -> None:
+    assert {name for name, _, _ in VIOLATIONS} == {invariant.name for invariant in INVARIANTS}
 
 
-@pytest.mark.parametrize(("name", "statement", "also"), BREACHES, ids=[statement for _, statement, _ in BREACHES])
-async def test_a_breach_is_seen_and_its_place_named(live: Shop, name: str, statement: str, also: set[str]) -> None:
+@pytest.mark.parametrize(("name", "statement", "also"), VIOLATIONS, ids=[statement for _, statement, _ in VIOLATIONS])
+async def test_a_violation_is_found_and_located(live: Shop, name: str, statement: str, also: set[str]) -> None:
     await live.sell("ready", {"A": 1})
     await live.supply("A", 2020, 10, retired=True)
     await live.sell("later", {"B": 1})
@@ -72,8 +92,8 @@ async def test_a_breach_is_seen_and_its_place_named(live: Shop, name: str, state
     async with live.services.database.transaction() as tx:
         await tx.execute(statement)
     async with live.services.database.transaction() as tx:
-        breaches = await examine(tx)
-    assert set(breaches) == {name} | also
-    named = "".join(place for places in breaches.values() for place in places)
+        violations = await examine(tx)
+    assert set(violations) == {name} | also
+    named = "".join(place for places in violations.values() for place in places)
     assert named
     assert "None" not in named

@@ -1,6 +1,5 @@
-"""SQL behind the operator's commands on bundles."""
+"""SQL of the operator's commands on bundles."""
 
-import json
 from dataclasses import dataclass
 
 from tonne.base.scope import Mode
@@ -18,7 +17,7 @@ class ListedBundle:
     free_grams: int
 
 
-# A project in several bundles counts in each: its tonnes are free to whichever sells them first.
+# A project in several bundles counts in each of them: the first order gets the tonnes.
 LIST_BUNDLES = """
 SELECT bundles.id, slug, name, currency, unit_price_minor, enabled, (
     SELECT coalesce(sum(quantity_grams - allocated_grams), 0)::bigint
@@ -37,7 +36,7 @@ async def list_bundles(connection: Connection, mode: Mode) -> list[ListedBundle]
 
 @dataclass(frozen=True, slots=True)
 class BundleSwitch:
-    """A bundle with what it takes to switch it on or off."""
+    """The state that `switch_bundle` needs."""
 
     mode: Mode
     slug: str
@@ -46,17 +45,16 @@ class BundleSwitch:
 
 
 FIND_SWITCH = """
-SELECT mode, slug, enabled, default_bundle_selection FROM bundles JOIN catalogues USING (mode) WHERE id = $1
+SELECT mode, slug, enabled,
+       coalesce(default_bundle_selection @> jsonb_build_array(jsonb_build_object('bundle_id', id)), false)
+           AS in_default_selection
+FROM bundles JOIN catalogues USING (mode) WHERE id = $1
 """
 
 
 async def find_switch(tx: Connection, bundle_id: str) -> BundleSwitch | None:
     row = await tx.fetchrow(FIND_SWITCH, bundle_id)
-    if row is None:
-        return None
-    selection = json.loads(row["default_bundle_selection"] or "[]")
-    is_default = any(choice["bundle_id"] == bundle_id for choice in selection)
-    return BundleSwitch(Mode(row["mode"]), row["slug"], row["enabled"], is_default)
+    return None if row is None else BundleSwitch(**{**row, "mode": Mode(row["mode"])})
 
 
 SAVE_ENABLED = "UPDATE bundles SET enabled = $3 WHERE mode = $1 AND id = $2"

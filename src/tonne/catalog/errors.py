@@ -16,13 +16,13 @@ class ProjectNotFound(TonneError):
 class ImageNotFound(TonneError):
     kind = Kind.NOT_FOUND
     code = "image_not_found"
-    message = "There is no such picture."
+    message = "There is no such image."
 
 
 class RatiosInvalid(TonneError):
     kind = Kind.INVALID
     code = "bundle_selection_ratios_invalid"
-    message = "Give a percentage for every bundle or for none, and let them sum to exactly 100."
+    message = "Send a percentage for every bundle or for none. Percentages must sum to exactly 100."
 
 
 class RatiosInvalidFormat(TonneError):
@@ -34,7 +34,7 @@ class RatiosInvalidFormat(TonneError):
 class BundleInvalid(TonneError):
     kind = Kind.INVALID
     code = "bundle_selection_bundle_invalid"
-    message = "There is no such bundle to select: GET /v1/bundles lists them."
+    message = "The bundle does not exist or is not enabled: GET /v1/bundles lists the available ones."
 
 
 class QuantityInvalid(TonneError):
@@ -50,8 +50,8 @@ class ValueInvalid(TonneError):
 
 
 class PriceUnavailable(TonneError):
-    """Nothing is wrong with the request: an order is accepted and waits; a quote has to be refused."""
+    """The request is valid, but cannot be priced now: an order is accepted and waits, a quote is refused."""
 
     kind = Kind.CONFLICT
     code = "price_unavailable"
-    message = "There is no price right now. Try again later; an order would be accepted and priced as soon as possible."
+    message = "No price is available right now. Try again later, or place an order: it is priced as soon as possible."

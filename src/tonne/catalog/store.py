@@ -27,24 +27,24 @@ LOAD_BUNDLES = """
 SELECT id, slug, name, description, primary_image, unit_price_minor, enabled, created_at FROM bundles WHERE mode = $1
 ORDER BY position, slug
 """
-LOAD_SHARES = """
+LOAD_MEMBERS = """
 SELECT bundle_id, project_id, weight FROM bundle_projects WHERE mode = $1 ORDER BY bundle_id, position
 """
 
 
 async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue | None:
-    """The whole catalogue of one mode; None before the first import. All of one moment only in a snapshot."""
+    """The catalogue of one mode; None before the first import. Call it in a snapshot for a consistent result."""
     head = await tx.fetchrow(LOAD_CATALOGUE, mode)
     if head is None:
         return None
     projects = {row["id"]: _project(row, base_url) for row in await tx.fetch(LOAD_PROJECTS, mode)}
-    shares: dict[str, list[BundleProject]] = {}
-    for row in await tx.fetch(LOAD_SHARES, mode):
-        share = BundleProject(projects[row["project_id"]], row["weight"])
-        shares.setdefault(row["bundle_id"], []).append(share)
+    members: dict[str, list[BundleProject]] = {}
+    for row in await tx.fetch(LOAD_MEMBERS, mode):
+        member = BundleProject(projects[row["project_id"]], row["weight"])
+        members.setdefault(row["bundle_id"], []).append(member)
     free = await load_free_grams(tx, mode)
     bundles = {
-        row["id"]: _bundle(row, tuple(shares.get(row["id"], ())), free, base_url)
+        row["id"]: _bundle(row, tuple(members.get(row["id"], ())), free, base_url)
         for row in await tx.fetch(LOAD_BUNDLES, mode)
     }
     rates = await load_rates(tx, mode, head["currency"])
@@ -59,7 +59,7 @@ WHERE mode = $1 AND base = $2 AND as_of <= now() ORDER BY quote, as_of DESC
 
 
 async def load_rates(tx: Connection, mode: Mode, currency: str) -> dict[str, ExchangeRate]:
-    """The newest rates that count already, by target currency."""
+    """The newest rates that are not in the future, by target currency."""
     return {row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, currency)}
 
 
@@ -70,7 +70,7 @@ FROM lots WHERE mode = $1 GROUP BY project_id
 
 
 async def load_free_grams(connection: Connection, mode: Mode) -> dict[str, int]:
-    """What is not allocated yet, by project."""
+    """Grams that are not allocated, by project. `lots` belongs to `retirements`; this package only reads it."""
     return {row["project_id"]: row["free_grams"] for row in await connection.fetch(LOAD_FREE, mode)}
 
 
@@ -82,9 +82,9 @@ def _project(row: asyncpg.Record, base_url: str) -> Project:
     return Project(**{**row, "image": _absolute(row["image"], base_url)})
 
 
-def _bundle(row: asyncpg.Record, shares: tuple[BundleProject, ...], free: dict[str, int], base_url: str) -> Bundle:
+def _bundle(row: asyncpg.Record, members: tuple[BundleProject, ...], free: dict[str, int], base_url: str) -> Bundle:
     return Bundle(
         **{**row, "primary_image": _absolute(row["primary_image"], base_url)},
-        projects=shares,
-        free_grams=sum(free.get(share.project.id, 0) for share in shares),
+        projects=members,
+        free_grams=sum(free.get(member.project.id, 0) for member in members),
     )

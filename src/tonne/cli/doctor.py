@@ -3,7 +3,6 @@
 import click
 
 from tonne.cards.invariants import INVARIANTS as PAYMENTS
-from tonne.catalog.invariants import INVARIANTS as CATALOGUE
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.database import run_in_transaction
 from tonne.db.invariant import Invariant
@@ -14,7 +13,7 @@ from tonne.orders.invariants import INVARIANTS as ORDERS
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 
-ALL_INVARIANTS = (*EVENTS, *ORDERS, *CATALOGUE, *PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
+ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
 # Violations listed per invariant.
 SHOWN = 10
 

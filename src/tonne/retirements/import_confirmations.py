@@ -145,13 +145,7 @@ async def _record_any_account(
 ) -> None:
     """Each organisation sees in its audit log who confirmed the retirement of its credits."""
     for row in await tx.fetch(FIND_OWNERS, mode, parcel_ids):
+        ids = row["parcel_ids"]
         await audit.record(
-            tx,
-            row["organisation_id"],
-            actor=actor,
-            action="retirement.confirmed",
-            subject_id=row["organisation_id"],
-            at=now,
-            mode=mode,
-            parcel_ids=row["parcel_ids"],
+            tx, row["organisation_id"], "retirement.confirmed", actor=actor, at=now, mode=mode, parcel_ids=ids
         )

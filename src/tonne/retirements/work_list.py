@@ -1,9 +1,9 @@
-"""The operator's work list: parcels of held lots that are to be retired at their registries, by hand."""
+"""The operator's work list: parcels of held lots, to be retired at their registries by hand."""
 
 import csv
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from tonne.base.clock import to_wire
@@ -27,15 +27,15 @@ EXPORT_COLUMNS = (
     "beneficiary",
     "opened_at",
 )
-# A unit may be shared by many; more names than this fit on no registry's form.
-_NAMED = 10
-# What a spreadsheet may take for the beginning of a formula, in wide forms too, or skip to get at one.
+# Registries limit the length of this field, and a unit may be shared by many.
+_MAX_NAMES = 10
+# A spreadsheet may read these, also full-width, as the start of a formula, or skip them to find one.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One parcel to retire. `beneficiary` is in whose name, `on_behalf_of` are those whose orders have a part of it."""
+    """A parcel to retire. `on_behalf_of` are the beneficiaries of the orders that have a share of it."""
 
     parcel_id: str
     registry: str
@@ -45,7 +45,7 @@ class Task:
     serial_block: str
     first_number: int
     last_number: int
-    # Where in its first tonne it begins: 0, except where the registry retires less than a tonne.
+    # Its start within the first tonne: 0, unless the registry retires less than a tonne.
     start_grams: int
     quantity_grams: int
     beneficiary: str
@@ -58,16 +58,16 @@ class Task:
 
     @property
     def named(self) -> str:
-        """What to write into the registry's form: `Tonne, on behalf of Ada; Berta` for a unit that several share."""
+        """The beneficiary for the registry's form: `Tonne, on behalf of Ada; Berta` for a shared unit."""
         if self.on_behalf_of == [self.beneficiary]:
             return self.beneficiary
-        others = len(self.on_behalf_of) - _NAMED
-        names = "; ".join(self.on_behalf_of[:_NAMED]) + (f"; and {others} others" if others > 0 else "")
+        others = len(self.on_behalf_of) - _MAX_NAMES
+        names = "; ".join(self.on_behalf_of[:_MAX_NAMES]) + (f"; and {others} others" if others > 0 else "")
         return f"{self.beneficiary}, on behalf of {names}"
 
     @property
     def kilograms(self) -> str:
-        """Which part of its serials, where the registry retires less than a tonne; else empty."""
+        """The part of its serials, if the registry retires less than a tonne; otherwise empty."""
         end_grams = self.start_grams + self.quantity_grams
         if self.start_grams == 0 and end_grams % GRAMS_PER_TONNE == 0:
             return ""
@@ -93,25 +93,27 @@ ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2
 
 
 async def list_tasks_any_account(connection: Connection, mode: Mode) -> list[Task]:
-    """Those that wait longest first, and no more than one file can bring back."""
+    """Oldest first, at most as many as one file may contain when it is imported."""
     return [Task(**row) for row in await connection.fetch(LIST_TO_RETIRE, mode, MAX_ROWS)]
 
 
 def export_tasks(tasks: Iterable[Task]) -> bytes:
-    """As CSV, with a byte order mark: without it spreadsheets misread names that are not plain ASCII."""
+    """CSV with a byte order mark: without it, spreadsheets misread names that are not ASCII."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(EXPORT_COLUMNS)
     for task in tasks:
-        cells = (
-            *(task.parcel_id, task.registry, task.registry_project_id, task.project_name, str(task.vintage)),
-            *(task.serial_block, str(task.first_number), str(task.last_number), task.kilograms),
-            *(format_tonnes(task.quantity_grams), task.named, to_wire(task.opened_at)),
-        )
-        writer.writerow([escape_formula(cell) for cell in cells])
+        cells = {
+            **asdict(task),
+            "kilograms": task.kilograms,
+            "quantity": format_tonnes(task.quantity_grams),
+            "beneficiary": task.named,
+            "opened_at": to_wire(task.opened_at),
+        }
+        writer.writerow([escape_formula(str(cells[column])) for column in EXPORT_COLUMNS])
     return text.getvalue().encode("utf-8-sig")
 
 
 def escape_formula(cell: str) -> str:
-    """A name that begins like a formula would be run by a spreadsheet that opens the file: a quote mark prevents it."""
+    """Prefix a quote mark, so that a spreadsheet does not run a cell as a formula."""
     return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
