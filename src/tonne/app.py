@@ -1,4 +1,4 @@
-"""The composition root: the only file that knows everything."""
+"""The composition root: constructs all parts and connects them."""
 
 import asyncio
 import contextlib
@@ -74,10 +74,10 @@ from tonne.webhooks.routes import webhook_routes
 from tonne.webhooks.sender import Sender
 from tonne.worker.loop import Job
 
-# Last-used times of keys are written this often: well within what a person looking at them notices.
+# How often the last-used times of API keys are written.
 WRITE_USES_EVERY_S = 2.0
 PRUNE_EVERY_S = 300.0
-# Nobody waits for what follows a checkout: a hint about an order need not wake it.
+# Closing checkouts and mailing certificates is not urgent: not on every notification.
 CHECKOUTS_EVERY_S = 2.0
 RunOnce = Callable[[], Awaitable[bool]]
 
@@ -85,7 +85,7 @@ _log = structlog.get_logger()
 
 
 class Services:
-    """All parts of one process, wired to one database."""
+    """All parts of a process, connected to one database."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now) -> None:
         self.database = database
@@ -123,7 +123,7 @@ class Services:
         self.mails = SendMails(database, mail_from_settings(settings), settings)
 
     def _open_pages(self, clock: Clock) -> None:
-        """What people see."""
+        """The parts behind HTML pages."""
         database, settings = self.database, self.settings
         self.renderer = Renderer(settings, ["tonne.checkout", "tonne.sustainability"])
         self.form_guard = FormGuard(settings)
@@ -213,7 +213,7 @@ class Services:
         ]
 
     def _notify_after(self, run_once: RunOnce) -> RunOnce:
-        """A job that moves orders gives a hint, since another job, or a webhook, has the next step."""
+        """Send a notification after the job has moved orders: another job, or a webhook, has the next step."""
 
         async def run() -> bool:
             worked = await run_once()
@@ -229,12 +229,12 @@ class Services:
             try:
                 await self.directory.write_uses()
             except DATABASE_ERRORS:
-                # The times are for people to look at; a database that is away must not end this loop.
+                # Losing some of these times is harmless; an unavailable database must not end this loop.
                 _log.exception("key_uses_not_written")
 
 
 def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
-    """A job that is not looked at more often than this when it has nothing to do, however often workers are woken."""
+    """Run an idle job at most every `every_s` seconds, however often workers are notified."""
     look_at = 0.0
 
     async def run() -> bool:
@@ -249,7 +249,7 @@ def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
 
 
 def build_app(services: Services) -> AsgiApp:
-    """The HTTP application: it opens the database when the server starts and closes it when the server stops."""
+    """The HTTP application. It opens the database when the server starts and closes it when the server stops."""
     background: list[asyncio.Task[None]] = []
 
     async def start() -> None:
@@ -271,7 +271,7 @@ def build_app(services: Services) -> AsgiApp:
 
 
 def create_app() -> AsgiApp:
-    """What a server process loads. The settings name the database: `tonne api` has put it into the environment."""
+    """Called in each server process. `tonne api` has set TONNE_DATABASE_URL."""
     settings = load_settings(os.environ)
     configure_logs(settings.log_level, "api")
     stop_with_parent()

@@ -226,7 +226,7 @@ async def test_a_form_from_elsewhere_is_refused(shopper: Shopper, link: OffsetLi
             shopper.http.cookies.clear()
         answer = await shopper.http.post(form.action, data=data, headers=headers)
         assert answer.status_code == 400, headers
-        assert "does not come from our page" in answer.text
+        assert "was not sent from our page" in answer.text
     answer = await shopper.http.post(form.action, content=b"\xff\xfe", headers={"Content-Type": "text/plain"})
     assert answer.status_code == 400
 

@@ -1,4 +1,4 @@
-"""The event log: one stream per organisation and mode, gapless, in commit order. It knows no capability."""
+"""The event log: one stream per organisation and mode, gapless, in commit order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ API_VERSION = "v1"
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """`document` is the JSON of `data`'s single member, exactly as every delivery will carry it."""
+    """`document` is the JSON of the subject. It is sent unchanged in every delivery."""
 
     event_type: str
     subject: str
@@ -28,13 +28,13 @@ async def open_stream(tx: Connection, organisation_id: str, mode: Mode) -> None:
     await tx.execute(OPEN_STREAM, organisation_id, mode)
 
 
-# An event as every delivery carries it, made of the columns of `numbered` below.
+# The JSON of an event, built from the columns of `numbered` below.
 _PAYLOAD = f"""'{{"api_version":"{API_VERSION}","event_id":"' || id || '","account_id":"' || account_id
        || '","event_type":"' || event_type
        || '","sequence":"' || to_char(sequence AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
        || '","data":{{"' || subject || '":' || document || '}}}}'"""
-# The counter row is locked and advanced in the statement that inserts, so that the lock is held only from here to
-# the commit. The sequence is the time, pushed on where the clock stands still or steps back.
+# Locks and updates the counter in the statement that inserts the events, so that the lock is held only from here to the
+# commit. The sequence is the current time, or the last sequence plus 1 ms if the clock has not advanced.
 APPEND = f"""
 WITH stream AS (
     UPDATE event_streams
@@ -54,14 +54,13 @@ INSERT INTO events (organisation_id, mode, account_id, position, sequence, id, e
 SELECT $1, $2, account_id, position, sequence, id, event_type, subject_id,
        {_PAYLOAD}
 FROM numbered
-"""  # noqa: S608 - what is put in is a constant above
+"""  # noqa: S608 - only the constant above is inserted
 
 
 async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: datetime) -> None:
-    """Add events of one account to its stream, in order. Call it last in the transaction, and once per stream.
+    """Append events of one account to its stream, in order. Call it last in the transaction.
 
-    Transactions that append to several streams must do so in sorted order of (organisation, mode), or two of them
-    could wait for each other.
+    Use `append_to_streams` for several streams: it locks them in a fixed order, which prevents deadlocks.
     """
     status = await tx.execute(
         APPEND,
@@ -79,7 +78,7 @@ async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: 
         raise LookupError(f"no event stream for {scope.organisation_id} in {scope.mode} mode")
 
 
-# Sorted, so that two transactions that append to several streams never wait for each other.
+# Sorted to prevent deadlocks between transactions that append to several streams.
 LOCK_STREAMS = """
 SELECT stream.organisation_id, stream.mode FROM event_streams stream
 JOIN (SELECT DISTINCT organisation_id, mode
@@ -111,11 +110,11 @@ INSERT INTO events (organisation_id, mode, account_id, position, sequence, id, e
 SELECT organisation_id, mode, account_id, position, sequence, id, event_type, subject_id,
        {_PAYLOAD}
 FROM numbered
-"""  # noqa: S608 - what is put in is a constant above
+"""  # noqa: S608 - only the constant above is inserted
 
 
 async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEvent]], now: datetime) -> None:
-    """Add events of many accounts to their streams, in order. Call it last in the transaction, and once."""
+    """Append events of several accounts to their streams, in order. Call it once, last in the transaction."""
     organisations = [scope.organisation_id for scope, _ in events]
     modes = [scope.mode for scope, _ in events]
     await tx.execute(LOCK_STREAMS, organisations, modes)

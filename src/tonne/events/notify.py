@@ -1,4 +1,4 @@
-"""A quick word to the workers that there is something new. Polling is the truth; this only makes it prompt."""
+"""Notifies workers of new work. It only saves time: workers also poll, so a lost notification does no harm."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.pool import Connection, Database
 
 CHANNEL = "tonne_events"
-# At most one word per process in this time: notifying takes a lock that all commits with notifications share.
+# Minimum time between notifications of a process. NOTIFY takes a lock that all commits with notifications share.
 QUIET_S = 0.02
 RECONNECT_S = 1.0
 
@@ -18,12 +18,12 @@ _log = structlog.get_logger()
 
 
 class Notifier:
-    """Call `notify` after the commit, never in the transaction."""
+    """Call `notify` after the commit, not inside the transaction: a commit with NOTIFY takes a global lock."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sending: asyncio.Task[None] | None = None
-        # Something was committed since the last word went out.
+        # Something was committed since the last notification.
         self._wanted = False
 
     def notify(self) -> None:
@@ -32,7 +32,7 @@ class Notifier:
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
-        """One word for all that was committed before it, and another, after the quiet, for what came since."""
+        """Notify once for all commits so far, then, after the pause, once for all commits since."""
         while self._wanted:
             self._wanted = False
             try:
@@ -44,7 +44,7 @@ class Notifier:
 
 
 async def listen(url: str, wake: Callable[[], None], stop: asyncio.Event) -> None:
-    """Call `wake` on every word, until `stop`. A lost connection is made anew; polling bridges the gap."""
+    """Call `wake` on every notification until `stop` is set. Reconnects after a failure; polling covers the gap."""
     while not stop.is_set():
         try:
             connection: Connection = await asyncpg.connect(url)

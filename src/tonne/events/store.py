@@ -1,4 +1,4 @@
-"""SQL that reads the log."""
+"""Reads the event log."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,8 +8,8 @@ import asyncpg
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 
-# A page of the log between two positions, in either direction, of all accounts or of one. Four statements, not one
-# with a condition that is sometimes empty: each has its own index. An empty event type lets everything through.
+# A page of the log between two positions, in either direction, of one or all accounts. Four statements instead of one
+# with optional conditions, so that each can use an index. An empty event type matches all.
 LIST_NEWEST_FIRST = """
 SELECT position, sequence, payload FROM events
 WHERE organisation_id = $1 AND mode = $2 AND position < $3 AND position > $4 AND ($5 = '' OR event_type = $5)
@@ -59,7 +59,7 @@ async def find_event(connection: Connection, scope: Scope, event_id: str) -> asy
     return await connection.fetchrow(FIND_EVENT, scope.organisation_id, scope.mode, event_id)
 
 
-# Sequences rise with positions, so that the last one before a moment is found by walking positions in halves.
+# Sequences increase with positions: a binary search over positions.
 FIND_LAST_BEFORE = """
 WITH RECURSIVE halves (low, high) AS (
     SELECT 0::bigint, last_position + 1 FROM event_streams WHERE organisation_id = $1 AND mode = $2

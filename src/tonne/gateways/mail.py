@@ -1,4 +1,4 @@
-"""Mail: through SMTP when it is set, else as `.eml` files in the data folder."""
+"""Sends mail by SMTP, or writes `.eml` files to the data folder if no server is set."""
 
 import re
 from email.message import EmailMessage
@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A
 
 
 class MailRefused(Exception):
-    """This mail did not get away; the message says why, and whether it makes sense to try again."""
+    """The mail was not accepted. `final`: a retry is pointless."""
 
     def __init__(self, message: str, *, final: bool = False) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class MailRefused(Exception):
 
 class MailGateway(Protocol):
     async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:
-        """Hand the message over, or raise MailRefused. Returns the recipients to try again: not all may be taken."""
+        """Send the message, or raise MailRefused. Returns the recipients that were refused for now, to be retried."""
 
 
 class SmtpMail:
@@ -66,7 +66,7 @@ class SmtpMail:
 
 
 class FolderMail:
-    """For a newcomer without a mail server: every mail is a file that mail programs open."""
+    """For development without a mail server: writes each mail to a file that mail programs can open."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -82,12 +82,12 @@ def mail_from_settings(settings: Settings) -> MailGateway:
 
 
 def is_mail_address(text: str) -> bool:
-    """A plain address: enough to catch a slip and to keep headers clean. Whether mail arrives only sending it tells."""
+    """Whether `text` is a plain address. Catches typing errors and header injection, not unknown mailboxes."""
     return len(text) <= 254 and _ADDRESS.fullmatch(text) is not None
 
 
 class Attachment(NamedTuple):
-    """A PDF file. `name` is ours, such as `TN-LIVE-000123.pdf`: it becomes a header."""
+    """A PDF file. `name` becomes part of a header: it must not contain user input."""
 
     name: str
     pdf: bytes
@@ -96,7 +96,7 @@ class Attachment(NamedTuple):
 def compose_mail(
     settings: Settings, recipients: list[str], subject: str, text: str, *, attachment: Attachment | None = None
 ) -> EmailMessage:
-    """Names come from strangers: nothing in them may become a header of its own, or be read as an encoded word."""
+    """Subjects contain names chosen by users: neither line breaks nor encoded words may reach the header."""
     message = EmailMessage(policy=SMTP)
     message["From"] = settings.mail_from
     message["To"] = ", ".join(filter(is_mail_address, recipients)) or "undisclosed-recipients:;"

@@ -1,4 +1,4 @@
-"""Mail that waits to be sent: written in the transaction that causes it, sent by a worker, tried again until it is."""
+"""The outbox: mails are inserted in the transaction that causes them, and a worker sends them, with retries."""
 
 from datetime import timedelta
 from email.message import EmailMessage
@@ -13,7 +13,7 @@ from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.mail import MailGateway, MailRefused
 
-# Minutes between tries: greylisting passes after the second, a mail server that is down for a day after the last ones.
+# Minutes between attempts. The first pauses get past greylisting, the last past a day of downtime.
 PAUSES_MIN = (1, 5, 15, 60, 180, 360, 720, 1440)
 LEASE = timedelta(minutes=2)
 
@@ -51,7 +51,7 @@ class SendMails:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        """Send one mail that is due. A crash between sending and settling sends it twice, never not at all."""
+        """Send one due mail. After a crash between sending and recording it, the mail is sent again."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(CLAIM, LEASE)
         await run_each(rows, self._send, failure_event="mail_not_settled", describe=lambda row: {"mail_id": row["id"]})
@@ -63,7 +63,7 @@ class SendMails:
         try:
             left = await self._gateway.send(self._settings.mail_from, list(row["recipients"]), row["message"])
             if left:
-                refused = MailRefused(f"not taken yet for {len(left)} of the recipients")
+                refused = MailRefused(f"{len(left)} recipients were refused for now")
         except MailRefused as error:
             refused = error
         except Exception as error:  # noqa: BLE001 - a mail that breaks the gateway is retried and given up like any other

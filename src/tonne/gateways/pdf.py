@@ -1,4 +1,4 @@
-"""PDF files and pictures, set by typst from a template and a frozen record. The only module that knows typst."""
+"""Renders PDF files and images with typst, from a template and a record. The only module that uses typst."""
 
 import json
 import re
@@ -14,31 +14,31 @@ import typst
 
 _PACKAGE = Path(__file__).parents[1]
 _FONTS = Path(__file__).parent / "fonts"
-# They would let a name turn around the words beside it, or hide a part of itself. Plain marks of direction (U+200E,
-# U+200F) and joiners stay: Arabic and Persian names need them.
+# Bidirectional controls and invisible characters: a name could reverse the text beside it or hide a part of itself.
+# Direction marks (U+200E, U+200F) and joiners stay, because Arabic and Persian names need them.
 _REORDERING = {*range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF}
-# Marks on one letter: no language needs more, and a tower of them would cover the lines above.
-_MOST_MARKS = 5
+# Maximum number of combining marks on a letter. More would cover the lines above.
+_MAX_MARKS = 5
 _POINTS_PER_INCH = 72
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fff]")
 
 
 class PdfFailed(Exception):
-    """A template did not compile with this record: a fault of ours, since no text in a record can bring it about."""
+    """A template does not compile. This is a bug: no text in a record can cause it."""
 
 
 def render_pdf(template: Path, record: dict[str, Any], *, issued_at: datetime) -> bytes:
-    """The same template, record and time give the same bytes, so that a file can be checked by its hash later.
+    """The same template, record and time give the same bytes, so that a file can be verified by its hash.
 
-    Text in the record reaches the page as it is, never as markup. It takes some milliseconds of processor time: from a
-    coroutine call it through `asyncio.to_thread`. Threads take turns.
+    Text in the record is never interpreted as markup. Rendering takes milliseconds of CPU time: call it from a
+    coroutine with `asyncio.to_thread`. A lock serialises threads.
     """
     return _render(template, record, "pdf", issued_at.replace(microsecond=0))
 
 
 def render_png(template: Path, record: dict[str, Any]) -> bytes:
-    """The one page of a template as a picture, a pixel for each of its points. For the rest see `render_pdf`."""
+    """Render a template of one page as an image with one pixel per point. See also `render_pdf`."""
     return _render(template, record, "png", None)
 
 
@@ -58,7 +58,7 @@ def _render(
             file = compiler.compile(
                 template, format=file_format, ppi=_POINTS_PER_INCH, sys_inputs=inputs, timestamp=timestamp
             )
-        except RuntimeError as error:  # a TypstError, or that the template is not one of the package
+        except RuntimeError as error:  # a TypstError, or the template is outside the package
             raise PdfFailed(f"{template.name}: {error}") from error
     if not isinstance(file, bytes):
         raise PdfFailed(f"{template.name}: typst returned no file.")
@@ -67,15 +67,15 @@ def _render(
 
 @cache
 def _compiler() -> tuple[typst.Compiler, Lock]:
-    """One for the process, as it keeps the fonts and what it has worked out; it refuses two threads at a time."""
+    """One per process: it caches fonts and layouts, and may be used by one thread at a time."""
     fonts = typst.Fonts(include_system_fonts=False, include_embedded_fonts=False, font_paths=[_FONTS])
     return typst.Compiler(root=_PACKAGE, font_paths=fonts, ignore_system_fonts=True), Lock()
 
 
 def _printable(value: Any) -> Any:
     if isinstance(value, str):
-        plain = value if value.isascii() and value.isprintable() else "".join(_harmless(value))
-        # Spaces of all kinds, the unbreakable ones too: a line must be able to end somewhere.
+        plain = value if value.isascii() and value.isprintable() else "".join(_without_controls(value))
+        # All kinds of spaces become plain ones, so that lines can break.
         return " ".join(plain.split())
     if isinstance(value, dict):
         return {key: _printable(item) for key, item in value.items()}
@@ -84,12 +84,12 @@ def _printable(value: Any) -> Any:
     return value
 
 
-def _harmless(text: str) -> Iterator[str]:
+def _without_controls(text: str) -> Iterator[str]:
     marks = 0
     for character in text:
         category = unicodedata.category(character)
         marks = marks + 1 if category in {"Mn", "Me"} else 0
-        if marks <= _MOST_MARKS and ord(character) not in _REORDERING:
+        if marks <= _MAX_MARKS and ord(character) not in _REORDERING:
             yield {"Cc": " ", "Cs": "\ufffd"}.get(category, character)
 
 
@@ -106,15 +106,15 @@ def _json(value: Any) -> str:
 
 
 def _is_right_to_left(text: str) -> bool:
-    """As the first letter with a direction says."""
+    """Decided by the first character with a strong direction."""
     directions = map(unicodedata.bidirectional, text)
     return next((direction for direction in directions if direction in {"L", "R", "AL"}), "L") != "L"
 
 
 def _is_japanese(text: str) -> bool:
-    """Japanese and Chinese write some characters differently that share one code point.
+    """Japanese and Chinese draw some characters differently that share a code point.
 
-    Kana settle it. Without them: characters that no Chinese set has together, but the Japanese one has.
+    Text with kana is Japanese. Otherwise: text that Shift JIS can encode, and neither GB 2312 nor Big5.
     """
     if _KANA.search(text):
         return True

@@ -1,4 +1,4 @@
-"""The files that pages are made of."""
+"""Routes of the static files of the pages."""
 
 from tonne.http.docs import AssetNotFound
 from tonne.http.route import Access, Request, Response, Route
@@ -6,7 +6,7 @@ from tonne.web.render import asset
 
 
 async def read_icon(_: Request) -> Response:
-    """What browsers ask for of their own accord, when they show a PDF."""
+    """Browsers request it when they show a PDF."""
     return _found("mark.svg")
 
 
@@ -34,7 +34,7 @@ def asset_routes() -> list[Route]:
             errors=(AssetNotFound,),
         )
         for path, endpoint, summary in (
-            ("/assets/{name}", read_asset, "A file of the pages"),
-            ("/favicon.ico", read_icon, "The mark in the browser's tab"),
+            ("/assets/{name}", read_asset, "A static file of the pages"),
+            ("/favicon.ico", read_icon, "The icon in the browser's tab"),
         )
     ]

@@ -1,4 +1,4 @@
-"""Forms that only our own pages can send: a token in the form must match the one in the browser's cookie."""
+"""Protection against cross-site request forgery: a form's token must match the one in the browser's cookie."""
 
 import hmac
 import re
@@ -15,11 +15,11 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 class FormTokenInvalid(TonneError):
     kind = Kind.INVALID
     code = "form_token_invalid"
-    message = "This form does not come from our page, or the page is too old: go back, reload it and send it again."
+    message = "This form was not sent from our page, or the page has expired: go back, reload it and try again."
 
 
 class FormGuard:
-    """Another site can make a browser send a form here, but neither read nor set this cookie."""
+    """Another site can make a browser submit a form, but can neither read nor set this cookie."""
 
     def __init__(self, settings: Settings) -> None:
         is_https = settings.base_url.startswith("https://")
@@ -27,9 +27,9 @@ class FormGuard:
         self._attributes = "Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if is_https else "")
 
     def issue(self, request: Request) -> tuple[str, dict[str, str]]:
-        """The token for a form, and the header that sets the cookie, if the browser has none yet.
+        """The token for a form, and the header that sets the cookie if the browser has none yet.
 
-        A browser keeps its token, so that forms in several tabs all work.
+        The token is reused, so that forms in several tabs work.
         """
         token = request.cookie(self._name)
         if _TOKEN.fullmatch(token):
@@ -38,7 +38,7 @@ class FormGuard:
         return token, {"Set-Cookie": f"{self._name}={token}; {self._attributes}"}
 
     def check(self, request: Request) -> dict[str, list[str]]:
-        """The fields of the form, if it is ours."""
+        """The fields of the form. Raises FormTokenInvalid if it was not sent from our page."""
         fields = request.form()
         token, sent = request.cookie(self._name), (fields.get(FIELD) or [""])[0]
         from_elsewhere = request.headers.get(b"sec-fetch-site", b"same-origin") not in {b"same-origin", b"none"}

@@ -1,4 +1,4 @@
-"""Templates to answers: escaped, in the visitor's locale, under one strict policy."""
+"""Renders templates: escaped, in the visitor's locale, with a strict content security policy."""
 
 import hashlib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tonne.http.route import Request, Response
 from tonne.web import visitor
 
 HTML = b"text/html; charset=utf-8"
-# No inline script or style, nothing from elsewhere, in nobody's frame.
+# No inline scripts or styles, no other hosts, no framing.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -35,7 +35,7 @@ _TITLES = {
 
 class Renderer:
     def __init__(self, settings: Settings, packages: Sequence[str] = ()) -> None:
-        """`packages` bring pages of their own in a folder `templates`."""
+        """`packages` have a folder `templates` of their own."""
         self._seller_name = settings.seller_name
         self._base_url = settings.base_url
         self._templates = Environment(
@@ -60,7 +60,7 @@ class Renderer:
         headers: dict[str, str] | None = None,
         **values: Any,
     ) -> Response:
-        """Not to be stored by anybody unless `headers` say otherwise."""
+        """Not cacheable unless `headers` say otherwise."""
         language = "" if request is None else request.headers.get(b"accept-language", b"").decode("latin-1")
         context = {
             "locale": visitor.locale_of(language),
@@ -79,7 +79,7 @@ class Renderer:
         return Response(body.encode(), status, HTML, {**safe, **(headers or {})})
 
     def error(self, refusal: TonneError, request_id: str) -> Response:
-        """A refusal as a page; one that is our fault says how to ask about it."""
+        """Render an error as a page. Internal errors show the request id."""
         status = STATUS[refusal.kind]
         return self.page(
             None,
@@ -93,7 +93,7 @@ class Renderer:
 
 
 def see_other(address: str) -> Response:
-    """After a form: reloading the next page sends nothing again."""
+    """Redirect after a form, so that reloading the next page does not submit it again."""
     return Response(b"", 303, headers={"Location": address, "Cache-Control": "no-store"})
 
 
@@ -101,7 +101,7 @@ _AT_OUR_END = "Something went wrong on our side. Reload the page in a moment."
 
 
 def asset(name: str) -> Response | None:
-    """A file of the pages; its address changes with its content, so that it can be kept for ever."""
+    """A static file. Its URL changes with its content, so browsers may cache it for ever."""
     body = _files().get(name)
     if body is None:
         return None

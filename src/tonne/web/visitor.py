@@ -1,4 +1,4 @@
-"""How a visitor writes numbers and dates."""
+"""Formats numbers, amounts and dates in the visitor's locale."""
 
 from datetime import date, datetime
 from decimal import Decimal
@@ -19,7 +19,7 @@ _MAX_HEADER = 200
 
 @lru_cache(1000)
 def locale_of(accept_language: str) -> Locale:
-    """The first language of the header that is known; a header that makes no sense means English."""
+    """The first known language of the header, English if there is none."""
     for part in accept_language[:_MAX_HEADER].split(","):
         name = part.partition(";")[0].strip()
         try:
@@ -30,23 +30,23 @@ def locale_of(accept_language: str) -> Locale:
 
 
 def money(amount_minor: int, currency: str, locale: Locale) -> str:
-    """Every decimal of the currency, and never one rounded away."""
+    """With all decimals of the currency, not rounded."""
     amount = Decimal(format_money(amount_minor, currency))
     return format_currency(amount, currency, locale=locale, decimal_quantization=False)
 
 
 def tonnes(grams: int, locale: Locale) -> str:
-    """To the gram, with its unit; the space between them does not break."""
+    """To the gram, with a non-breaking space before the unit."""
     return f"{number(format_tonnes(grams), locale)}\u00a0t"
 
 
 def number(text: str, locale: Locale) -> str:
-    """A decimal as the interface spells it, in the visitor's spelling."""
+    """Localise a decimal as the API returns it."""
     return format_decimal(Decimal(text), locale=locale, decimal_quantization=False)
 
 
 def percent(part: Fraction, locale: Locale) -> str:
-    """A rate as it is stored, with at most five decimals, in per cent: nothing is rounded away."""
+    """A rate with at most five decimals, in per cent, not rounded."""
     return format_percent(Decimal(spell(int(part * 100_000), 5)), locale=locale, decimal_quantization=False)
 
 
@@ -59,5 +59,5 @@ def month(moment: date, locale: Locale) -> str:
 
 
 def decimal_sign(locale: Locale) -> str:
-    """Point or comma, for a number that stands in a field; any other sign is more than a keyboard gives."""
+    """Point or comma, for numbers in input fields. Other signs are hard to type."""
     return "," if get_decimal_symbol(locale) == "," else "."
