@@ -20,11 +20,13 @@ from bench.tenants import MODE, Tenant
 from tonne.accounts.model import Terms
 from tonne.app import Services
 from tonne.base.clock import utc_now
+from tonne.base.idempotency import Idempotency
 from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
+from tonne.catalog.price import PriceRequest
 from tonne.db.pool import Connection, Database
 from tonne.estimates.store import find_mass_grams
-from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
+from tonne.orders.place_order import OrderRequest, place_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +124,25 @@ async def _prepare(writes: DirectWrites) -> list[list[_Statement]]:
     orders = []
     for number in range(writes.orders):
         tenant = rng.choice(writes.tenants)
-        wanted = Wanted(mass_grams=masses[tenant.scope], estimate_id=tenant.estimate_id)
-        request = OrderRequest(wanted, f"{writes.key_prefix}{number:012d}", writes.metadata, b"")
+        key = f"{writes.key_prefix}{number:012d}"
+        request = OrderRequest(
+            wanted=PriceRequest(mass_grams=masses[tenant.scope]),
+            idempotency=Idempotency(key, hashlib.sha256(key.encode()).digest()),
+            metadata=writes.metadata,
+        )
         orders.append(await _record(tenant, request, terms[tenant.scope], catalogue))
     return orders
 
 
 async def _record(tenant: Tenant, request: OrderRequest, terms: Terms, catalogue: Catalogue) -> list[_Statement]:
-    digest = hashlib.sha256((request.idempotency_key or "").encode()).digest()
-    priced = price(request.wanted, terms, catalogue)
-    order = compose_order(tenant.scope, request, terms, priced=priced, now=utc_now())
     recorder = _Recorder()
-    await place_order(recorder, order, digest, retry_after=timedelta(0))  # type: ignore[arg-type]
+    await place_order(
+        recorder,  # type: ignore[arg-type]
+        tenant.scope,
+        request,
+        terms,
+        catalogue,
+        now=utc_now(),
+        retry_after=timedelta(0),
+    )
     return recorder.statements

@@ -52,6 +52,7 @@ from tonne.invoices.chase_invoices import ChaseInvoices
 from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.orders.endpoints import OrderEndpoints
+from tonne.orders.place_order import PlaceOrder
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
 from tonne.retirements.allocate_orders import AllocateOrders
@@ -95,9 +96,10 @@ class Services:
         self.catalogues = Catalogues(database, settings.base_url, settings.catalogue_refresh_s)
         self.authenticator = Authenticator(self.directory, settings)
         self.notifier = Notifier(database)
-        self.orders = OrderEndpoints(
+        place_order = PlaceOrder(
             database, self.catalogues, self.directory, clock=clock, settings=settings, notifier=self.notifier
         )
+        self.orders = OrderEndpoints(database, self.catalogues, self.directory, place_order)
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
         self.card_gateways = card_gateways(database, settings)

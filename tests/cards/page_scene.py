@@ -4,20 +4,21 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.cards.card_scene import CardScene
-from tests.db.ordering import DIGEST
+from tests.db.ordering import DIGEST, write
 from tests.gateways.page_bench import wanted
 from tests.gateways.stripe_pages import StripePages
-from tonne.accounts.store import find_terms
+from tonne.base.idempotency import Idempotency
 from tonne.base.scope import Mode
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.charge_store import read_chargeable
 from tonne.cards.open_charges import open_charges
 from tonne.cards.refund_charges import RefundCharges
+from tonne.catalog.price import PriceRequest
 from tonne.gateways.card import ChargeRequest, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PaymentPage
 from tonne.orders.model import Order
-from tonne.orders.place_order import Customer, OrderRequest, Wanted, compose_order, place_order, price
+from tonne.orders.place_order import CheckoutCustomer, OrderRequest
 
 INSERT_LINK = """
 INSERT INTO offset_links (account_id, id, organisation_id, mode, title, created_at)
@@ -52,16 +53,14 @@ class PageScene(CardScene):
 
     async def begin(self) -> tuple[Order, ChargeRequest]:
         """An order and its pending charge, committed before anybody asks Stripe."""
-        now = self.clock()
+        now, scope = self.clock(), self.scope
+        request = OrderRequest(
+            wanted=PriceRequest(mass_grams=1_105_697),
+            idempotency=Idempotency(None, DIGEST),
+            customer=CheckoutCustomer(LINK_ID, "ada@example.com"),
+        )
+        order = await write(self.services, scope, request, now)
         async with self.database.transaction() as tx:
-            terms = await find_terms(tx, self.scope)
-            what = Wanted(mass_grams=1_105_697)
-            priced = price(what, terms, await self.services.catalogues.current(self.scope.mode))
-            customer = Customer(LINK_ID, "ada@example.com")
-            request = OrderRequest(what, None, "{}", DIGEST)
-            order = compose_order(self.scope, request, terms, priced=priced, now=now, customer=customer)
-            assert await place_order(tx, order, DIGEST, retry_after=timedelta(seconds=30)) is not None
-            scope = self.scope
             await tx.execute(INSERT_LINK, scope.account_id, LINK_ID, scope.organisation_id, scope.mode, now)
             await tx.execute(INSERT_CHECKOUT, order.id)
         return order, await self.try_again(order)

@@ -5,12 +5,16 @@ from datetime import datetime, timedelta
 
 from tonne.accounts.store import find_terms
 from tonne.app import Services
+from tonne.base.idempotency import Idempotency
 from tonne.base.scope import Scope
+from tonne.catalog.model import Catalogue
+from tonne.catalog.price import PriceRequest, price
+from tonne.catalog.snapshot import empty_catalogue
 from tonne.db.pool import Connection
 from tonne.orders import store
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import move_order
-from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
+from tonne.orders.place_order import OrderRequest, place_order
 
 DIGEST = bytes(32)
 # The transitions that lead from `received` to each status.
@@ -28,37 +32,36 @@ PATHS: dict[OrderStatus, tuple[OrderStatus, ...]] = {
 async def receive(
     services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", key: str | None = None
 ) -> Order:
-    """Create an order that has no price yet."""
-    return await _write(
-        services, scope, OrderRequest(Wanted(mass_grams=1_105_697), key, metadata, DIGEST), None, now=now
-    )
+    """An order that has no price yet."""
+    wanted = PriceRequest(mass_grams=1_105_697)
+    request = OrderRequest(wanted=wanted, idempotency=Idempotency(key, DIGEST), metadata=metadata)
+    return await write(services, scope, request, now, catalogue=empty_catalogue(scope.mode))
 
 
 async def place(
     services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", value_minor: int | None = None
 ) -> Order:
-    """Create an order that is received and placed in one transaction, as the API does."""
-    wanted = Wanted(mass_grams=1_105_697) if value_minor is None else Wanted(value_minor=value_minor)
-    return await _write(services, scope, OrderRequest(wanted, None, metadata, DIGEST), wanted, now=now)
+    """An order that is received and placed at once, as a request does it."""
+    wanted = PriceRequest(mass_grams=1_105_697) if value_minor is None else PriceRequest(value_minor=value_minor)
+    request = OrderRequest(wanted=wanted, idempotency=Idempotency(None, DIGEST), metadata=metadata)
+    return await write(services, scope, request, now)
 
 
-async def _write(
-    services: Services, scope: Scope, request: OrderRequest, priced_as: Wanted | None, *, now: datetime
+async def write(
+    services: Services, scope: Scope, request: OrderRequest, now: datetime, *, catalogue: Catalogue | None = None
 ) -> Order:
+    catalogue = catalogue or await services.catalogues.current(scope.mode)
     async with services.database.transaction() as tx:
         terms = await find_terms(tx, scope)
-        priced = None
-        if priced_as is not None:
-            priced = price(priced_as, terms, await services.catalogues.current(scope.mode))
-        order = compose_order(scope, request, terms, priced=priced, now=now)
-        assert await place_order(tx, order, DIGEST, retry_after=timedelta(seconds=30)) is not None
-    return order
+        placed = await place_order(tx, scope, request, terms, catalogue, now=now, retry_after=timedelta(seconds=30))
+    assert placed is not None
+    return placed.order
 
 
 async def advance(tx: Connection, services: Services, order: Order, to: OrderStatus, now: datetime) -> Order:
     """Make one transition; placing an order also prices it."""
     if (order.status, to) == (OrderStatus.RECEIVED, OrderStatus.PLACED):
-        wanted = Wanted(mass_grams=order.requested_quantity_grams)
+        wanted = PriceRequest(mass_grams=order.requested_quantity_grams)
         terms = await find_terms(tx, order.scope)
         order = replace(order, priced=price(wanted, terms, await services.catalogues.current(order.scope.mode)))
         await store.price_order(tx, order)

@@ -10,20 +10,23 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tests.db.ordering import write
 from tests.world import World
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
-from tonne.accounts.store import find_account, find_terms, update_account
+from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
+from tonne.base.idempotency import Idempotency
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.import_rows import FileKind
+from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.cli.doctor import examine
 from tonne.orders import store as order_store
 from tonne.orders.model import Order, OrderKey
 from tonne.orders.move_order import mark_paid
-from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price
+from tonne.orders.place_order import OrderRequest
 from tonne.orders.queue import lock_order
 from tonne.retirements.certificates import find_certificate
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
@@ -153,15 +156,11 @@ class Shop:
         return await self.pay(await self.place(scope, grams, *bundles))
 
     async def place(self, scope: Scope, grams: int, *bundles: str) -> Order:
-        catalogue = await self.services.catalogues.current(self.mode)
-        wanted = Wanted(mass_grams=grams, choices=[BundleChoiceIn(self.bundle_id(bundle), None) for bundle in bundles])
-        async with self.services.database.transaction() as tx:
-            terms = await find_terms(tx, scope)
-            request = OrderRequest(wanted, None, "{}", bytes(32))
-            priced = price(wanted, terms, catalogue)
-            order = compose_order(scope, request, terms, priced=priced, now=self.calendar.now)
-            assert await place_order(tx, order, bytes(32), retry_after=timedelta(0)) is not None
-        return order
+        wanted = PriceRequest(
+            mass_grams=grams, choices=[BundleChoiceIn(self.bundle_id(name), None) for name in bundles]
+        )
+        request = OrderRequest(wanted=wanted, idempotency=Idempotency(None, bytes(32)))
+        return await write(self.services, scope, request, self.calendar.now)
 
     async def pay(self, order: Order) -> Order:
         async with self.services.database.transaction() as tx:

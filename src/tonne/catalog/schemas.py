@@ -10,6 +10,7 @@ from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.model import Bundle, Catalogue, Project
+from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import Priced, PricedLine, PriceList
 
 DecimalText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
@@ -156,16 +157,10 @@ def bundle_item_out(line: PricedLine, currency: str) -> BundleItemOut:
     )
 
 
-def quote_out(
-    priced: Priced,
-    *,
-    estimate_id: str | None = None,
-    requested_grams: int | None = None,
-    requested_value_minor: int | None = None,
-) -> QuoteOut:
-    exchange = priced.exchange
+def quote_out(priced: Priced, request: PriceRequest, *, estimate_id: str | None) -> QuoteOut:
+    exchange, mass_grams, value_minor = priced.exchange, request.mass_grams, request.value_minor
     return QuoteOut(
-        type="quantity" if requested_value_minor is None else "value",
+        type="quantity" if value_minor is None else "value",
         currency=priced.currency,
         quantity=format_tonnes(priced.quantity_grams),
         offset_cost=format_money(priced.offset_cost_minor, priced.currency),
@@ -179,8 +174,8 @@ def quote_out(
         ),
         bundles=[bundle_item_out(line, priced.currency) for line in priced.lines],
         estimate_id=estimate_id,
-        requested_quantity=None if requested_grams is None else format_tonnes(requested_grams),
-        requested_value=None if requested_value_minor is None else format_money(requested_value_minor, priced.currency),
+        requested_quantity=None if mass_grams is None else format_tonnes(mass_grams),
+        requested_value=None if value_minor is None else format_money(value_minor, priced.currency),
     )
 
 

@@ -46,7 +46,7 @@ class Catalogues:
                     rates=await store.load_rates(connection, mode, held[1].currency),
                 )
             else:
-                catalogue = await store.load_catalogue(connection, mode, self._base_url) or _empty(mode)
+                catalogue = await store.load_catalogue(connection, mode, self._base_url) or empty_catalogue(mode)
         self._copies[mode] = (self._monotonic() + self._refresh_s, catalogue)
         return catalogue
 
@@ -59,6 +59,6 @@ def _with_free(catalogue: Catalogue, free: dict[str, int]) -> Catalogue:
     return replace(catalogue, bundles=bundles)
 
 
-def _empty(mode: Mode) -> Catalogue:
+def empty_catalogue(mode: Mode) -> Catalogue:
     """Before the first import nothing is sold; its version is none that the database ever has."""
     return Catalogue(mode, "EUR", 0, None, {}, {}, {})

@@ -2,6 +2,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonne.base.ids import new_id
+from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import storable
 from tonne.checkout import store
@@ -19,7 +20,6 @@ from tonne.checkout.model import (
 from tonne.db.pool import Connection
 from tonne.gateways.mail import is_mail_address
 from tonne.http.client_fields import read_idempotency_key
-from tonne.orders.place_order import Wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def read_external_id(text: str | None) -> str | None:
 
 
 async def begin_checkout(
-    tx: Connection, link: OffsetLink, wanted: Wanted, priced: Priced, *, visitor: Visitor, now: datetime
+    tx: Connection, link: OffsetLink, wanted: PriceRequest, priced: Priced, *, visitor: Visitor, now: datetime
 ) -> str:
     """Returns the token for the address of the checkout. The order is placed when the visitor pays."""
     token = new_token()

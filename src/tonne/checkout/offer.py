@@ -14,11 +14,11 @@ from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
 from tonne.base.money import format_money
 from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue
+from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
 from tonne.checkout.link_model import Bounds, OffsetLink
-from tonne.orders.place_order import Wanted, price
 
 _AMOUNT = re.compile(r"[0-9]{1,15}([.,][0-9]{1,12})?", re.ASCII)
 
@@ -82,7 +82,7 @@ def _parse(text: str) -> Decimal:
     return number
 
 
-def price_offer(link: OffsetLink, wanted: Wanted, terms: Terms, catalogue: Catalogue) -> Priced:
+def price_offer(link: OffsetLink, wanted: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     """The current price. Raises if the link's limits or the available supply do not allow it."""
     priced = price(wanted, terms, catalogue)
     if priced.total_cost_minor < 1:
@@ -99,7 +99,7 @@ def price_offer(link: OffsetLink, wanted: Wanted, terms: Terms, catalogue: Catal
     return priced
 
 
-def _check_bounds(bounds: Bounds, wanted: Wanted, priced: Priced) -> None:
+def _check_bounds(bounds: Bounds, wanted: PriceRequest, priced: Priced) -> None:
     """Compares a requested value as such: what it buys may cost a cent less."""
 
     def tonnes(grams: int) -> str:

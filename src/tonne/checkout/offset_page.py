@@ -14,6 +14,7 @@ from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
+from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
@@ -26,7 +27,6 @@ from tonne.checkout.redirects import check_redirect
 from tonne.db.pool import Database
 from tonne.http.rate_limit import TokenBuckets, too_many
 from tonne.http.route import Request, Response
-from tonne.orders.place_order import Wanted
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
 from tonne.web.visitor import decimal_sign, locale_of
@@ -188,15 +188,17 @@ def _bundle(each: Offered, filled: Filled) -> dict[str, Any]:
     }
 
 
-def _price(shop: _Shop, filled: Filled) -> tuple[Wanted, Priced]:
+def _price(shop: _Shop, filled: Filled) -> tuple[PriceRequest, Priced]:
     choices = choose(shop.offered, filled.bundle_ids)
     link = shop.link
     if not link.amount_editable:
-        wanted = Wanted(link.preset_quantity_grams, link.preset_value_minor, None, choices)
+        wanted = PriceRequest(
+            mass_grams=link.preset_quantity_grams, value_minor=link.preset_value_minor, choices=choices
+        )
     elif filled.by == BY_VALUE:
-        wanted = Wanted(None, parse_value(filled.amount, shop.terms.currency), None, choices)
+        wanted = PriceRequest(value_minor=parse_value(filled.amount, shop.terms.currency), choices=choices)
     else:
-        wanted = Wanted(parse_quantity(filled.amount), None, None, choices)
+        wanted = PriceRequest(mass_grams=parse_quantity(filled.amount), choices=choices)
     return wanted, price_offer(link, wanted, shop.terms, shop.catalogue)
 
 

@@ -11,12 +11,14 @@ import msgspec
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
+from tonne.base.idempotency import Idempotency
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import open_charges
 from tonne.cards.settle_charges import settle_charges
+from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
@@ -42,7 +44,7 @@ from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
 from tonne.invoices.cancel_order import cancel_order
 from tonne.orders.model import Order, OrderStatus
-from tonne.orders.place_order import Customer, OrderRequest, Wanted, compose_order, place_order
+from tonne.orders.place_order import CheckoutCustomer, OrderRequest, place_order
 from tonne.orders.queue import lock_order
 
 # The gateway wants its page to live for half an hour at least.
@@ -60,9 +62,11 @@ class _Step:
     attempt: ChargeAttempt | None
 
 
-def _wanted_of(checkout: Checkout) -> Wanted:
+def _wanted_of(checkout: Checkout) -> PriceRequest:
     choices = [msgspec.convert(choice, BundleChoiceIn) for choice in checkout.bundle_selection]
-    return Wanted(checkout.requested_quantity_grams, checkout.requested_value_minor, None, choices)
+    return PriceRequest(
+        mass_grams=checkout.requested_quantity_grams, value_minor=checkout.requested_value_minor, choices=choices
+    )
 
 
 def read_test_card(text: str) -> str:
@@ -190,11 +194,18 @@ class PayCheckout:
                 if priced.total_cost_minor != shown_total:
                     raise PriceChanged
                 await self._make_way(tx, held, now)
-                request = OrderRequest(wanted, None, _metadata(held), hash_token(held.id))
-                order = compose_order(
-                    held.scope, request, terms, priced=priced, now=now, customer=Customer(link.id, held.email)
+                request = OrderRequest(
+                    wanted=wanted,
+                    idempotency=Idempotency(None, hash_token(held.id)),
+                    metadata=_metadata(held),
+                    customer=CheckoutCustomer(link.id, held.email),
                 )
-                await place_order(tx, order, request.digest, retry_after=CHECK_INTERVAL)
+                placed = await place_order(
+                    tx, held.scope, request, terms, catalogue, now=now, retry_after=CHECK_INTERVAL
+                )
+                if placed is None:
+                    raise LookupError(f"{held.id} has no order, but its key is taken")
+                order = placed.order
                 await store.set_ordered(tx, held.scope, held.id, order, now + CHECK_INTERVAL)
             else:
                 order = await _require_order(tx, held)

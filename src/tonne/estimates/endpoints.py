@@ -4,20 +4,17 @@ import msgspec
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
-from tonne.base.ids import new_id
 from tonne.base.scope import Scope
-from tonne.catalog.errors import PriceUnavailable
-from tonne.catalog.pricing import PriceList, price_quantity
+from tonne.catalog.price import PriceRequest, price_if_available
 from tonne.catalog.schemas import QuoteOut, quote_out
-from tonne.catalog.selection import resolve_default
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
 from tonne.estimates import store
 from tonne.estimates.errors import EstimateNotFound, MassInvalid
 from tonne.estimates.model import Estimate
-from tonne.estimates.record_estimate import mass_in_grams
+from tonne.estimates.record_estimate import new_estimate, record_estimate_once
 from tonne.estimates.schemas import EstimateIn, EstimateOut, estimate_out
-from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
+from tonne.http.client_fields import idempotency_of, metadata_text, replay
 from tonne.http.json_body import Document, read
 from tonne.http.route import Access, Request, Response, Route, json_response
 
@@ -34,16 +31,15 @@ class EstimateEndpoints:
     async def create_estimate(self, request: Request) -> Response:
         """Stores an estimate that you calculated, and returns it with a quote for offsetting it now."""
         document = request.json()
-        digest = request_digest("estimate", document)
-        key = peek_idempotency_key(document)
-        if key is not None and (response := await self._replay(request.scope, key, digest)):
-            return response
-        estimate = self._read(request.scope, document)
+        idempotency = idempotency_of("estimate", document)
         async with self._database.connection() as connection:
-            inserted = await store.insert_estimate(connection, estimate, digest)
-        if not inserted and (response := await self._replay(request.scope, estimate.idempotency_key, digest)):
-            return response
-        return json_response(await self._show(estimate), 201)
+            estimate, original_digest = await record_estimate_once(
+                connection, request.scope, idempotency, lambda: self._read(request.scope, document)
+            )
+        shown = await self._show(estimate)
+        if original_digest is None:
+            return json_response(shown, 201)
+        return replay(msgspec.json.encode(shown), original_digest, idempotency.digest)
 
     async def read_estimate(self, request: Request) -> Response:
         """Returns one estimate of the account with a quote for offsetting it now."""
@@ -55,26 +51,15 @@ class EstimateEndpoints:
 
     def _read(self, scope: Scope, document: Document) -> Estimate:
         body = read(document, EstimateIn)
-        metadata = metadata_text(document)
-        return Estimate(
-            scope=scope,
-            id=new_id("est"),
-            idempotency_key=body.idempotency_key or new_id("auto"),
-            mass_grams=mass_in_grams(body.mass.amount, body.mass.unit),
-            mass_amount=f"{body.mass.amount:f}",
-            mass_unit=body.mass.unit,
-            description=body.description,
-            metadata=metadata,
-            created_at=self._clock(),
+        return new_estimate(
+            scope,
+            body.mass.amount,
+            body.mass.unit,
+            body.description,
+            now=self._clock(),
+            idempotency_key=body.idempotency_key,
+            metadata=metadata_text(document),
         )
-
-    async def _replay(self, scope: Scope, key: str, digest: bytes) -> Response | None:
-        async with self._database.connection() as connection:
-            found = await store.find_by_key(connection, scope, key)
-        if found is None:
-            return None
-        estimate, original_digest = found
-        return replay(msgspec.json.encode(await self._show(estimate)), original_digest, digest)
 
     async def _show(self, estimate: Estimate) -> EstimateOut:
         return estimate_out(estimate, await self._quote(estimate))
@@ -82,13 +67,9 @@ class EstimateEndpoints:
     async def _quote(self, estimate: Estimate) -> QuoteOut | None:
         terms = await self._directory.terms_of(estimate.scope)
         catalogue = await self._catalogues.current(estimate.scope.mode)
-        try:
-            shares = resolve_default(terms.default_selection, catalogue)
-            prices = PriceList(catalogue, terms.currency, terms.fee_rate)
-            priced = price_quantity(prices, shares, estimate.mass_grams)
-        except PriceUnavailable:
-            return None
-        return quote_out(priced, estimate_id=estimate.id, requested_grams=estimate.mass_grams)
+        request = PriceRequest(mass_grams=estimate.mass_grams)
+        priced = price_if_available(request, terms, catalogue)
+        return None if priced is None else quote_out(priced, request, estimate_id=estimate.id)
 
     def routes(self) -> list[Route]:
         return [

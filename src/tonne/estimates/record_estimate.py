@@ -1,14 +1,18 @@
+"""Record an emission calculation that was made elsewhere."""
+
 import hashlib
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 
+from tonne.base.idempotency import Idempotency, create_once
 from tonne.base.ids import new_id
 from tonne.base.mass import MAX_GRAMS, MassUnit, to_grams
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 from tonne.estimates.errors import MassInvalid
 from tonne.estimates.model import Estimate
-from tonne.estimates.store import insert_estimate
+from tonne.estimates.store import find_by_key, insert_estimate
 
 
 def mass_in_grams(amount: Decimal, unit: MassUnit) -> int:
@@ -18,21 +22,45 @@ def mass_in_grams(amount: Decimal, unit: MassUnit) -> int:
     return mass_grams
 
 
-async def record_estimate(
-    tx: Connection, scope: Scope, amount: Decimal, unit: MassUnit, description: str | None, *, now: datetime
+def new_estimate(
+    scope: Scope,
+    amount: Decimal,
+    unit: MassUnit,
+    description: str | None,
+    *,
+    now: datetime,
+    idempotency_key: str | None = None,
+    metadata: str = "{}",
 ) -> Estimate:
-    """For the operator, who sends no idempotency key."""
-    key = new_id("auto")
-    estimate = Estimate(
+    return Estimate(
         scope=scope,
         id=new_id("est"),
-        idempotency_key=key,
+        idempotency_key=idempotency_key or new_id("auto"),
         mass_grams=mass_in_grams(amount, unit),
         mass_amount=f"{amount:f}",
         mass_unit=unit,
         description=description,
-        metadata="{}",
+        metadata=metadata,
         created_at=now,
     )
-    await insert_estimate(tx, estimate, hashlib.sha256(key.encode()).digest())
+
+
+async def record_estimate(
+    tx: Connection, scope: Scope, amount: Decimal, unit: MassUnit, description: str | None, *, now: datetime
+) -> Estimate:
+    """For the operator, who sends no idempotency key."""
+    estimate = new_estimate(scope, amount, unit, description, now=now)
+    await insert_estimate(tx, estimate, hashlib.sha256(estimate.idempotency_key.encode()).digest())
     return estimate
+
+
+async def record_estimate_once(
+    connection: Connection, scope: Scope, idempotency: Idempotency, compose: Callable[[], Estimate]
+) -> tuple[Estimate, bytes | None]:
+    """The new estimate; or the original with this key, and the digest of the request that created it."""
+
+    async def create() -> Estimate | None:
+        estimate = compose()
+        return estimate if await insert_estimate(connection, estimate, idempotency.digest) else None
+
+    return await create_once(idempotency.key, create, lambda key: find_by_key(connection, scope, key))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tonne.base.errors import Fault, Invalid
+from tonne.base.idempotency import Idempotency
 from tonne.http.json_body import Document, JsonNumber
 from tonne.http.route import JSON, Response
 
@@ -49,12 +50,13 @@ Metadata = Annotated[
 ]
 
 
-def peek_idempotency_key(document: Document) -> str | None:
-    """The key, if there is a usable one: it is looked up before anything else in the body is judged."""
+def idempotency_of(kind: str, document: Document) -> Idempotency:
+    """Reads the key before the rest of the body is validated: a used key is replayed whatever else the body says."""
     try:
-        return read_idempotency_key(document.members.get("idempotency_key"))
+        key = read_idempotency_key(document.members.get("idempotency_key"))
     except ValueError:
-        return None
+        key = None
+    return Idempotency(key, _request_digest(kind, document))
 
 
 def metadata_text(document: Document) -> str:
@@ -65,7 +67,7 @@ def metadata_text(document: Document) -> str:
     return text
 
 
-def request_digest(kind: str, document: Document) -> bytes:
+def _request_digest(kind: str, document: Document) -> bytes:
     """Equal for requests that ask for the same thing, whatever the order of their members."""
     try:
         canonical = msgspec.json.encode(msgspec.json.decode(document.raw), order="sorted")

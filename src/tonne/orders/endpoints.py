@@ -1,58 +1,36 @@
 """The orders of an account over HTTP."""
 
-from datetime import timedelta
 from decimal import Decimal
-from typing import NamedTuple
-
-import msgspec
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.clock import Clock
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import scaled
-from tonne.base.errors import TonneError
+from tonne.base.idempotency import Idempotency
 from tonne.base.mass import MAX_GRAMS, to_grams
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid
+from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.schemas import quote_out
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Connection, Database
-from tonne.estimates.store import find_mass_grams
-from tonne.events.notify import Notifier
-from tonne.http.client_fields import metadata_text, peek_idempotency_key, replay, request_digest
+from tonne.db.pool import Database
+from tonne.http.client_fields import idempotency_of, metadata_text, replay
 from tonne.http.json_body import Document, read
 from tonne.http.lists import Paging, raw_list_response
 from tonne.http.route import Request, Response, json_response
 from tonne.orders import store
-from tonne.orders.errors import EstimateUnknown, OrderNotFound
-from tonne.orders.place_order import OrderRequest, Wanted, compose_order, place_order, price, price_if_possible
-from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, place_of
-
-
-class _Buyer(NamedTuple):
-    scope: Scope
-    terms: Terms
+from tonne.orders.errors import OrderNotFound
+from tonne.orders.place_order import OrderRequest, PlaceOrder, resolve_amount
+from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, OrderIn, place_of
 
 
 class OrderEndpoints:
     def __init__(
-        self,
-        database: Database,
-        catalogues: Catalogues,
-        directory: AccountDirectory,
-        *,
-        clock: Clock,
-        settings: Settings,
-        notifier: Notifier,
+        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, place_order: PlaceOrder
     ) -> None:
         self._database = database
         self._catalogues = catalogues
         self._directory = directory
-        self._clock = clock
-        self._notifier = notifier
-        self._pricing_retry = timedelta(seconds=settings.pricing_retry_s)
+        self._place_order = place_order
 
     async def place_by_estimate(self, request: Request) -> Response:
         """Places an order for the mass of an estimate.
@@ -116,7 +94,7 @@ class OrderEndpoints:
             found = await store.find_by_key(connection, request.scope, request.path("idempotency_key"))
         if found is None:
             raise OrderNotFound
-        return Response(found.document)
+        return Response(found[0])
 
     async def list_orders(self, request: Request) -> Response:
         """Returns the orders of the account, newest first."""
@@ -133,84 +111,40 @@ class OrderEndpoints:
         page = found.joined[: -surplus - len(b",")]
         return raw_list_response(page, paging.cursor(place_of(page[-last:])))
 
-    async def _place(self, request: Request, shape: type[msgspec.Struct]) -> Response:
+    async def _place(self, request: Request, shape: type[OrderIn]) -> Response:
         document = request.json()
-        digest = request_digest(shape.__name__, document)
-        key = peek_idempotency_key(document)
-        # Before the connection is taken: one request never holds one connection and waits for another.
-        buyer, catalogue = await self._buyer(request), await self._catalogues.current(request.scope.mode)
-        async with self._database.connection() as connection:
-            try:
-                wanted, metadata = await _read(connection, document, shape, buyer)
-                priced = price_if_possible(wanted, buyer.terms, catalogue)
-            except TonneError:
-                # A key that was used before comes first: its order is the answer, whatever else the body says. It is
-                # looked up only now, and below, because nearly every request is a first one.
-                if key is not None and (response := await _replay(connection, request.scope, key, digest)):
-                    return response
-                raise
-            order_request = OrderRequest(wanted, key, metadata, digest)
-            order = compose_order(request.scope, order_request, buyer.terms, priced=priced, now=self._clock())
-            async with connection.transaction():
-                placed = await place_order(connection, order, digest, retry_after=self._pricing_retry)
-            if placed is None:
-                return await _replay(connection, request.scope, order.idempotency_key, digest) or _vanished(order.id)
-        self._notifier.notify()
-        return Response(placed, 201)
-
-    async def _quote(self, request: Request, shape: type[msgspec.Struct]) -> Response:
-        document = request.json()
-        buyer, catalogue = await self._buyer(request), await self._catalogues.current(request.scope.mode)
-        async with self._database.connection() as connection:
-            wanted, _ = await _read(connection, document, shape, buyer)
-        quote = quote_out(
-            price(wanted, buyer.terms, catalogue),
-            estimate_id=wanted.estimate_id,
-            requested_grams=wanted.mass_grams,
-            requested_value_minor=wanted.value_minor,
+        idempotency = idempotency_of(shape.__name__, document)
+        body, original_digest = await self._place_order.place(
+            request.scope, idempotency, lambda terms: _read(document, shape, terms, idempotency)
         )
-        return json_response(quote)
+        return Response(body, 201) if original_digest is None else replay(body, original_digest, idempotency.digest)
 
-    async def _buyer(self, request: Request) -> _Buyer:
-        return _Buyer(request.scope, await self._directory.terms_of(request.scope))
+    async def _quote(self, request: Request, shape: type[OrderIn]) -> Response:
+        document, scope = request.json(), request.scope
+        terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
+        order_request = _read(document, shape, terms, idempotency_of(shape.__name__, document))
+        async with self._database.connection() as connection:
+            wanted = await resolve_amount(connection, scope, order_request)
+        return json_response(quote_out(price(wanted, terms, catalogue), wanted, estimate_id=order_request.estimate_id))
 
 
-async def _replay(connection: Connection, scope: Scope, key: str, digest: bytes) -> Response | None:
-    found = await store.find_by_key(connection, scope, key)
-    return None if found is None else replay(found.document, found.request_digest, digest)
-
-
-async def _read(
-    connection: Connection, document: Document, shape: type[msgspec.Struct], buyer: _Buyer
-) -> tuple[Wanted, str]:
-    """The body, judged whole, as what is wanted and the metadata."""
+def _read(document: Document, shape: type[OrderIn], terms: Terms, idempotency: Idempotency) -> OrderRequest:
+    """Validate a body and convert its amount to grams or minor units."""
     body = read(document, shape)
-    metadata = metadata_text(document)
+    mass_grams = value_minor = estimate_id = None
     if isinstance(body, OrderByMassIn):
-        return Wanted(mass_grams=_grams(body), choices=body.bundle_selection), metadata
-    if isinstance(body, OrderByValueIn):
-        return Wanted(value_minor=_minor(body.value, buyer), choices=body.bundle_selection), metadata
-    if isinstance(body, OrderByEstimateIn):
-        mass_grams = await find_mass_grams(connection, buyer.scope, body.estimate_id)
-        if mass_grams is None:
-            raise EstimateUnknown(field="estimate_id")
-        return Wanted(mass_grams, None, body.estimate_id, body.bundle_selection), metadata
-    raise TypeError(f"{shape.__name__} is not an order")
-
-
-def _grams(body: OrderByMassIn) -> int:
-    mass_grams = to_grams(body.mass.amount, body.mass.unit)
-    if not 1 <= mass_grams <= MAX_GRAMS:
-        raise QuantityInvalid(field="mass.amount")
-    return mass_grams
-
-
-def _minor(value: str, buyer: _Buyer) -> int:
-    value_minor = scaled(Decimal(value), DECIMALS[buyer.terms.currency])
-    if value_minor is None or value_minor < 1:
-        raise ValueInvalid(field="value")
-    return value_minor
-
-
-def _vanished(order_id: str) -> Response:
-    raise LookupError(f"the key of {order_id} was taken, yet no order has it")
+        mass_grams = to_grams(body.mass.amount, body.mass.unit)
+        if not 1 <= mass_grams <= MAX_GRAMS:
+            raise QuantityInvalid(field="mass.amount")
+    elif isinstance(body, OrderByValueIn):
+        value_minor = scaled(Decimal(body.value), DECIMALS[terms.currency])
+        if value_minor is None or value_minor < 1:
+            raise ValueInvalid(field="value")
+    else:
+        estimate_id = body.estimate_id
+    return OrderRequest(
+        wanted=PriceRequest(mass_grams=mass_grams, value_minor=value_minor, choices=body.bundle_selection),
+        idempotency=idempotency,
+        metadata=metadata_text(document),
+        estimate_id=estimate_id,
+    )

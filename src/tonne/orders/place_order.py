@@ -1,76 +1,112 @@
-"""Receiving and placing, in one transaction."""
+"""Place an order: replay a known key, else price, write and announce a new order."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import PaymentMethod, Terms
+from tonne.base.clock import Clock
+from tonne.base.idempotency import Idempotency, create_once
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
-from tonne.catalog.errors import PriceUnavailable
+from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
-from tonne.catalog.pricing import Priced, PriceList, price_quantity, price_value
-from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default, storable
-from tonne.db.pool import Connection
+from tonne.catalog.price import PriceRequest, price_if_available
+from tonne.catalog.pricing import Priced
+from tonne.catalog.selection import storable
+from tonne.catalog.snapshot import Catalogues
+from tonne.db.pool import Connection, Database
+from tonne.estimates.store import find_mass_grams
 from tonne.events.log import append
+from tonne.events.notify import Notifier
 from tonne.orders import store
+from tonne.orders.errors import EstimateUnknown
 from tonne.orders.model import Order, OrderStatus, OrderType
 from tonne.orders.move_order import event_of
 from tonne.orders.schemas import order_document
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be bought: grams or a value, never both, and of which bundles."""
-
-    mass_grams: int | None = None
-    value_minor: int | None = None
-    estimate_id: str | None = None
-    choices: list[BundleChoiceIn] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OrderRequest:
-    wanted: Wanted
-    idempotency_key: str | None
-    metadata: str
-    digest: bytes
-
-
-def price(wanted: Wanted, terms: Terms, catalogue: Catalogue) -> Priced:
-    """What `wanted` costs now. The selection is judged first: its faults are the client's, and do not wait."""
-    if wanted.choices is not None:
-        shares = resolve(wanted.choices, catalogue)
-    else:
-        shares = resolve_default(terms.default_selection, catalogue)
-    prices = PriceList(catalogue, terms.currency, terms.fee_rate)
-    if wanted.mass_grams is not None:
-        return price_quantity(prices, shares, wanted.mass_grams)
-    return price_value(prices, shares, wanted.value_minor or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Customer:
-    """Who pays at checkout, through an offset link."""
+class CheckoutCustomer:
+    """The person who pays at checkout, through an offset link."""
 
     offset_link_id: str
     email: str
 
 
-def compose_order(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRequest:
+    """If `estimate_id` is set, the estimate's mass is bought, and `wanted` has no amount of its own."""
+
+    wanted: PriceRequest
+    idempotency: Idempotency
+    metadata: str = "{}"
+    estimate_id: str | None = None
+    customer: CheckoutCustomer | None = None
+
+
+class PlacedOrder(NamedTuple):
+    order: Order
+    document: bytes
+
+
+async def place_order(
+    tx: Connection,
     scope: Scope,
     request: OrderRequest,
     terms: Terms,
+    catalogue: Catalogue,
     *,
-    priced: Priced | None,
     now: datetime,
-    customer: Customer | None = None,
+    retry_after: timedelta,
+) -> PlacedOrder | None:
+    """Price and write a new order with its events; None when its idempotency key is taken.
+
+    An order without a price yet is received, and due after `retry_after`. Of two requests with one key, the second
+    waits at the unique constraint until the first commits, and then gets None. Call it last in the transaction: it
+    locks the event stream.
+    """
+    wanted = await resolve_amount(tx, scope, request)
+    order = _compose(scope, request, wanted, terms, priced=price_if_available(wanted, terms, catalogue), now=now)
+    document = order_document(order)
+    is_waiting = order.priced is None
+    inserted = await store.insert_order(
+        tx,
+        order,
+        request_digest=request.idempotency.digest,
+        document=document,
+        next_attempt_at=now + retry_after if is_waiting else order.due_at(now),
+    )
+    if not inserted:
+        return None
+    events = [event_of(order, document)]
+    if not is_waiting:
+        received = replace(order, status=OrderStatus.RECEIVED, priced=None)
+        events.insert(0, event_of(received, order_document(received)))
+    await append(tx, scope, events, now)
+    return PlacedOrder(order, document)
+
+
+async def resolve_amount(connection: Connection, scope: Scope, request: OrderRequest) -> PriceRequest:
+    """What the request wants, with the mass of its estimate if it names one."""
+    if request.estimate_id is None:
+        return request.wanted
+    mass_grams = await find_mass_grams(connection, scope, request.estimate_id)
+    if mass_grams is None:
+        raise EstimateUnknown(field="estimate_id")
+    return replace(request.wanted, mass_grams=mass_grams)
+
+
+def _compose(
+    scope: Scope, request: OrderRequest, wanted: PriceRequest, terms: Terms, *, priced: Priced | None, now: datetime
 ) -> Order:
-    """A new order, placed when there is a price and received when there is none yet."""
-    wanted = request.wanted
+    customer = request.customer
     return Order(
         scope=scope,
         id=new_id("ord"),
-        idempotency_key=request.idempotency_key or new_id("auto"),
+        idempotency_key=request.idempotency.key or new_id("auto"),
         type=OrderType.QUANTITY if wanted.mass_grams is not None else OrderType.VALUE,
         status=OrderStatus.RECEIVED if priced is None else OrderStatus.PLACED,
         currency=terms.currency,
@@ -79,7 +115,7 @@ def compose_order(
         requested_value_minor=wanted.value_minor,
         bundle_selection=None if wanted.choices is None else storable(wanted.choices),
         priced=priced,
-        estimate_id=wanted.estimate_id,
+        estimate_id=request.estimate_id,
         offset_link_id=None if customer is None else customer.offset_link_id,
         email=None if customer is None else customer.email,
         metadata=request.metadata,
@@ -88,32 +124,43 @@ def compose_order(
     )
 
 
-def price_if_possible(wanted: Wanted, terms: Terms, catalogue: Catalogue) -> Priced | None:
-    try:
-        return price(wanted, terms, catalogue)
-    except PriceUnavailable:
-        return None
+class PlaceOrder:
+    """Places orders for clients, in a transaction of its own."""
 
+    def __init__(
+        self,
+        database: Database,
+        catalogues: Catalogues,
+        directory: AccountDirectory,
+        *,
+        clock: Clock,
+        settings: Settings,
+        notifier: Notifier,
+    ) -> None:
+        self._database = database
+        self._catalogues = catalogues
+        self._directory = directory
+        self._clock = clock
+        self._retry_after = timedelta(seconds=settings.pricing_retry_s)
+        self._notifier = notifier
 
-async def place_order(tx: Connection, order: Order, digest: bytes, *, retry_after: timedelta) -> bytes | None:
-    """Write the order and its events; returns it as the interface shows it, or None when its key is taken already.
+    async def place(
+        self, scope: Scope, idempotency: Idempotency, read: Callable[[Terms], OrderRequest]
+    ) -> tuple[bytes, bytes | None]:
+        """The document of the new order; or of the original with this key, and the digest of the original request."""
+        # Before taking a connection: holding one while waiting for another can exhaust the pool.
+        terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
+        async with self._database.connection() as connection:
 
-    Two requests with one key meet at the unique constraint: the second waits for the first to commit, then gets None.
-    """
-    document = order_document(order)
-    waits = order.status is OrderStatus.RECEIVED
-    inserted = await store.insert_order(
-        tx,
-        order,
-        request_digest=digest,
-        document=document,
-        next_attempt_at=order.created_at + retry_after if waits else order.due_at(order.created_at),
-    )
-    if not inserted:
-        return None
-    events = [event_of(order, document)]
-    if not waits:
-        received = replace(order, status=OrderStatus.RECEIVED, priced=None)
-        events.insert(0, event_of(received, order_document(received)))
-    await append(tx, order.scope, events, order.created_at)
-    return document
+            async def create() -> bytes | None:
+                request = read(terms)
+                async with connection.transaction():
+                    placed = await place_order(
+                        connection, scope, request, terms, catalogue, now=self._clock(), retry_after=self._retry_after
+                    )
+                return None if placed is None else placed.document
+
+            created = await create_once(idempotency.key, create, lambda key: store.find_by_key(connection, scope, key))
+        if created[1] is None:
+            self._notifier.notify()
+        return created

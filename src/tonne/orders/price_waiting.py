@@ -12,6 +12,7 @@ from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.catalog.errors import PriceUnavailable
+from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
@@ -20,7 +21,6 @@ from tonne.orders import store
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import move_order
-from tonne.orders.place_order import Wanted, price
 from tonne.orders.queue import postpone, run_due_any_account
 
 
@@ -70,7 +70,7 @@ class PriceWaiting:
 
     async def _price(self, tx: Connection, order: Order) -> Priced:
         choices = order.bundle_selection
-        wanted = Wanted(
+        wanted = PriceRequest(
             mass_grams=order.requested_quantity_grams,
             value_minor=order.requested_value_minor,
             choices=None if choices is None else [msgspec.convert(choice, BundleChoiceIn) for choice in choices],

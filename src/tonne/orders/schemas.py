@@ -64,6 +64,9 @@ class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
     metadata: Metadata | None = None
 
 
+OrderIn = OrderByEstimateIn | OrderByMassIn | OrderByValueIn
+
+
 class ProjectItemOut(msgspec.Struct):
     """One project of an order, once supply is guaranteed."""
 

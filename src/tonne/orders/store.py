@@ -12,18 +12,13 @@ from tonne.catalog.pricing import Priced
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderStatus
 
-
-class Stored(NamedTuple):
-    document: bytes
-    request_digest: bytes
-
-
 FIND_BY_KEY = "SELECT wire_document, request_digest FROM orders WHERE account_id = $1 AND idempotency_key = $2"
 
 
-async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str) -> Stored | None:
+async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str) -> tuple[bytes, bytes] | None:
+    """The order's document and the digest of the request that placed it."""
     row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
-    return None if row is None else Stored(*row)
+    return None if row is None else (row["wire_document"], row["request_digest"])
 
 
 FIND_BY_ID = "SELECT wire_document FROM orders WHERE account_id = $1 AND id = $2"
