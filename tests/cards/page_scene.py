@@ -27,7 +27,7 @@ VALUES ($1, $2, $3, $4, 'Offset your flight', $5) ON CONFLICT DO NOTHING
 INSERT_CHECKOUT = """
 INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
                        requested_quantity_grams, total_cost_minor, currency, email, order_id, created_at, expires_at,
-                       next_attempt_at)
+                       next_close_at)
 SELECT account_id, 'chk_' || id, organisation_id, mode, offset_link_id, sha256(id::bytea), sha256(id::bytea), 'ordered',
        requested_quantity_grams, total_cost_minor, currency, email, id, created_at, created_at + interval '1 hour',
        created_at + interval '1 minute'

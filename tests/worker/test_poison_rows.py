@@ -29,10 +29,10 @@ SELECT account_id, 'lnk_' || id, organisation_id, mode, 'Offset your flight', cr
 INSERT_CHECKOUTS = """
 INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
                        requested_quantity_grams, total_cost_minor, currency, email, order_id, created_at, expires_at,
-                       next_attempt_at)
+                       next_close_at, next_mail_at)
 SELECT account_id, id, organisation_id, mode, 'lnk_' || id, sha256(id::bytea), sha256(id::bytea), $1::text,
        1000, 100, currency, id || '@example.com', CASE WHEN $1 = 'ordered' THEN id END, created_at, created_at,
-       created_at
+       created_at, created_at
 FROM orders
 """
 
