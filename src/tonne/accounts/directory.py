@@ -7,11 +7,10 @@ from datetime import datetime
 from tonne.accounts import store
 from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
+from tonne.base.expiring_cache import ExpiringCache
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Database
 from tonne.http.authenticator import KeyHolder
-
-_MAX_CACHED = 10_000
 
 
 class AccountDirectory:
@@ -20,9 +19,7 @@ class AccountDirectory:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._refresh_s = refresh_s
-        self._monotonic = monotonic
-        self._terms: dict[str, tuple[float, Terms]] = {}
+        self._terms: ExpiringCache[str, Terms] = ExpiringCache(refresh_s, monotonic)
         self._uses: dict[tuple[str, str], datetime] = {}
 
     async def find_key(self, secret_hash: bytes) -> KeyHolder | None:
@@ -44,13 +41,9 @@ class AccountDirectory:
                 await store.note_uses_any_account(connection, [(*place, at) for place, at in uses.items()])
 
     async def terms_of(self, scope: Scope) -> Terms:
-        now = self._monotonic()
-        cached = self._terms.get(scope.account_id)
-        if cached is not None and cached[0] > now:
-            return cached[1]
-        async with self._database.connection() as connection:
-            terms = await store.find_terms(connection, scope)
-        if len(self._terms) >= _MAX_CACHED:
-            self._terms.clear()
-        self._terms[scope.account_id] = (now + self._refresh_s, terms)
+        terms = self._terms.get(scope.account_id)
+        if terms is None:
+            async with self._database.connection() as connection:
+                terms = await store.find_terms(connection, scope)
+            self._terms.put(scope.account_id, terms)
         return terms

@@ -25,7 +25,7 @@ from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.offer import Offered, choose, offered_bundles, parse_quantity, parse_value, price_offer
 from tonne.checkout.redirects import check_redirect
 from tonne.db.pool import Database
-from tonne.http.rate_limit import TokenBuckets, too_many
+from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
@@ -173,9 +173,8 @@ class OffsetPage:
 
 
 def require_turn(buckets: TokenBuckets, request: Request) -> None:
-    verdict = buckets.take(request.client)
-    if not verdict.allowed:
-        raise too_many(verdict, "Too many attempts from your network: wait a minute, then try again.")
+    message = "Too many attempts from your network: wait a minute, then try again."
+    buckets.require(request.client, message=message)
 
 
 def _bundle(each: Offered, filled: Filled) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tonne.checkout.errors import PaymentNotFound
 from tonne.checkout.model import TEMPORARY_ID_LIFE, hash_temporary_id
 from tonne.checkout.store import find_payment
 from tonne.db.pool import Database
-from tonne.http.rate_limit import TokenBuckets, too_many
+from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
 from tonne.orders.schemas import OrderOut
 
@@ -41,13 +41,11 @@ class PaymentLookup:
             well_formed = False
         if not well_formed:
             raise Invalid([Fault("validation_error", "temporary_id must be a UUID.", "temporary_id")])
-        verdict = self._misses.take(request.actor, 0)
-        if not verdict.allowed:
-            raise too_many(verdict)
+        self._misses.require(request.actor, 0)
         async with self._database.connection() as connection:
             paid_after = self._clock() - TEMPORARY_ID_LIFE
             document = await find_payment(connection, request.scope, hash_temporary_id(text), paid_after)
         if document is None:
-            self._misses.take(request.actor)
+            self._misses.consume(request.actor)
             raise PaymentNotFound
         return Response(b'{"order":%b,"type":"order"}' % document)

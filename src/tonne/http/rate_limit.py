@@ -1,19 +1,20 @@
-"""Token buckets in this process's memory: losing them with the process costs nothing but a fresh burst."""
+"""Rate limits as token buckets in the memory of this process. A restart only grants every client a new burst."""
 
 import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tonne.http.errors import RateLimited
 
-# More buckets than this and the least recently used are forgotten: a forgotten bucket is a full one.
+# Beyond this number the least recently used buckets are dropped. A client whose bucket was dropped has a full burst.
 _MAX_BUCKETS = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Quota(NamedTuple):
+    """What is left of a client's limit."""
+
     allowed: bool
     remaining: int
     # Seconds until one more request is allowed.
@@ -21,7 +22,7 @@ class Verdict:
 
 
 class TokenBuckets:
-    """`burst` at once, `per_second` in the long run, for each name."""
+    """One bucket per client: `burst` tokens at once, refilled with `per_second`."""
 
     def __init__(self, per_second: float, burst: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.per_second = per_second
@@ -29,24 +30,30 @@ class TokenBuckets:
         self._monotonic = monotonic
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, name: str, tokens: int = 1) -> Verdict:
-        """Take `tokens`, or none when there are not enough. Zero tokens only looks."""
+    def consume(self, client: str, tokens: int = 1) -> Quota:
+        """Consume all `tokens`, or none if there are too few. With 0, only check whether there is one."""
         now = self._monotonic()
-        level, since = self._buckets.get(name, (float(self.burst), now))
+        level, since = self._buckets.get(client, (float(self.burst), now))
         level = min(float(self.burst), level + (now - since) * self.per_second)
         allowed = level >= max(tokens, 1)
         if allowed:
             level -= tokens
-        self._buckets[name] = (level, now)
-        self._buckets.move_to_end(name)
+        self._buckets[client] = (level, now)
+        self._buckets.move_to_end(client)
         if len(self._buckets) > _MAX_BUCKETS:
             self._buckets.popitem(last=False)
         wait = 0.0 if level >= 1 else (1 - level) / self.per_second
-        return Verdict(allowed, int(level), wait)
+        return Quota(allowed, int(level), wait)
+
+    def require(self, client: str, tokens: int = 1, message: str | None = None) -> None:
+        """Consume `tokens`, or raise RateLimited."""
+        quota = self.consume(client, tokens)
+        if not quota.allowed:
+            raise rate_limited(quota, message)
 
 
-def too_many(verdict: Verdict, message: str | None = None) -> RateLimited:
-    """The refusal, which says how long to wait."""
-    refusal = RateLimited(message)
-    refusal.headers["Retry-After"] = str(max(1, math.ceil(verdict.retry_after_s)))
-    return refusal
+def rate_limited(quota: Quota, message: str | None = None) -> RateLimited:
+    """The error with its Retry-After header."""
+    error = RateLimited(message)
+    error.headers["Retry-After"] = str(max(1, math.ceil(quota.retry_after_s)))
+    return error

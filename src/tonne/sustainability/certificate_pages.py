@@ -10,7 +10,7 @@ from tonne.base.clock import Clock
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
-from tonne.http.rate_limit import TokenBuckets, too_many
+from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
 from tonne.retirements.certificate_pdf import qr_code
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord
@@ -107,11 +107,8 @@ class CertificatePages:
         return found
 
     def _count(self, request: Request, count: int = 1) -> None:
-        verdict = self._lookups.take(request.client, count)
-        if not verdict.allowed:
-            raise too_many(
-                verdict, "Too many certificate lookups from your network. Wait a minute, then reload the page."
-            )
+        message = "Too many certificate lookups from your network. Wait a minute, then reload the page."
+        self._lookups.require(request.client, count, message)
 
 
 async def _find_public(connection: Connection, number: str) -> tuple[Scope, CertificateRecord] | None:
