@@ -14,7 +14,7 @@ from tonne.accounts.store import add_admin
 from tonne.base.clock import utc_now
 from tonne.base.scope import Scope
 from tonne.gateways.outbox import LEASE as MAIL_LEASE
-from tonne.invoices.chase_invoices import LEASE as INVOICE_LEASE
+from tonne.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
 
 INVOICE = "invoice"
 # Paid by a valid card, and advanced only by the test helpers.

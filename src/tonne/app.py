@@ -48,8 +48,8 @@ from tonne.http.middleware import RequestMiddleware
 from tonne.http.openapi import openapi_document
 from tonne.http.route import Route
 from tonne.http.server import Application
-from tonne.invoices.chase_invoices import ChaseInvoices
 from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
+from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.place_order import PlaceOrder
@@ -106,7 +106,7 @@ class Services:
         self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, settings) for mode in Mode}
         self.refund_charges = RefundCharges(database, self.card_gateways, clock, settings)
         self.issue_invoices = IssueInvoices(database, clock, settings)
-        self.chase_invoices = ChaseInvoices(database, clock, settings)
+        self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
         self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
         self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.offset_links = OffsetLinkEndpoints(
@@ -204,7 +204,7 @@ class Services:
             ),
             Job("refund_charges", self.refund_charges.run_once),
             Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
-            Job("chase_invoices", self._notify_after(self.chase_invoices.run_once)),
+            Job("follow_up_invoices", self._notify_after(self.follow_up_invoices.run_once)),
             Job("allocate_orders", self._notify_after(self.allocate_orders.run_once)),
             Job("close_checkouts", throttled(self._notify_after(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
             Job("close_units", self.close_units.run_once),

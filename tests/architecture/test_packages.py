@@ -21,7 +21,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/cards/charge_cards.py": "a job of the worker",
     "src/tonne/cards/refund_charges.py": "a job of the worker",
     "src/tonne/invoices/issue_invoices.py": "a job of the worker",
-    "src/tonne/invoices/chase_invoices.py": "a job of the worker",
+    "src/tonne/invoices/follow_up_invoices.py": "a job of the worker",
     "src/tonne/checkout/close_checkouts.py": "a job of the worker",
     "src/tonne/checkout/pay_checkout.py": "whoever has the unguessable address of a checkout may pay it",
     "src/tonne/checkout/offset_page.py": "whoever has the unguessable address of a link may pay there",

@@ -106,7 +106,12 @@ UNKNOWN = {
 async def existing(api: ApiClient, services: Services, world: World) -> dict[str, str]:
     """An id of every kind that exists, of `ours` in test mode."""
     order = await api.order(idempotency_key="shared key")
-    for job in (services.issue_invoices, services.chase_invoices, services.chase_invoices, services.allocate_orders):
+    for job in (
+        services.issue_invoices,
+        services.follow_up_invoices,
+        services.follow_up_invoices,
+        services.allocate_orders,
+    ):
         await job.run_once()
     assert (await api.get(f"/v1/orders/{order['id']}")).json()["status"] == "complete"
     async with services.database.transaction() as tx:

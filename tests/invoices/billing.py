@@ -18,7 +18,7 @@ from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.cli.doctor import examine
 from tonne.db.pool import Database
-from tonne.invoices.chase_invoices import ChaseInvoices
+from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.invoices.model import Invoice
 from tonne.invoices.settle_invoice import settle_invoice
@@ -48,7 +48,7 @@ class Office:
         self.clock = clock
         self.services = Services(database, settings, clock)
         self.issue = IssueInvoices(database, clock, settings)
-        self.chase = ChaseInvoices(database, clock, settings)
+        self.follow_up = FollowUpInvoices(database, clock, settings)
 
     async def place(self, scope: Scope, **words: Any) -> Order:
         return await place(self.services, scope, self.clock.now, **words)
@@ -60,7 +60,7 @@ class Office:
 
     async def work(self) -> None:
         """Until there is nothing to do at this moment."""
-        while await self.issue.run_once() or await self.chase.run_once():
+        while await self.issue.run_once() or await self.follow_up.run_once():
             pass
 
     async def settle(self, order: Order) -> None:

@@ -13,7 +13,7 @@ from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.invoices.bank_statement import read_statement
-from tonne.invoices.import_statement import Booked, import_statement
+from tonne.invoices.import_statement import BookedLine, import_statement
 from tonne.invoices.reference import reference_of, references_in
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.orders.model import Order
@@ -31,7 +31,7 @@ async def office(furnished_db: Database, settings: Settings, world: World) -> Of
     return office
 
 
-async def book(office: Office, *lines: str, mode: Mode = Mode.LIVE) -> list[Booked]:
+async def book(office: Office, *lines: str, mode: Mode = Mode.LIVE) -> list[BookedLine]:
     content = (HEAD + "".join(f"{line}\n" for line in lines)).encode()
     async with office.database.transaction() as tx:
         return await import_statement(tx, mode, SheetFile("march.csv", content), actor="test", now=office.clock.now)
@@ -44,7 +44,7 @@ async def bill(office: Office, world: World, count: int = 1) -> list[Order]:
     return orders
 
 
-def outcomes(booked: list[Booked]) -> list[str]:
+def outcomes(booked: list[BookedLine]) -> list[str]:
     return [each.outcome.value for each in booked]
 
 

@@ -69,7 +69,7 @@ async def test_the_list_says_who_has_nobody_to_mail_to(office: Office, world: Wo
     assert f"{organisation_id} has no admin" in done.stderr
     assert "add-admin" in operator.is_refused("resend", "1", "--mode", "live")
     await office.add_admins(organisation_id, ADA)
-    assert operator.does("resend", "1", "--mode", "live") == f"TN-LIVE-000001 goes out to {ADA}."
+    assert operator.does("resend", "1", "--mode", "live") == f"TN-LIVE-000001 will be mailed to {ADA}."
     [mail] = await office.mails()
     assert "13.95" in pdf_of(mail)
     assert "TN-LIVE-000001" in text_of(mail)
@@ -81,12 +81,12 @@ async def test_an_invoice_is_settled_by_hand_once(office: Office, world: World, 
     order = await office.place(world.ours_live.scope)
     await office.work()
     said = operator.does("settle", "1", "--mode", "live", "--note", "cheque 17")
-    assert said == f"TN-LIVE-000001 over 13.95 EUR is paid, and order {order.id} goes on."
+    assert said == f"Invoice TN-LIVE-000001 for 13.95 EUR and order {order.id} are marked as paid."
     assert await office.status(order) == "paid"
     [entry] = await office.fetch("SELECT actor, details FROM audit_log WHERE action = 'invoice.settled'")
     assert entry["actor"].startswith("cli:")
     assert json.loads(entry["details"])["note"] == "cheque 17"
-    assert "paid already" in operator.is_refused("settle", "TN-LIVE-000001")
+    assert "already paid" in operator.is_refused("settle", "TN-LIVE-000001")
     assert "settled       " in operator.does("show", "tn live 1")
     await office.check_nothing_is_broken()
 

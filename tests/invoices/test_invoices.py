@@ -13,7 +13,7 @@ from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings, SettingsError, load_settings
 from tonne.db.pool import Database
-from tonne.invoices.model import InvoiceStatus, Plan
+from tonne.invoices.model import FollowUpSchedule, InvoiceStatus
 
 GRACE = "grace@ours.test"
 
@@ -71,7 +71,7 @@ async def test_an_invoice_that_nobody_pays(office: Office, world: World) -> None
     office.clock.turn_to(4, 14, 0)
     await office.work()
     *_, farewell = await office.mails()
-    assert farewell["Subject"] == "Invoice TN-LIVE-000001 is cancelled"
+    assert farewell["Subject"] == "Invoice TN-LIVE-000001 has been cancelled"
     assert "do not pay" in text_of(farewell)
     assert len(await office.mails()) == 3
     assert (await office.status(order), (await office.invoice(order)).status) == ("cancelled", "cancelled")
@@ -79,7 +79,7 @@ async def test_an_invoice_that_nobody_pays(office: Office, world: World) -> None
     assert row["cancelled_by"] == "unpaid invoice"
     assert "31 March 2026" in row["cancel_reason"]
     office.clock.turn_to(12, 24)
-    assert not await office.chase.run_once()
+    assert not await office.follow_up.run_once()
     await office.check_nothing_is_broken()
 
 
@@ -125,7 +125,9 @@ async def test_between_two_steps_there_is_always_time_to_pay(office: Office, wor
     invoice, today = await office.invoice(order), date(2026, 3, 1)
     days = (None, 1, 31, 35, 70)
     moments = [None if day is None else office.clock.now + timedelta(days=day) for day in days]
-    for plan, mailed_at, reminded_at in product((Plan(3, 14), Plan(1, 1), Plan(30, 40)), moments, moments):
+    for plan, mailed_at, reminded_at in product(
+        (FollowUpSchedule(3, 14), FollowUpSchedule(1, 1), FollowUpSchedule(30, 40)), moments, moments
+    ):
         chased = replace(invoice, mailed_at=mailed_at, reminded_at=reminded_at)
         remind_on, cancel_on = plan.remind_on(chased, today), plan.cancel_on(chased, today)
         assert remind_on - chased.due_on >= timedelta(days=plan.reminder_days)
@@ -140,7 +142,7 @@ async def test_in_test_mode_an_invoice_settles_itself_once_it_is_mailed(office: 
     await office.work()
     [mail] = await office.mails()
     assert mail["Subject"].startswith("[TEST] Invoice TN-TEST-000001")
-    assert "no money should be sent" in text_of(mail)
+    assert "Do not send money" in text_of(mail)
     assert await office.status(order) == "paid"
     assert (await office.invoice(order)).settled_by == "test mode"
     await office.check_nothing_is_broken()

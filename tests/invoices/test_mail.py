@@ -85,7 +85,7 @@ async def test_an_invoice_that_is_refused_is_on_record_and_can_be_sent_again(
     assert row["next_attempt_at"] is None
     assert "550" in row["last_error"]
     said = output_of("invoice", "resend", "TN-LIVE-000001", database_url=office.database._url)
-    assert said == f"TN-LIVE-000001 goes out to {ADA}."
+    assert said == f"TN-LIVE-000001 will be mailed to {ADA}."
     await _send_all(office, box)
     _check_the_one_mail(box)
 
@@ -145,7 +145,7 @@ async def test_without_a_bank_account_customers_are_told_to_ask(office: Office, 
     await office.place(world.ours_live.scope)
     await office.work()
     [mail] = await office.mails()
-    assert "Ask Tonne for the account to pay to." in text_of(mail)
+    assert "Ask Tonne for the bank details." in text_of(mail)
 
 
 async def test_a_mail_without_an_usable_address_goes_to_nobody(office: Office, world: World) -> None:

@@ -13,7 +13,7 @@ from tonne.base.settings import Settings
 from tonne.db.batches import RETRY_AFTER
 from tonne.db.pool import Database
 from tonne.gateways.pdf import _compiler
-from tonne.invoices.chase_invoices import LEASE, ChaseInvoices
+from tonne.invoices.follow_up_invoices import LEASE, FollowUpInvoices
 from tonne.invoices.issue_invoices import BATCH, IssueInvoices, issue_invoices
 from tonne.orders.model import Order
 from tonne.orders.queue import lock_order
@@ -97,7 +97,7 @@ async def test_a_worker_that_dies_while_it_sets_the_pdf_leaves_the_invoice_to_th
     await office.place(world.ours_live.scope)
     await office.issue.run_once()
     with _no_pdf():
-        dying = asyncio.create_task(office.chase.run_once())
+        dying = asyncio.create_task(office.follow_up.run_once())
         await office.until_held(office.clock.now + LEASE)
         dying.cancel()
         await asyncio.gather(dying, return_exceptions=True)
@@ -115,9 +115,9 @@ async def test_two_workers_with_one_invoice_mail_it_once_and_remind_once(office:
     for month, day, count in ((3, 1, 1), (4, 3, 2)):
         now = office.clock.turn_to(month, day)
         with _no_pdf():
-            both = [asyncio.create_task(office.chase.run_once())]
+            both = [asyncio.create_task(office.follow_up.run_once())]
             await office.until_held(now + LEASE)
-            later = ChaseInvoices(office.database, Clock(now + LEASE), office.settings)
+            later = FollowUpInvoices(office.database, Clock(now + LEASE), office.settings)
             both.append(asyncio.create_task(later.run_once()))
             await office.until_held(now + 2 * LEASE)
             assert len(await office.mails()) == count - 1
@@ -133,9 +133,9 @@ async def test_two_workers_with_one_invoice_cancel_it_once(office: Office, world
     now = office.clock.turn_to(4, 14)
     async with office.database.transaction() as tx:
         await lock_order(tx, order.scope, order.id)
-        both = [asyncio.create_task(office.chase.run_once())]
+        both = [asyncio.create_task(office.follow_up.run_once())]
         await office.until_held(now + LEASE)
-        later = ChaseInvoices(office.database, Clock(now + LEASE), office.settings)
+        later = FollowUpInvoices(office.database, Clock(now + LEASE), office.settings)
         both.append(asyncio.create_task(later.run_once()))
         await office.until_held(now + 2 * LEASE)
     assert await asyncio.gather(*both) == [True, True]

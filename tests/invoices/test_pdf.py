@@ -9,7 +9,7 @@ import pytest
 
 from tests.pdf_pages import fonts, lacks_signs, outside, page_texts, squeezed
 from tonne.invoices.pdf import invoice_pdf
-from tonne.invoices.record import BankAccount, Buyer, Fee, InvoiceLine, InvoiceRecord, Seller
+from tonne.invoices.record import BankAccount, InvoiceBuyer, InvoiceFee, InvoiceLine, InvoiceRecord, InvoiceSeller
 
 MARGIN_MM = 10
 RECORD = InvoiceRecord(
@@ -18,18 +18,18 @@ RECORD = InvoiceRecord(
     issued_on="2026-11-15",
     due_on="2026-12-15",
     order_id="ord_01JCQ4W9T6X2M8",
-    seller=Seller("Example Offsets Ltd", ["12 Harbour Street", "Bristol BS1 4RN"], "GB 123 4567 89", "pay@example.org"),
-    buyer=Buyer("Marlowe & Finch Shipping Ltd", ["Quay Services", "Rotterdam 3011 AB"]),
+    seller=InvoiceSeller(
+        "Example Offsets Ltd", ["12 Harbour Street", "Bristol BS1 4RN"], "GB 123 4567 89", "pay@example.org"
+    ),
+    buyer=InvoiceBuyer("Marlowe & Finch Shipping Ltd", ["Quay Services", "Rotterdam 3011 AB"]),
     currency="EUR",
     lines=[
         InvoiceLine("Balanced portfolio", "988", "6.90", "6817.20"),
         InvoiceLine("Durable removal", "52.000001", "250.00", "13000.00"),
     ],
-    fee=Fee("Service fee", "2202.80"),
+    fee=InvoiceFee("Service fee", "2202.80"),
     total="22020.00",
-    bank=BankAccount(
-        "Example Offsets Ltd", "GB33BUKB20201555555555", "BUKBGB22", "Example Bank", ["1 Churchill Place"]
-    ),
+    bank=BankAccount("Example Offsets Ltd", "GB33BUKB20201555555555", "BUKBGB22", "Example Bank"),
     reference="INV-000042-K7",
     note="Reverse charge applies.",
 )
@@ -41,7 +41,7 @@ def changed(**changes: Any) -> InvoiceRecord:
 
 def sixty(mode: str) -> InvoiceRecord:
     lines = [InvoiceLine(f"Bundle number {number}.", "1", "10.00", "10.00") for number in range(60)]
-    return changed(mode=mode, lines=lines, fee=Fee("Service fee", "60.00"), total="660.00")
+    return changed(mode=mode, lines=lines, fee=InvoiceFee("Service fee", "60.00"), total="660.00")
 
 
 def test_it_states_what_is_owed_to_whom_and_how_to_pay_it() -> None:
@@ -54,7 +54,7 @@ def test_it_states_what_is_owed_to_whom_and_how_to_pay_it() -> None:
         *("Marlowe & Finch Shipping Ltd", "Quay Services", "Rotterdam 3011 AB"),
         *("Balanced portfolio 988 6.90 6817.20", "Durable removal 52.000001 250.00 13000.00"),
         *("Service fee 2202.80", "Total EUR 22020.00", "Please pay EUR 22020.00 by 15 December 2026"),
-        *("GB33 BUKB 2020 1555 5555 55", "BUKBGB22", "Example Bank", "1 Churchill Place", "INV-000042-K7"),
+        *("GB33 BUKB 2020 1555 5555 55", "BUKBGB22", "Example Bank", "INV-000042-K7"),
         "Reverse charge applies.",
     ):
         assert said in text
@@ -70,8 +70,8 @@ def test_the_amounts_on_the_page_sum_to_the_total_on_the_page() -> None:
 
 
 def test_what_is_not_known_leaves_no_trace() -> None:
-    seller = Seller("Example Offsets Ltd", [], None, None)
-    bank = BankAccount("Example Offsets Ltd", None, None, None, [])
+    seller = InvoiceSeller("Example Offsets Ltd", [], None, None)
+    bank = BankAccount("Example Offsets Ltd", None, None, None)
     text = page_texts(invoice_pdf(changed(seller=seller, bank=bank, note=None)))[0]
     assert not re.search(r"none|null|IBAN|BIC|BANK\b|Tax ID|Reverse", text)
     assert "INV-000042-K7" in text
@@ -89,7 +89,7 @@ def test_the_file_carries_its_fonts() -> None:
 
 
 def test_an_amount_without_decimals_is_shown_without() -> None:
-    record = changed(currency="JPY", total="123456789", fee=Fee("手数料", "0"), lines=[])
+    record = changed(currency="JPY", total="123456789", fee=InvoiceFee("手数料", "0"), lines=[])
     assert "Total JPY 123456789" in " ".join(page_texts(invoice_pdf(record))[0].split())
 
 
@@ -109,18 +109,18 @@ def test_an_amount_without_decimals_is_shown_without() -> None:
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     pdf = invoice_pdf(
         changed(
-            seller=Seller(text, [text], text, text),
-            buyer=Buyer(text, [text]),
+            seller=InvoiceSeller(text, [text], text, text),
+            buyer=InvoiceBuyer(text, [text]),
             lines=[InvoiceLine(text, "1", "1.00", "1.00")],
-            fee=Fee(text, "0.10"),
-            bank=BankAccount(text, None, text, text, [text]),
+            fee=InvoiceFee(text, "0.10"),
+            bank=BankAccount(text, None, text, text),
             reference=text,
             note=text,
         )
     )
     assert not lacks_signs(pdf)
     assert list(outside(pdf, MARGIN_MM)) == []
-    assert squeezed("".join(page_texts(pdf))).count(squeezed(text)) >= 11
+    assert squeezed("".join(page_texts(pdf))).count(squeezed(text)) >= 10
 
 
 def test_sixty_lines_flow_over_pages_below_a_repeated_header() -> None:

@@ -21,7 +21,12 @@ LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtenges
 async def complete_order(api: ApiClient, services: Services, tonnes: str = "1.5") -> str:
     """An order of this client goes all its way; the number of its certificate."""
     order = await api.order(mass={"amount": tonnes, "unit": "t"})
-    for job in (services.issue_invoices, services.chase_invoices, services.chase_invoices, services.allocate_orders):
+    for job in (
+        services.issue_invoices,
+        services.follow_up_invoices,
+        services.follow_up_invoices,
+        services.allocate_orders,
+    ):
         await job.run_once()
     done = (await api.get(f"/v1/orders/{order['id']}")).json()
     assert done["status"] == "complete"

@@ -91,7 +91,12 @@ async def test_only_the_configured_sections_are_shown(
 ) -> None:
     await set_up(api)
     await api.order()
-    for job in (services.issue_invoices, services.chase_invoices, services.chase_invoices, services.allocate_orders):
+    for job in (
+        services.issue_invoices,
+        services.follow_up_invoices,
+        services.follow_up_invoices,
+        services.allocate_orders,
+    ):
         await job.run_once()
     html = await look(browser)
     assert all(heading in html for heading in SECTIONS.values())

@@ -95,7 +95,7 @@ class Scene:
 
     async def pay(self) -> tuple[str, str]:
         ids = await self.issue_invoices()
-        await self.run_all("chase_invoices")
+        await self.run_all("follow_up_invoices")
         return ids
 
     async def complete(self) -> tuple[str, str]:
@@ -205,7 +205,7 @@ CASES = {
         "SELECT EXISTS (SELECT FROM invoices WHERE order_id = $1)",
     ),
     "mail an invoice": Case(
-        "chase_invoices",
+        "follow_up_invoices",
         Scene.issue_invoices,
         _on("invoices", "UPDATE", "NEW.order_id = '{id}' AND NEW.mailed_at IS NOT NULL"),
         "SELECT mailed_at IS NOT NULL FROM invoices WHERE order_id = $1",

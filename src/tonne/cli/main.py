@@ -18,6 +18,7 @@ COMMANDS = {
     "page": "Manage the public Sustainability pages of accounts.",
     "estimate": "Record emission estimates to place orders for.",
     "catalogue": "Manage projects, bundles, prices and supply.",
+    "order": "Cancel orders on behalf of a client.",
     "card": "Manage the stored cards of accounts.",
     "invoice": "List, settle, resend and export invoices.",
     "retirement": "Export credits to retire and import confirmations.",
@@ -78,6 +79,10 @@ def _load(name: str) -> click.Command | None:  # noqa: C901, PLR0911, PLR0912 - 
             from tonne.cli.catalog import catalogue
 
             return catalogue
+        case "order":
+            from tonne.cli.orders import order
+
+            return order
         case "card":
             from tonne.cli.cards import card
 

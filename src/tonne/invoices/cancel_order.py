@@ -1,36 +1,48 @@
-"""Cancelling an order: by its client, by the operator, or because its invoice was not paid in time."""
+"""Cancel an order: requested by a client or an operator, or because its invoice was not paid in time."""
 
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store
-from tonne.invoices.mail import compose_cancellation, usable
+from tonne.invoices.mail import compose_cancellation, find_recipients
 from tonne.invoices.model import InvoiceStatus
+from tonne.orders.errors import OrderNotFound
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import move_order
+from tonne.orders.queue import lock_order
 from tonne.orders.store import note_cancellation
+
+
+async def cancel_order_by_id(
+    tx: Connection, scope: Scope, order_id: str, *, settings: Settings, actor: str, reason: str | None, now: datetime
+) -> Order:
+    order = await lock_order(tx, scope, order_id)
+    if order is None:
+        raise OrderNotFound
+    reason = (reason or "").strip() or None
+    return await cancel_order(tx, order, settings=settings, actor=actor, reason=reason, now=now)
 
 
 async def cancel_order(
     tx: Connection, order: Order, *, settings: Settings, actor: str, reason: str | None, now: datetime
 ) -> Order:
-    """Cancel the order and its open invoice, and tell everyone who was mailed that invoice.
+    """Cancel a locked order and its open invoice, and notify everyone who was mailed that invoice.
 
-    Raises TransitionInvalid when the order can no longer be cancelled. Call it last in the transaction, with the
-    order's row locked. If a payment races it, exactly one of the two wins; a charge that is captured afterwards is
-    refunded when it is settled.
+    Raises TransitionInvalid if the order can no longer be cancelled. Call it last in the transaction. If a payment
+    races it, exactly one of the two wins; a charge that is captured afterwards is refunded when it is settled.
     """
-    await _tell_recipients(tx, order, settings, reason)
+    await _notify_recipients(tx, order, settings, reason)
     await note_cancellation(tx, order, actor=actor, reason=reason)
-    await store.cancel_invoice(tx, order, actor=actor, now=now)
+    await store.close_invoice(tx, order.key, InvoiceStatus.CANCELLED, actor=actor, now=now)
     await audit.record(
         tx,
         order.scope.organisation_id,
+        "order.cancelled",
         actor=actor,
-        action="order.cancelled",
         subject_id=order.id,
         at=now,
         reason=reason,
@@ -39,11 +51,11 @@ async def cancel_order(
     return await move_order(tx, order, OrderStatus.CANCELLED, now)
 
 
-async def _tell_recipients(tx: Connection, order: Order, settings: Settings, reason: str | None) -> None:
+async def _notify_recipients(tx: Connection, order: Order, settings: Settings, reason: str | None) -> None:
+    organisation_id = order.scope.organisation_id
     invoice = await store.find_invoice(tx, order.scope, order.id)
     if invoice is None or invoice.status is not InvoiceStatus.OPEN or invoice.mailed_at is None:
         return
-    customer = await store.find_customer(tx, order.scope.organisation_id)
-    if recipients := usable(customer.admins):
+    if recipients := await find_recipients(tx, organisation_id):
         message = compose_cancellation(settings, recipients, invoice.read_record(), reason)
-        await enqueue(tx, order.scope.organisation_id, recipients, message)
+        await enqueue(tx, organisation_id, recipients, message)

@@ -1,33 +1,39 @@
-"""Invoices over HTTP: the PDF, and the test helper that settles one."""
+"""HTTP endpoints: the invoice as a PDF, cancelling an order, and the test helpers for both."""
 
 import asyncio
 from typing import Annotated, Any
 
 import msgspec
 
-from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
+from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound, require_test_mode
 from tonne.http.json_body import read
 from tonne.http.route import Access, Request, Response, Route
 from tonne.invoices import store as invoice_store
-from tonne.invoices.cancel_order import cancel_order
+from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
-from tonne.invoices.issue_invoices import issue_invoices
 from tonne.invoices.pdf import invoice_pdf
-from tonne.invoices.settle_invoice import settle_invoice
+from tonne.invoices.settle_invoice import settle_test_invoice
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.queue import lock_order
 from tonne.orders.schemas import OrderOut, order_document
 
 
 class CancelIn(msgspec.Struct, forbid_unknown_fields=True):
-    reason: Annotated[str, msgspec.Meta(max_length=500, description="For your records and ours.")] | None = None
+    reason: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                max_length=500,
+                description="Why the order is cancelled. Stored, and sent to those who were mailed its invoice.",
+                examples=["Ordered twice"],
+            ),
+        ]
+        | None
+    ) = None
 
 
 class InvoiceEndpoints:
@@ -50,18 +56,20 @@ class InvoiceEndpoints:
         return Response(pdf, 200, b"application/pdf", headers)
 
     async def cancel_order(self, request: Request) -> Response:
-        """Cancels an order that is not yet allocated.
+        """Cancels an order whose status is `received` or `placed`.
 
         If a payment races the cancellation, exactly one of them wins. A captured charge is refunded.
         """
         body = read(request.json_or_empty(), CancelIn)
         async with self._database.transaction() as tx:
-            order = await lock_order(tx, request.scope, request.path("order_id"))
-            if order is None:
-                raise OrderNotFound
-            reason = (body.reason or "").strip() or None
-            cancelled = await cancel_order(
-                tx, order, settings=self._settings, actor=request.actor, reason=reason, now=self._clock()
+            cancelled = await cancel_order_by_id(
+                tx,
+                request.scope,
+                request.path("order_id"),
+                settings=self._settings,
+                actor=request.actor,
+                reason=body.reason,
+                now=self._clock(),
             )
         self._notifier.notify()
         return Response(order_document(cancelled))
@@ -75,25 +83,16 @@ class InvoiceEndpoints:
         """Marks the invoice of a test order as paid, and issues it first if necessary. Test keys only."""
         require_test_mode(request.scope)
         async with self._database.transaction() as tx:
-            order = await lock_order(tx, request.scope, request.path("order_id"))
-            if order is None:
-                raise OrderNotFound
-            paid = await self._settle(tx, order, request.actor)
+            paid = await settle_test_invoice(
+                tx,
+                request.scope,
+                request.path("order_id"),
+                settings=self._settings,
+                actor=request.actor,
+                now=self._clock(),
+            )
         self._notifier.notify()
         return Response(order_document(paid))
-
-    async def _settle(self, tx: Connection, order: Order, actor: str) -> Order:
-        """Issue the invoice where no worker has come to it yet; then its money is there."""
-        if order.payment_method is not PaymentMethod.INVOICE:
-            raise OrderPaidByCard
-        if order.status is not OrderStatus.PLACED:
-            raise InvoiceNotOpen(f"The order is {order.status}: only a placed one has an open invoice.")
-        now = self._clock()
-        await issue_invoices(tx, [order], self._settings, now)
-        if order.priced is not None and order.priced.total_cost_minor == 0:
-            # There was nothing to pay, and it is paid already.
-            return await lock_order(tx, order.scope, order.id) or order
-        return await settle_invoice(tx, order.scope, order.id, actor=actor, now=now)
 
 
 _CANCEL: dict[str, Any] = {
@@ -112,7 +111,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             path="/v1/orders/{order_id}/invoice",
             endpoint=endpoints.read_invoice,
             access=Access.API_KEY,
-            summary="Read an order's invoice as a PDF",
+            summary="Read the invoice of an order",
             tag="Orders",
             answers={200: None},
             errors=(OrderNotFound, InvoiceNotAvailable),
@@ -122,7 +121,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             path="/v1/test-helpers/orders/{order_id}/settle-invoice",
             endpoint=endpoints.settle_test_invoice,
             access=Access.API_KEY,
-            summary="Settle a placed order's invoice now, as if its money had come",
+            summary="Settle the invoice of a test order",
             tag="Test helpers",
             answers={200: OrderOut},
             errors=(OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard),
@@ -130,7 +129,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
         Route(
             path="/v1/orders/{order_id}/cancel",
             endpoint=endpoints.cancel_order,
-            summary="Cancel an order that is received or placed",
+            summary="Cancel an order",
             tag="Orders",
             example={"reason": "Ordered twice"},
             errors=(OrderNotFound, TransitionInvalid),
@@ -139,7 +138,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
         Route(
             path="/v1/test-helpers/orders/{order_id}/cancel",
             endpoint=endpoints.cancel_test_order,
-            summary="Cancel an order that is received or placed, as the order's own endpoint does",
+            summary="Cancel a test order",
             tag="Test helpers",
             example={"reason": "Trying it out"},
             errors=(OrderNotFound, RouteNotFound, TransitionInvalid),

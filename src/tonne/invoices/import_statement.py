@@ -1,6 +1,6 @@
-"""Import a bank statement: every line is booked once, and settles the invoice that it pays."""
+"""Import a bank statement: every line is booked once and settles the invoice that it pays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -14,27 +14,27 @@ from tonne.invoices.bank_statement import StatementLine, read_statement
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.reference import references_in
 from tonne.invoices.settle_invoice import mark_invoice_paid
-from tonne.invoices.transfer_store import Outcome, Transfer
-from tonne.orders.model import Order, OrderKey, OrderStatus
+from tonne.invoices.transfer_store import Transfer, TransferOutcome
+from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import lock_orders
 from tonne.sheets.csv_lines import SheetFile
 
-SETTLING = (Outcome.MATCHED, Outcome.OVER)
+SETTLING = (TransferOutcome.MATCHED, TransferOutcome.OVER)
 
 
-class Booked(NamedTuple):
-    """What became of one line: `reference` names the invoice it was for, `message` says the rest to a person."""
+class BookedLine(NamedTuple):
+    """The result of one line. `reference` is the invoice that it names; `message` explains the result to a person."""
 
     line: StatementLine
-    outcome: Outcome
+    outcome: TransferOutcome
     reference: str | None
     message: str
 
 
 @dataclass(slots=True)
-class _Claim:
-    """An invoice as the lines of the statement find it, one after the other."""
+class _NamedInvoice:
+    """An invoice named by lines of the statement, with what it has received up to the current line."""
 
     invoice: Invoice
     order: Order
@@ -44,88 +44,86 @@ class _Claim:
     def is_open(self) -> bool:
         return self.invoice.status is InvoiceStatus.OPEN and self.order.status is OrderStatus.PLACED
 
-    @property
-    def key(self) -> OrderKey:
-        return OrderKey(self.invoice.scope.account_id, self.invoice.order_id)
 
-
-async def import_statement(tx: Connection, mode: Mode, file: SheetFile, *, actor: str, now: datetime) -> list[Booked]:
+async def import_statement(
+    tx: Connection, mode: Mode, file: SheetFile, *, actor: str, now: datetime
+) -> list[BookedLine]:
     """Book every line, or raise SheetInvalid with every error. One import runs at a time."""
     lines = read_statement(file)
-    await transfer_store.take_turn_any_account(tx)
+    await transfer_store.lock_imports_any_account(tx)
     known = await transfer_store.find_known_any_account(tx, [line.digest(mode) for line in lines])
-    claims = await _claims(tx, lines)
+    invoices = await _named_invoices(tx, lines)
     booked, transfers, paid = [], [], []
     for line in lines:
         if line.digest(mode) in known:
-            booked.append(Booked(line, Outcome.KNOWN, None, "was imported before."))
+            booked.append(BookedLine(line, TransferOutcome.KNOWN, None, "imported before."))
             continue
-        outcome, claim, message = _judge(line, mode, claims)
-        booked.append(Booked(line, outcome, claim.invoice.reference if claim else None, message))
-        transfers.append(Transfer(line, outcome, claim.key if claim else None))
-        if claim and outcome in SETTLING:
-            paid.append(claim)
-            await mark_invoice_paid(tx, claim.invoice, actor=actor, now=now, note=f"bank transfer of {line.booked_on}")
-            claim.invoice = replace(claim.invoice, status=InvoiceStatus.PAID)
+        outcome, named, message = _match(line, mode, invoices)
+        booked.append(BookedLine(line, outcome, named.invoice.reference if named else None, message))
+        transfers.append(Transfer(line, outcome, named.invoice.order_key if named else None))
+        if named and outcome in SETTLING:
+            paid.append(named.order)
+            await mark_invoice_paid(tx, named.invoice, actor=actor, now=now, note=f"bank transfer of {line.booked_on}")
+            named.invoice = replace(named.invoice, status=InvoiceStatus.PAID)
     if transfers:
         await transfer_store.insert_transfers_any_account(tx, mode, transfers, actor=actor, now=now)
     if paid:
-        walks = [
-            Transitions(claim.order, [replace(claim.order, status=OrderStatus.PAID)], claim.order.due_at(now))
-            for claim in paid
-        ]
-        await move_orders(tx, walks, now)
+        moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in paid]
+        await move_orders(tx, moves, now)
     return booked
 
 
-async def _claims(tx: Connection, lines: Sequence[StatementLine]) -> dict[str, _Claim]:
-    """The invoices that the lines may name, by reference, with their orders held."""
+async def _named_invoices(tx: Connection, lines: Sequence[StatementLine]) -> dict[str, _NamedInvoice]:
+    """The invoices that the lines may name, by reference. Their orders are locked."""
     references = {reference for line in lines for place in references_in(line.reference) for reference in place}
-    named = await invoice_store.find_by_references_any_account(tx, list(references))
-    keys = [OrderKey(invoice.scope.account_id, invoice.order_id) for invoice in named]
+    keys = [found.order_key for found in await invoice_store.find_by_references_any_account(tx, list(references))]
     orders = await lock_orders(tx, keys)
-    # Read again: they may have been settled or cancelled until their orders were held.
+    # Read again: an invoice may have been settled or cancelled before its order was locked.
     invoices = await invoice_store.find_by_references_any_account(tx, list(references))
     received = await transfer_store.sum_received(tx, keys)
     return {
-        invoice.reference: _Claim(invoice, orders[invoice.order_id], received.get(invoice.order_id, 0))
+        invoice.reference: _NamedInvoice(invoice, orders[invoice.order_id], received.get(invoice.order_id, 0))
         for invoice in invoices
     }
 
 
-def _judge(line: StatementLine, mode: Mode, claims: dict[str, _Claim]) -> tuple[Outcome, _Claim | None, str]:
-    """What the line means for the invoice it names; counts what it brings."""
-    claim, why_not = _named(line, mode, claims)
-    if claim is None:
-        return Outcome.UNKNOWN, None, why_not
-    invoice = claim.invoice
-    if not claim.is_open:
-        return Outcome.NOT_OPEN, claim, f"the invoice is {invoice.status} already: refund {line.amount}."
-    claim.received_minor += line.amount_minor
-    rest_minor = invoice.total_minor - claim.received_minor
+def _match(
+    line: StatementLine, mode: Mode, invoices: Mapping[str, _NamedInvoice]
+) -> tuple[TransferOutcome, _NamedInvoice | None, str]:
+    """The outcome of a line, the invoice that it names and a message. Adds its amount to what the invoice received."""
+    named, problem = _find_named(line, mode, invoices)
+    if named is None:
+        return TransferOutcome.UNKNOWN, None, problem
+    invoice = named.invoice
+    if not named.is_open:
+        return TransferOutcome.NOT_OPEN, named, f"the invoice is already {invoice.status}: refund {line.amount}."
+    named.received_minor += line.amount_minor
+    rest_minor = invoice.total_minor - named.received_minor
     rest = f"{format_money(abs(rest_minor), invoice.currency)} {invoice.currency}"
     if rest_minor > 0:
-        return Outcome.UNDER, claim, f"{rest} of {invoice.total} are still missing."
+        return TransferOutcome.UNDER, named, f"{rest} of {invoice.total} still missing."
     if rest_minor < 0:
-        return Outcome.OVER, claim, f"{invoice.total} are paid, and {rest} too much: refund that."
-    return Outcome.MATCHED, claim, f"{invoice.total} are paid."
+        return TransferOutcome.OVER, named, f"{invoice.total} paid, and {rest} too much: refund {rest}."
+    return TransferOutcome.MATCHED, named, f"{invoice.total} paid."
 
 
-def _named(line: StatementLine, mode: Mode, claims: dict[str, _Claim]) -> tuple[_Claim | None, str]:
-    """The one invoice that the line names, or why there is none. Nothing is guessed: a person can settle by hand."""
+def _find_named(
+    line: StatementLine, mode: Mode, invoices: Mapping[str, _NamedInvoice]
+) -> tuple[_NamedInvoice | None, str]:
+    """The only invoice that the line names, or a message. An ambiguous line is left for an operator to settle."""
     if line.amount_minor <= 0:
-        return None, "no money came in with this line."
+        return None, "not an incoming payment."
     places = references_in(line.reference)
-    missing = [min(place) for place in places if not place & claims.keys()]
-    names = {name for place in places for name in place & claims.keys()}
+    missing = [min(place) for place in places if not place & invoices.keys()]
+    names = {name for place in places for name in place & invoices.keys()}
     if not places:
-        return None, "it names no invoice."
+        return None, "no invoice is named."
     if missing:
         return None, f"there is no invoice {missing[0]}."
     if len(names) > 1:
-        return None, f"it may mean any of {', '.join(sorted(names))}."
-    claim = claims[names.pop()]
-    invoice = claim.invoice
+        return None, f"ambiguous: may be any of {', '.join(sorted(names))}."
+    named = invoices[names.pop()]
+    invoice = named.invoice
     if (invoice.scope.mode, invoice.currency) != (mode, line.currency):
-        return None, f"{invoice.reference} is of {invoice.scope.mode} mode and in {invoice.currency}."
-    return claim, ""
+        return None, f"{invoice.reference} is in {invoice.scope.mode} mode and in {invoice.currency}."
+    return named, ""

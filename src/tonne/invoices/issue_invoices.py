@@ -1,4 +1,4 @@
-"""A placed order that is paid by invoice gets one, under the next number of its mode's series."""
+"""Issue invoices for placed orders that are paid by invoice, with the next numbers of the series of their mode."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import postpone, run_due_any_account
 
-# Few enough that the series' row, which all wait for, is held for some milliseconds only.
+# Small, because all workers wait for the locked row of the series.
 BATCH = 20
 
 _log = structlog.get_logger()
@@ -31,7 +31,7 @@ class IssueInvoices:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        """Issue the invoices of a batch of due orders of each mode; false when none is due."""
+        """Issue the invoices of a batch of due orders of each mode; false if none is due."""
         return any([await self._run_once(mode) for mode in Mode])
 
     async def _run_once(self, mode: Mode) -> bool:
@@ -54,32 +54,23 @@ class IssueInvoices:
 
 
 async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:
-    """Invoices for placed orders of one mode, whose rows the caller holds. An order that has one keeps it.
+    """Issue invoices for locked placed orders of one mode. An order that has an invoice keeps it.
 
-    Who has nothing to pay gets no invoice, and is paid. Call it last in the transaction: the series' row is held from
-    here to the commit, and taken together with the invoices it makes the numbers gapless.
+    Zero-total orders skip invoicing and are marked as paid. Call it last in the transaction: the row of the series is
+    locked from here to the commit, which makes the numbers gapless.
     """
-    keys = [OrderKey(order.scope.account_id, order.id) for order in orders]
+    keys = [order.key for order in orders]
     invoiced = await invoice_store.have_invoices(tx, keys)
     free = [order for order in orders if order.priced is not None and order.priced.total_cost_minor == 0]
     billed = [order for order in orders if order not in free and order.id not in invoiced]
-    organisations = sorted({order.scope.organisation_id for order in billed})
-    customers = {name: await invoice_store.find_customer(tx, name) for name in organisations}
+    ids = sorted({order.scope.organisation_id for order in billed})
+    organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
     await postpone(tx, keys, OrderStatus.PLACED, None)
     if billed:
-        first = await take_numbers(tx, billed[0].scope.mode, len(billed))
+        first = await invoice_store.take_numbers_any_account(tx, billed[0].scope.mode, len(billed))
         for number, order in enumerate(billed, start=first):
-            invoice = compose_invoice(order, number, customers[order.scope.organisation_id], settings, now)
+            invoice = compose_invoice(order, number, organisations[order.scope.organisation_id], settings, now)
             await invoice_store.insert_invoice(tx, order.scope, invoice, now)
     if free:
-        walks = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in free]
-        await move_orders(tx, walks, now)
-
-
-TAKE_NUMBERS = "UPDATE invoice_series SET last_number = last_number + $2 WHERE mode = $1 RETURNING last_number"
-
-
-async def take_numbers(tx: Connection, mode: Mode, count: int) -> int:
-    """The first of the next `count` numbers. They are given back when the transaction, or its savepoint, rolls back."""
-    last_number: int = await tx.fetchval(TAKE_NUMBERS, mode, count)
-    return last_number - count + 1
+        moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in free]
+        await move_orders(tx, moves, now)

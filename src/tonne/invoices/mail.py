@@ -1,28 +1,48 @@
-"""What an organisation's admins read about their invoices."""
+"""Mails about invoices to the admins of an organisation."""
 
-from collections.abc import Sequence
-from datetime import date
+import asyncio
+from datetime import UTC, date, datetime
 from email.message import EmailMessage
+from typing import Protocol
 
 from tonne.base.settings import Settings
+from tonne.db.pool import Connection
 from tonne.gateways.mail import Attachment, compose_mail, is_mail_address
+from tonne.invoices.model import FollowUpSchedule, Invoice
+from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import InvoiceRecord
+from tonne.invoices.store import find_billed_organisation
 
 
-def usable(addresses: Sequence[str]) -> list[str]:
-    return [address for address in addresses if is_mail_address(address)]
+class ComposeMail(Protocol):
+    def __call__(
+        self, settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, cancel_on: date
+    ) -> EmailMessage: ...
+
+
+async def find_recipients(connection: Connection, organisation_id: str) -> list[str]:
+    organisation = await find_billed_organisation(connection, organisation_id)
+    return [address for address in organisation.admins if is_mail_address(address)]
+
+
+async def write_mail(
+    compose: ComposeMail, settings: Settings, recipients: list[str], invoice: Invoice, now: datetime
+) -> EmailMessage:
+    """Compose a mail with the invoice attached. Renders the PDF in a thread: do not hold a lock meanwhile."""
+    record = invoice.read_record()
+    pdf = await asyncio.to_thread(invoice_pdf, record)
+    cancel_on = FollowUpSchedule.from_settings(settings).cancel_on(invoice, now.astimezone(UTC).date())
+    return compose(settings, recipients, record, pdf=pdf, cancel_on=cancel_on)
 
 
 def compose_invoice_mail(
     settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, cancel_on: date
 ) -> EmailMessage:
     text = (
-        f"{_greeting(record)}"
-        f"Attached is invoice {record.reference} over {_total(record)} for order {record.order_id}.\n\n"
+        f"Please find attached invoice {record.reference} for {_total(record)} for order {record.order_id}.\n\n"
         f"{_how_to_pay(record, f'by {in_words(record.due_on)}')}\n"
-        "As soon as the money has arrived, the order goes on, and the carbon credits are retired on your behalf.\n"
-        f"If it has not arrived before {in_words(cancel_on)}, the order is cancelled on that day.\n"
-        f"{_questions(record)}"
+        "Once we have received your payment, we retire the carbon credits on your behalf.\n"
+        f"If we have not received your payment before {in_words(cancel_on)}, we will cancel the order.\n"
     )
     subject = f"Invoice {record.reference}: {_total(record)}, due {in_words(record.due_on)}"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
@@ -32,13 +52,11 @@ def compose_reminder(
     settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, cancel_on: date
 ) -> EmailMessage:
     text = (
-        f"{_greeting(record)}"
-        f"Invoice {record.reference} over {_total(record)} for order {record.order_id} was due on"
-        f" {in_words(record.due_on)}, and the money has not arrived yet. The invoice is attached once more. If you have"
-        " paid in the last days, there is nothing to do.\n\n"
+        f"Invoice {record.reference} for {_total(record)} for order {record.order_id} was due on"
+        f" {in_words(record.due_on)}, and we have not received your payment yet. The invoice is attached again. If you"
+        " have paid in the last few days, please ignore this reminder.\n\n"
         f"{_how_to_pay(record, 'now')}\n"
-        f"If the money has not arrived before {in_words(cancel_on)}, the order is cancelled on that day.\n"
-        f"{_questions(record)}"
+        f"If we have not received your payment before {in_words(cancel_on)}, we will cancel the order.\n"
     )
     subject = f"Reminder: invoice {record.reference}, {_total(record)}, was due {in_words(record.due_on)}"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
@@ -48,18 +66,16 @@ def compose_cancellation(
     settings: Settings, recipients: list[str], record: InvoiceRecord, reason: str | None
 ) -> EmailMessage:
     text = (
-        f"{_greeting(record)}"
-        f"Order {record.order_id} is cancelled, and invoice {record.reference} over {_total(record)} with it.\n\n"
+        f"Order {record.order_id} and its invoice {record.reference} for {_total(record)} have been cancelled.\n\n"
         f"{f'Reason: {_one_line(reason)}' if reason else 'No reason was given.'}\n\n"
-        "Please do not pay the invoice any more. If a payment is on its way, tell us, and you get it back.\n"
-        f"{_questions(record)}"
+        "Please do not pay this invoice. If you have already paid it, contact us and we will refund you.\n"
     )
-    subject = f"Invoice {record.reference} is cancelled"
+    subject = f"Invoice {record.reference} has been cancelled"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=None)
 
 
 def in_words(day: date | str) -> str:
-    """`31 March 2026`: no country reads it differently."""
+    """`31 March 2026`, which is unambiguous in every country."""
     day = date.fromisoformat(day) if isinstance(day, str) else day
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
@@ -74,41 +90,35 @@ def _compose(
     settings: Settings, recipients: list[str], record: InvoiceRecord, *, subject: str, text: str, pdf: bytes | None
 ) -> EmailMessage:
     attachment = None if pdf is None else Attachment(f"{record.reference}.pdf", pdf)
-    subject = f"[TEST] {subject}" if record.mode == "test" else subject
+    if record.mode == "test":
+        subject = f"[TEST] {subject}"
+        text = f"This is a test. Nothing is owed. Do not send money.\n\n{text}"
+    seller = record.seller
+    contact = f"Questions? Contact {_one_line(seller.email)}.\n" if seller.email else ""
+    text = f"To {_one_line(record.buyer.name)}\n\n{text}\n{_one_line(seller.name)}\n{contact}"
     return compose_mail(settings, recipients, subject, text, attachment=attachment)
-
-
-def _greeting(record: InvoiceRecord) -> str:
-    test = "This is a test. Nothing is owed, and no money should be sent.\n\n" if record.mode == "test" else ""
-    return f"{test}To {_one_line(record.buyer.name)}\n\n"
 
 
 def _how_to_pay(record: InvoiceRecord, when: str) -> str:
     bank = record.bank
-    if bank.iban is None and not bank.lines:
+    if bank.iban is None:
         return (
-            f"Please pay {_total(record)} {when} by bank transfer, with the reference {record.reference}. Ask"
-            f" {_one_line(record.seller.name)} for the account to pay to.\n"
+            f"Please pay {_total(record)} {when} by bank transfer with the reference {record.reference}. Ask"
+            f" {_one_line(record.seller.name)} for the bank details.\n"
         )
     facts = [
         ("Account holder", bank.account_holder),
         ("IBAN", bank.iban),
         ("BIC", bank.bic),
         ("Bank", bank.bank_name),
-        *(("", line) for line in bank.lines),
         ("Amount", _total(record)),
         ("Reference", record.reference),
     ]
     rows = "".join(f"  {name:<16}{_one_line(value)}\n" for name, value in facts if value)
     return (
         f"Please pay {when} by bank transfer:\n\n{rows}\n"
-        f"Write the reference {record.reference} on the transfer: it tells us what you have paid.\n"
+        f"Quote the reference {record.reference} so that we can match your payment to this invoice.\n"
     )
-
-
-def _questions(record: InvoiceRecord) -> str:
-    email = record.seller.email
-    return f"\n{_one_line(record.seller.name)}\n" + (f"Questions: {_one_line(email)}\n" if email else "")
 
 
 def _total(record: InvoiceRecord) -> str:
@@ -116,5 +126,5 @@ def _total(record: InvoiceRecord) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Names come from strangers: none may look like a paragraph of ours."""
+    """Third-party text must not look like a paragraph of this mail."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

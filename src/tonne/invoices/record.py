@@ -1,24 +1,24 @@
-"""What an invoice says, frozen when it is issued: what is mailed, shown and matched against payments is this."""
+"""The content of an invoice, frozen when it is issued. Mails, PDFs and the matching of payments use this record."""
 
 from typing import Literal
 
 import msgspec
 
 
-class Seller(msgspec.Struct, frozen=True):
+class InvoiceSeller(msgspec.Struct, frozen=True):
     name: str
     address_lines: list[str]
     tax_id: str | None
     email: str | None
 
 
-class Buyer(msgspec.Struct, frozen=True):
+class InvoiceBuyer(msgspec.Struct, frozen=True):
     name: str
     address_lines: list[str]
 
 
 class InvoiceLine(msgspec.Struct, frozen=True):
-    """`quantity` in tonnes; `unit_price` per tonne and `amount` in the invoice's currency."""
+    """`quantity` in tonnes; `unit_price` per tonne and `amount` in the currency of the invoice."""
 
     description: str
     quantity: str
@@ -26,34 +26,31 @@ class InvoiceLine(msgspec.Struct, frozen=True):
     amount: str
 
 
-class Fee(msgspec.Struct, frozen=True):
+class InvoiceFee(msgspec.Struct, frozen=True):
     label: str
     amount: str
 
 
 class BankAccount(msgspec.Struct, frozen=True):
-    """`lines` carry whatever else a transfer needs, such as a sort code or the bank's address."""
-
     account_holder: str
     iban: str | None
     bic: str | None
     bank_name: str | None
-    lines: list[str]
 
 
 class InvoiceRecord(msgspec.Struct, frozen=True):
-    """Dates as `YYYY-MM-DD`. The lines' amounts and the fee sum to the total."""
+    """Dates as `YYYY-MM-DD`. The amounts of the lines and the fee sum to the total."""
 
     number: str
     mode: Literal["live", "test"]
     issued_on: str
     due_on: str
     order_id: str
-    seller: Seller
-    buyer: Buyer
+    seller: InvoiceSeller
+    buyer: InvoiceBuyer
     currency: str
     lines: list[InvoiceLine]
-    fee: Fee
+    fee: InvoiceFee
     total: str
     bank: BankAccount
     reference: str

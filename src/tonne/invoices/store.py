@@ -1,4 +1,4 @@
-"""SQL of invoices."""
+"""SQL of `invoices` and `invoice_series`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,10 +7,23 @@ import asyncpg
 
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
-from tonne.invoices.model import Customer, Invoice, InvoiceStatus
-from tonne.orders.model import Order, OrderKey
+from tonne.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
+from tonne.orders.model import OrderKey
 
-FIND_CUSTOMER = """
+_INVOICE = """
+invoices.account_id, invoices.order_id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference,
+invoices.currency, invoices.total_minor, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
+invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by
+"""
+
+
+def _invoice(row: asyncpg.Record) -> Invoice:
+    values = dict(row)
+    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
+    return Invoice(scope=scope, status=InvoiceStatus(values.pop("status")), **values)
+
+
+FIND_ORGANISATION = """
 SELECT organisation.name, organisation.address,
        array(SELECT admin.email FROM organisation_admins admin
              WHERE admin.organisation_id = organisation.id ORDER BY admin.email) AS admins
@@ -18,11 +31,11 @@ FROM organisations organisation WHERE organisation.id = $1
 """
 
 
-async def find_customer(connection: Connection, organisation_id: str) -> Customer:
-    row = await connection.fetchrow(FIND_CUSTOMER, organisation_id)
+async def find_billed_organisation(connection: Connection, organisation_id: str) -> BilledOrganisation:
+    row = await connection.fetchrow(FIND_ORGANISATION, organisation_id)
     if row is None:
         raise LookupError(f"no organisation {organisation_id}")
-    return Customer(row["name"], row["address"], list(row["admins"]))
+    return BilledOrganisation(**row)
 
 
 HAVE_INVOICES = """
@@ -37,6 +50,15 @@ async def have_invoices(tx: Connection, keys: Sequence[OrderKey]) -> set[str]:
     return {row["order_id"] for row in rows}
 
 
+TAKE_NUMBERS = "UPDATE invoice_series SET last_number = last_number + $2 WHERE mode = $1 RETURNING last_number"
+
+
+async def take_numbers_any_account(tx: Connection, mode: Mode, count: int) -> int:
+    """The first of the next `count` numbers. A rollback returns them to the series."""
+    last_number: int = await tx.fetchval(TAKE_NUMBERS, mode, count)
+    return last_number - count + 1
+
+
 INSERT_INVOICE = """
 INSERT INTO invoices (account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status,
                       issued_on, due_on, record, created_at, next_attempt_at)
@@ -48,27 +70,13 @@ async def insert_invoice(tx: Connection, scope: Scope, invoice: Invoice, now: da
     """Its mail is due at once."""
     await tx.execute(
         INSERT_INVOICE,
-        scope.account_id,
-        invoice.order_id,
-        scope.organisation_id,
-        scope.mode,
-        invoice.number,
-        invoice.reference,
-        invoice.currency,
-        invoice.total_minor,
-        invoice.status,
-        invoice.issued_on,
-        invoice.due_on,
-        invoice.record,
+        *(scope.account_id, invoice.order_id, scope.organisation_id, scope.mode, invoice.number, invoice.reference),
+        *(invoice.currency, invoice.total_minor, invoice.status, invoice.issued_on, invoice.due_on, invoice.record),
         now,
     )
 
 
-FIND_INVOICE = """
-SELECT account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,
-       record, mailed_at, reminded_at, settled_at, settled_by
-FROM invoices WHERE account_id = $1 AND order_id = $2
-"""
+FIND_INVOICE = f"SELECT {_INVOICE} FROM invoices WHERE account_id = $1 AND order_id = $2"  # noqa: S608 - a constant
 
 
 async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> Invoice | None:
@@ -76,40 +84,34 @@ async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> I
     return None if row is None else _invoice(row)
 
 
-FIND_BY_REFERENCES = """
-SELECT account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,
-       record, mailed_at, reminded_at, settled_at, settled_by
-FROM invoices WHERE reference = ANY ($1::text[])
-"""
+FIND_BY_REFERENCES = f"SELECT {_INVOICE} FROM invoices WHERE reference = ANY ($1::text[])"  # noqa: S608 - a constant
 
 
 async def find_by_references_any_account(connection: Connection, references: Sequence[str]) -> list[Invoice]:
     return [_invoice(row) for row in await connection.fetch(FIND_BY_REFERENCES, references)]
 
 
-LIST_INVOICES = """
-SELECT account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,
-       record, mailed_at, reminded_at, settled_at, settled_by
-FROM invoices WHERE mode = $1 AND ($2::text IS NULL OR status = $2) ORDER BY number DESC LIMIT $3
-"""
+LIST_INVOICES = f"""
+SELECT {_INVOICE} FROM invoices
+WHERE mode = $1 AND ($2::text IS NULL OR status = $2) ORDER BY number DESC LIMIT $3
+"""  # noqa: S608 - a constant
 
 
 async def list_invoices_any_account(
     connection: Connection, mode: Mode, status: InvoiceStatus | None, limit: int
 ) -> list[Invoice]:
-    """The newest first."""
+    """Newest first."""
     return [_invoice(row) for row in await connection.fetch(LIST_INVOICES, mode, status, limit)]
 
 
-# A lease: whoever claims an invoice works on it alone until then, and if it dies somebody else does.
-CLAIM_DUE = """
+# A lease: if the worker dies, the invoices are due again when it expires.
+CLAIM_DUE = f"""
 UPDATE invoices SET next_attempt_at = $2
 FROM (SELECT account_id, order_id FROM invoices WHERE next_attempt_at <= $1
       ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
 WHERE invoices.account_id = due.account_id AND invoices.order_id = due.order_id
-RETURNING invoices.account_id, invoices.order_id, organisation_id, mode, number, reference, currency, total_minor,
-          status, issued_on, due_on, record, mailed_at, reminded_at, settled_at, settled_by
-"""
+RETURNING {_INVOICE}
+"""  # noqa: S608 - a constant
 
 
 async def claim_due_any_account(connection: Connection, now: datetime, until: datetime, limit: int) -> list[Invoice]:
@@ -124,7 +126,7 @@ async def postpone(connection: Connection, scope: Scope, order_id: str, until: d
     await connection.execute(POSTPONE, scope.account_id, order_id, until)
 
 
-# Compare and set: of two that have composed the same mail, one may enqueue it.
+# Compare-and-set: if two workers compose the same mail, one of them enqueues it.
 MARK_MAILED = """
 UPDATE invoices SET mailed_at = $3, next_attempt_at = $4
 WHERE account_id = $1 AND order_id = $2 AND status = 'open' AND mailed_at IS NULL RETURNING true
@@ -145,41 +147,13 @@ async def mark_reminded(tx: Connection, scope: Scope, order_id: str, now: dateti
     return await tx.fetchval(MARK_REMINDED, scope.account_id, order_id, now, next_attempt_at) is True
 
 
-# Compare and set: paid once, or cancelled.
-MARK_PAID = """
-UPDATE invoices SET status = 'paid', settled_at = $3, settled_by = $4, next_attempt_at = NULL
+# Compare-and-set: an invoice is either paid once or cancelled.
+CLOSE = """
+UPDATE invoices SET status = $5, settled_at = $3, settled_by = $4, next_attempt_at = NULL
 WHERE account_id = $1 AND order_id = $2 AND status = 'open' RETURNING true
 """
 
 
-async def mark_paid(tx: Connection, scope: Scope, order_id: str, *, actor: str, now: datetime) -> bool:
-    return await tx.fetchval(MARK_PAID, scope.account_id, order_id, now, actor) is True
-
-
-def _invoice(row: asyncpg.Record) -> Invoice:
-    return Invoice(
-        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-        order_id=row["order_id"],
-        number=row["number"],
-        reference=row["reference"],
-        currency=row["currency"],
-        total_minor=row["total_minor"],
-        status=InvoiceStatus(row["status"]),
-        issued_on=row["issued_on"],
-        due_on=row["due_on"],
-        record=row["record"],
-        mailed_at=row["mailed_at"],
-        reminded_at=row["reminded_at"],
-        settled_at=row["settled_at"],
-        settled_by=row["settled_by"],
-    )
-
-
-CANCEL_INVOICE = """
-UPDATE invoices SET status = 'cancelled', settled_at = $3, settled_by = $4, next_attempt_at = NULL
-WHERE account_id = $1 AND order_id = $2 AND status = 'open'
-"""
-
-
-async def cancel_invoice(tx: Connection, order: Order, *, actor: str, now: datetime) -> None:
-    await tx.execute(CANCEL_INVOICE, order.scope.account_id, order.id, now, actor)
+async def close_invoice(tx: Connection, key: OrderKey, status: InvoiceStatus, *, actor: str, now: datetime) -> bool:
+    """Set the final status of an open invoice; false if it is not open."""
+    return await tx.fetchval(CLOSE, key.account_id, key.id, now, actor, status) is True

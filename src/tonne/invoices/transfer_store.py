@@ -11,12 +11,12 @@ from tonne.db.pool import Connection
 from tonne.invoices.bank_statement import StatementLine
 from tonne.orders.model import OrderKey
 
-# Any number will do, as long as nobody else takes the same.
-_LOCK = 7_405_610_217
+# Key of the advisory lock. Any number that no other code uses.
+_IMPORT_LOCK = 7_405_610_217
 
 
-class Outcome(StrEnum):
-    """What became of a transfer. All but the last are stored."""
+class TransferOutcome(StrEnum):
+    """The result of importing a transfer. All but KNOWN are stored."""
 
     MATCHED = "matched"
     OVER = "over"
@@ -27,19 +27,19 @@ class Outcome(StrEnum):
 
 
 class Transfer(NamedTuple):
-    """`invoice` names the order whose invoice it was for, where it is known."""
+    """`invoice` is the key of the order whose invoice it pays, if known."""
 
     line: StatementLine
-    outcome: Outcome
+    outcome: TransferOutcome
     invoice: OrderKey | None
 
 
-TAKE_TURN = "SELECT pg_advisory_xact_lock($1)"
+LOCK_IMPORTS = "SELECT pg_advisory_xact_lock($1)"
 
 
-async def take_turn_any_account(tx: Connection) -> None:
-    """Wait until no other statement is being imported: both might hold the same lines."""
-    await tx.execute(TAKE_TURN, _LOCK)
+async def lock_imports_any_account(tx: Connection) -> None:
+    """Serialises imports: two statements may contain the same lines."""
+    await tx.execute(LOCK_IMPORTS, _IMPORT_LOCK)
 
 
 FIND_KNOWN = "SELECT digest FROM bank_transfers WHERE digest = ANY ($1::bytea[])"
@@ -59,7 +59,7 @@ WHERE transfer.outcome = 'under' GROUP BY transfer.account_id, transfer.order_id
 
 
 async def sum_received(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, int]:
-    """What came in so far, by order, for invoices of which a part is paid."""
+    """The amounts received so far for partly paid invoices, by order id."""
     rows = await tx.fetch(SUM_RECEIVED, [key.account_id for key in keys], [key.id for key in keys])
     return {row["order_id"]: row["received_minor"] for row in rows}
 
@@ -78,23 +78,15 @@ FROM unnest($4::text[], $5::bytea[], $6::date[], $7::bigint[], $8::text[], $9::t
 async def insert_transfers_any_account(
     tx: Connection, mode: Mode, transfers: Sequence[Transfer], *, actor: str, now: datetime
 ) -> None:
-    lines = [transfer.line for transfer in transfers]
-    await tx.execute(
-        INSERT_TRANSFERS,
-        mode,
-        now,
-        actor,
-        [new_id("trf") for _ in transfers],
-        [line.digest(mode) for line in lines],
-        [line.booked_on for line in lines],
-        [line.amount_minor for line in lines],
-        [line.currency for line in lines],
-        [line.payer for line in lines],
-        [line.reference for line in lines],
-        [transfer.outcome for transfer in transfers],
-        [transfer.invoice and transfer.invoice.account_id for transfer in transfers],
-        [transfer.invoice and transfer.invoice.id for transfer in transfers],
-    )
+    """Insert transfers, at least one."""
+    rows = [
+        (
+            *(new_id("trf"), line.digest(mode), line.booked_on, line.amount_minor, line.currency, line.payer),
+            *(line.reference, outcome, invoice and invoice.account_id, invoice and invoice.id),
+        )
+        for line, outcome, invoice in transfers
+    ]
+    await tx.execute(INSERT_TRANSFERS, mode, now, actor, *zip(*rows, strict=True))
 
 
 LIST_TRANSFERS = """
@@ -104,8 +96,10 @@ WHERE account_id = $1 AND order_id = $2 ORDER BY booked_on, id
 
 
 async def list_transfers(connection: Connection, scope: Scope, order_id: str) -> list[Transfer]:
-    """What came in for an order's invoice. Where the lines stood in their statements is not kept."""
-    return [
-        Transfer(StatementLine(0, *line), Outcome(outcome), OrderKey(scope.account_id, order_id))
-        for *line, outcome in await connection.fetch(LIST_TRANSFERS, scope.account_id, order_id)
-    ]
+    """The transfers for the invoice of an order. Their line numbers in the statements are not stored."""
+    transfers = []
+    for row in await connection.fetch(LIST_TRANSFERS, scope.account_id, order_id):
+        values = dict(row)
+        outcome = TransferOutcome(values.pop("outcome"))
+        transfers.append(Transfer(StatementLine(line=0, **values), outcome, OrderKey(scope.account_id, order_id)))
+    return transfers

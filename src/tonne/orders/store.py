@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from tonne.base.paging import Position
-from tonne.base.scope import Scope
+from tonne.base.scope import Mode, Scope
 from tonne.catalog.pricing import Priced
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderStatus
@@ -19,6 +19,19 @@ async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str
     """The order's document and the digest of the request that placed it."""
     row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
     return None if row is None else (row["wire_document"], row["request_digest"])
+
+
+# Probes the primary key once per account: there is no index on the id alone.
+FIND_SCOPE = """
+SELECT orders.organisation_id, orders.account_id, orders.mode
+FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.id = $1
+"""
+
+
+async def find_scope_any_account(connection: Connection, order_id: str) -> Scope | None:
+    """The scope of an order that an operator names by its id."""
+    row = await connection.fetchrow(FIND_SCOPE, order_id)
+    return None if row is None else Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
 
 
 FIND_BY_ID = "SELECT wire_document FROM orders WHERE account_id = $1 AND id = $2"

@@ -1,0 +1,37 @@
+"""Find invoices for an operator, who names them by number."""
+
+from collections.abc import Iterable
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.invoices.errors import InvoiceNotFound
+from tonne.invoices.mail import find_recipients
+from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.invoices.reference import reference_of, references_in
+from tonne.invoices.store import find_by_references_any_account
+
+
+async def find_by_number_any_account(connection: Connection, number: str, mode: Mode | None) -> Invoice:
+    """`number` is a full reference, or digits together with `mode`. Raises InvoiceNotFound."""
+    found = await find_by_references_any_account(connection, _references(number, mode))
+    if len(found) != 1:
+        raise InvoiceNotFound
+    [invoice] = found
+    if mode not in {None, invoice.scope.mode}:
+        raise InvoiceNotFound(f"{invoice.reference} is not an invoice of {mode} mode.")
+    return invoice
+
+
+def _references(number: str, mode: Mode | None) -> list[str]:
+    if number.isdecimal():
+        if mode is None:
+            raise InvoiceNotFound("Each mode has its own numbers. Pass --mode or the full reference.")
+        return [reference_of(mode, int(number))]
+    names = [name for place in references_in(number) for name in place]
+    return names if len(names) == 1 else []
+
+
+async def organisations_without_recipient(connection: Connection, invoices: Iterable[Invoice]) -> list[str]:
+    """The ids of the organisations that have open invoices among these, but no admin to mail them to."""
+    billed = {invoice.scope.organisation_id for invoice in invoices if invoice.status is InvoiceStatus.OPEN}
+    return [id_ for id_ in sorted(billed) if not await find_recipients(connection, id_)]

@@ -1,0 +1,112 @@
+"""Follow up open invoices: mail them, remind of them, and cancel the order if they stay unpaid."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from tonne.base.clock import Clock
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.db.batches import run_each
+from tonne.db.pool import Connection, Database
+from tonne.gateways.outbox import enqueue
+from tonne.invoices import store as invoice_store
+from tonne.invoices.cancel_order import cancel_order
+from tonne.invoices.errors import InvoiceNotOpen
+from tonne.invoices.mail import (
+    ComposeMail,
+    compose_invoice_mail,
+    compose_reminder,
+    find_recipients,
+    in_words,
+    write_mail,
+)
+from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStatus, InvoiceStep
+from tonne.invoices.settle_invoice import settle_invoice
+from tonne.orders.load import load_order
+from tonne.orders.queue import lock_order
+
+BATCH = 10
+# Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
+LEASE = timedelta(minutes=2)
+TEST_MODE = "test mode"
+UNPAID = "unpaid invoice"
+
+_log = structlog.get_logger()
+_Mark = Callable[[Connection, Scope, str, datetime, datetime], Awaitable[bool]]
+
+
+class FollowUpInvoices:
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._settings = settings
+        self._schedule = FollowUpSchedule.from_settings(settings)
+
+    async def run_once(self) -> bool:
+        """Take the next step of a batch of due invoices; false if none is due.
+
+        Every step ends in a short transaction with a compare-and-set: a crash before it repeats the step, and if two
+        workers hold the same invoice, one of them takes the step.
+        """
+        now = self._clock()
+        async with self._database.connection() as connection:
+            claimed = await invoice_store.claim_due_any_account(connection, now, now + LEASE, BATCH)
+        await run_each(
+            claimed,
+            self._take_step,
+            failure_event="invoice_step_failed",
+            describe=lambda invoice: {"reference": invoice.reference},
+        )
+        return bool(claimed)
+
+    async def _take_step(self, invoice: Invoice) -> None:
+        now = self._clock()
+        async with self._database.connection() as connection:
+            order = await load_order(connection, invoice.scope, invoice.order_id)
+            settles_itself = order is not None and order.scope.mode is Mode.TEST and order.auto_advance
+            step, due_at = self._schedule.next_step(invoice, now, settles_itself=settles_itself)
+            if due_at > now:
+                await invoice_store.postpone(connection, invoice.scope, invoice.order_id, due_at)
+                return
+        if step is InvoiceStep.MAIL:
+            mailed = replace(invoice, mailed_at=now)
+            _, due_at = self._schedule.next_step(mailed, now, settles_itself=settles_itself)
+            await self._send(mailed, compose_invoice_mail, invoice_store.mark_mailed, due_at)
+        elif step is InvoiceStep.REMIND:
+            reminded = replace(invoice, reminded_at=now)
+            _, due_at = self._schedule.next_step(reminded, now, settles_itself=False)
+            await self._send(reminded, compose_reminder, invoice_store.mark_reminded, due_at)
+        elif step is InvoiceStep.SETTLE:
+            # A test helper or an operator may have settled it meanwhile.
+            with suppress(InvoiceNotOpen):
+                async with self._database.transaction() as tx:
+                    await settle_invoice(tx, invoice.scope, invoice.order_id, actor=TEST_MODE, now=now)
+        else:
+            await self._cancel(invoice, now)
+
+    async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime) -> None:
+        """Without a recipient the deadlines run all the same: the client can read the invoice over HTTP."""
+        now, organisation_id = self._clock(), invoice.scope.organisation_id
+        async with self._database.connection() as connection:
+            recipients = await find_recipients(connection, organisation_id)
+        message = await write_mail(compose, self._settings, recipients, invoice, now) if recipients else None
+        async with self._database.transaction() as tx:
+            if not await mark(tx, invoice.scope, invoice.order_id, now, due_at):
+                return
+            if message is not None:
+                await enqueue(tx, organisation_id, recipients, message)
+            else:
+                _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
+
+    async def _cancel(self, invoice: Invoice, now: datetime) -> None:
+        today = in_words(now.astimezone(UTC).date())
+        reason = f"Invoice {invoice.reference} was due on {in_words(invoice.due_on)} and was not paid by {today}."
+        async with self._database.transaction() as tx:
+            order = await lock_order(tx, invoice.scope, invoice.order_id)
+            current = None if order is None else await invoice_store.find_invoice(tx, order.scope, order.id)
+            if order is not None and current is not None and current.status is InvoiceStatus.OPEN:
+                await cancel_order(tx, order, settings=self._settings, actor=UNPAID, reason=reason, now=now)

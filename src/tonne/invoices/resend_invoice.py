@@ -1,0 +1,40 @@
+"""Mail an invoice again, for an operator."""
+
+from datetime import datetime
+
+from tonne.accounts import audit
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection
+from tonne.gateways.outbox import enqueue
+from tonne.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
+from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_mail
+from tonne.invoices.model import Invoice, InvoiceStatus
+
+
+async def resend_invoice(
+    tx: Connection, invoice: Invoice, *, settings: Settings, actor: str, now: datetime
+) -> list[str]:
+    """Enqueue the mail again and return its recipients, the admins of the organisation."""
+    if invoice.status is InvoiceStatus.CANCELLED:
+        raise InvoiceNotOpen(f"Invoice {invoice.reference} is cancelled and must not be paid.")
+    if invoice.mailed_at is None:
+        raise InvoiceNotOpen(
+            f"Invoice {invoice.reference} is about to be mailed. Check that `tonne worker` is running."
+        )
+    organisation_id = invoice.scope.organisation_id
+    recipients = await find_recipients(tx, organisation_id)
+    if not recipients:
+        raise InvoiceWithoutRecipient(f"{organisation_id} has no admin. Add one with `tonne org add-admin`.")
+    message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now)
+    await enqueue(tx, organisation_id, recipients, message)
+    await audit.record(
+        tx,
+        organisation_id,
+        "invoice.resent",
+        actor=actor,
+        subject_id=invoice.order_id,
+        at=now,
+        reference=invoice.reference,
+        recipients=recipients,
+    )
+    return recipients
