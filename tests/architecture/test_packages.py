@@ -30,6 +30,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/checkout/mail_certificates.py": "a job of the worker",
     "src/tonne/checkout/checkout_page.py": "whoever has the unguessable address of a checkout may see it",
     "src/tonne/cards/handle_stripe_event.py": "makes the charge due that a verified message of the gateway names",
+    "src/tonne/invoices/find_invoice.py": "finds an invoice for an operator, who names it by its number",
     "src/tonne/invoices/import_statement.py": "the operator's: a bank knows no accounts",
     "src/tonne/retirements/allocate_orders.py": "a job of the worker",
     "src/tonne/retirements/import_confirmations.py": "the operator's: a registry knows no accounts",

@@ -212,7 +212,7 @@ async def test_a_statement_with_one_line_of_every_kind(office: Office, world: Wo
     assert [await office.status(order) for order in orders] == ["paid", "paid", "placed", "placed", "paid", "placed"]
     messages = [each.message for each in booked]
     assert "6.05 EUR too much" in messages[1]
-    assert "0.01 EUR of 13.95 EUR are still missing" in messages[2]
+    assert "0.01 EUR of 13.95 EUR still missing" in messages[2]
     assert "refund 13.95 EUR" in messages[4]
     assert "in EUR" in messages[5]
     assert "TN-LIVE-000004, TN-LIVE-000006" in messages[6]
@@ -281,7 +281,7 @@ async def test_money_for_a_cancelled_invoice_is_reported(office: Office, world: 
     office.clock.turn_to(4, 14)
     await office.work()
     [line] = await book(office, "2026-04-15,13.95,EUR,Ada,TN-LIVE-000001")
-    assert (line.outcome.value, line.message) == ("not_open", "the invoice is cancelled already: refund 13.95 EUR.")
+    assert (line.outcome.value, line.message) == ("not_open", "the invoice is already cancelled: refund 13.95 EUR.")
     assert await office.status(order) == "cancelled"
 
 
@@ -315,5 +315,5 @@ async def test_an_invoice_that_is_settled_while_its_money_is_imported_is_not_set
             while not await office.fetch(WAITING):  # noqa: ASYNC110 - PostgreSQL has no event for it
                 await asyncio.sleep(0.005)
     [booked] = await importing
-    assert (booked.outcome.value, booked.message) == ("not_open", "the invoice is paid already: refund 13.95 EUR.")
+    assert (booked.outcome.value, booked.message) == ("not_open", "the invoice is already paid: refund 13.95 EUR.")
     await office.check_nothing_is_broken()

@@ -91,6 +91,29 @@ async def test_an_invoice_is_settled_by_hand_once(office: Office, world: World, 
     await office.check_nothing_is_broken()
 
 
+async def test_an_operator_cancels_an_order_and_its_invoice(office: Office, world: World, operator: Operator) -> None:
+    order, other = [await office.place(world.ours_live.scope) for _ in range(2)]
+    await office.work()
+    words = ("order", "cancel", order.id, "--reason", " Ordered twice ")
+    assert output_of(*words, database_url=operator.url) == f"Order {order.id} is cancelled."
+    assert (await office.status(order), (await office.invoice(order)).status) == ("cancelled", "cancelled")
+    assert await office.status(other) == "placed"
+    *_, mail = await office.mails()
+    assert "Reason: Ordered twice\n" in text_of(mail)
+    [entry] = await office.fetch("SELECT actor, details FROM audit_log WHERE action = 'order.cancelled'")
+    assert entry["actor"].startswith("cli:")
+    assert json.loads(entry["details"]) == {"reason": "Ordered twice", "status": "placed"}
+    assert "cancelled" in refusal_of(*words, database_url=operator.url)
+    await office.check_nothing_is_broken()
+
+
+def test_an_order_that_cannot_be_cancelled_is_refused(operator: Operator) -> None:
+    words = ("order", "cancel", "ord_unknown", "--reason")
+    assert "no such order" in refusal_of(*words, "Ordered twice", database_url=operator.url)
+    for reason in ("", " ", "x" * 501):
+        assert "1 to 500 characters" in tonne(*words, reason, database_url=operator.url).stderr
+
+
 async def test_a_cancelled_invoice_is_neither_settled_nor_sent(
     office: Office, world: World, operator: Operator
 ) -> None:
@@ -167,7 +190,7 @@ async def test_a_statement_with_bad_lines_imports_nothing(
     assert (done.returncode, done.stdout) == (1, "")
     *faults, last = done.stderr.splitlines()
     assert all(fault.startswith("march.csv, line 3, column ") for fault in faults)
-    assert last == f"Error: Nothing was imported: there are {len(faults)} faults to mend."
+    assert last == f"Error: Nothing was imported: {len(faults)} errors."
     assert await office.status(order) == "placed"
     file.write_text(HEAD)
     assert operator.does("import-statement", str(file), "--mode", "live") == "0 lines."

@@ -110,11 +110,27 @@ async def test_a_worker_that_was_away_for_two_months_does_not_remind_and_cancel_
     assert len(await office.mails()) == 1
     office.clock.turn_to(5, 13)
     await office.work()
-    assert len(await office.mails()) == 2
+    _, reminder = await office.mails()
+    assert "before 24 May 2026" in text_of(reminder)
     office.clock.turn_to(5, 23)
     await office.work()
     assert await office.status(order) == "placed"
     office.clock.turn_to(5, 24)
+    await office.work()
+    assert await office.status(order) == "cancelled"
+
+
+async def test_a_late_reminder_states_the_day_on_which_the_order_is_cancelled(office: Office, world: World) -> None:
+    order = await office.place(world.ours_live.scope)
+    await office.work()
+    office.clock.turn_to(5, 10)
+    await office.work()
+    _, reminder = await office.mails()
+    assert "before 21 May 2026" in text_of(reminder)
+    office.clock.turn_to(5, 20)
+    await office.work()
+    assert await office.status(order) == "placed"
+    office.clock.turn_to(5, 21)
     await office.work()
     assert await office.status(order) == "cancelled"
 
