@@ -1,4 +1,4 @@
-"""The demo organisation: what a newcomer finds after the first start."""
+"""The demo data that `tonne serve --demo` creates."""
 
 import os
 from decimal import Decimal
@@ -35,7 +35,7 @@ from tonne.sustainability.change_page import PageChange, change_page
 NAME = "Demo organisation"
 CURRENCY = "EUR"
 ADDRESS = "1 Harbour Street\n1000 Sample Town"
-# Mail to this name can go nowhere.
+# Mail to example.com is never delivered.
 ADMIN = "demo@example.com"
 _EMISSIONS = (
     ("1.105697", MassUnit.T, "Flight Berlin to Lisbon and back, economy"),
@@ -59,16 +59,16 @@ class Demo(msgspec.Struct):
     organisation_id: str
     test: DemoMode
     live: DemoMode
-    # In test mode: where a person pays, and where the public sees what was retired.
+    # Both in test mode.
     offset_link_id: str
     sustainability_slug: str
 
 
 async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None:
-    """Seed an empty database; otherwise find the demo again. None when the database is somebody's real one."""
+    """Create the demo in an empty database, or find the existing one. None if the database has other organisations."""
     path = settings.data_path / "demo.json"
     async with connection.transaction():
-        # Two that start at once take turns: the second finds what the first has made.
+        # Serialises processes that start at the same time.
         await connection.execute("SELECT pg_advisory_xact_lock(hashtext('tonne demo'))")
         organisations = await store.list_organisations_any_account(connection)
         demo = await _known(connection, path)
@@ -84,7 +84,7 @@ async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None
 
 
 def print_demo(settings: Settings, demo: Demo | None) -> None:
-    """All at once, so that no log line falls into the middle."""
+    """Prints everything at once, so that no log line comes in between."""
     lines = [
         "",
         f"Tonne is running at {settings.base_url}",
@@ -111,7 +111,7 @@ def print_demo(settings: Settings, demo: Demo | None) -> None:
 
 
 async def _known(connection: Connection, path: Path) -> Demo | None:
-    """What demo.json says, if its keys still work on this database."""
+    """The content of demo.json, if its keys are valid in this database."""
     try:
         demo = msgspec.json.decode(path.read_bytes(), type=Demo)  # noqa: ASYNC240 - nothing else runs yet
     except (OSError, msgspec.MsgspecError):
@@ -130,7 +130,7 @@ async def _seed(tx: Connection) -> Demo:
         await import_files(tx, mode, demo_files(mode), currency=CURRENCY, now=utc_now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
             scope = Scope(organisation.id, new_id("acc"), mode)
-            # In test mode one pays by a simulated card and the other by invoice, so that both can be seen at work.
+            # In test mode, one account pays by a simulated card and the other by invoice, to show both.
             by_card = mode is Mode.TEST and kind is AccountKind.ACCOUNT
             method = PaymentMethod.CARD if by_card else PaymentMethod.INVOICE
             account = Account(scope, kind, name, CURRENCY, name, method, utc_now())
@@ -144,7 +144,7 @@ async def _seed(tx: Connection) -> Demo:
 
 
 async def _equip(tx: Connection, organisation_id: str) -> Demo:
-    """Keys and estimates for the demo's accounts. Keys are stored only as hashes: a lost demo.json means new ones."""
+    """Create keys and estimates. Only hashes of keys are stored, so a lost demo.json means new keys."""
     accounts = await store.list_accounts(tx, organisation_id)
     modes: dict[Mode, DemoMode] = {}
     for mode in Mode:
@@ -176,19 +176,21 @@ async def _equip(tx: Connection, organisation_id: str) -> Demo:
 async def _open_link(tx: Connection, scope: Scope) -> str:
     body = OffsetLinkIn(
         title="Offset your trip",
-        message="This link belongs to the demo. Pay with the test card 4242 4242 4242 4242 and see what happens.",
+        message="This link belongs to the demo. Try it with the test card 4242 4242 4242 4242.",
         preset_quantity="1.5",
     )
     return (await create_account_link(tx, scope, body, actor=ACTOR, now=utc_now())).id
 
 
 async def _open_page(tx: Connection, scope: Scope) -> str:
-    change = PageChange(enabled=True, title="What our demo has retired", description="Every order of the demo counts.")
+    change = PageChange(
+        enabled=True, title="Retired by our demo", description="This page counts every order of the demo."
+    )
     return (await change_page(tx, scope, change, actor=ACTOR, now=utc_now())).slug
 
 
 def _write(path: Path, demo: Demo) -> None:
-    """Readable by its owner only, from its first byte on: it holds keys."""
+    """Created with mode 0600, because it contains keys."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Starting the api and worker processes, and stopping them in order."""
+"""Starting and stopping the API and worker processes."""
 
 import contextlib
 import os
@@ -27,13 +27,13 @@ def check_port_free(settings: Settings) -> None:
             probe.bind((settings.host, settings.port))
         except OSError as error:
             raise click.ClickException(
-                f"Cannot listen on {settings.host} port {settings.port} ({error.strerror}): stop what uses it, or set "
-                "TONNE_PORT to a free port."
+                f"Cannot listen on {settings.host} port {settings.port} ({error.strerror}). Stop the program that "
+                "uses it, or set TONNE_PORT to a free port."
             ) from error
 
 
 class Processes:
-    """Our own commands as child processes, each in a session of its own: Ctrl-C reaches the parent alone."""
+    """Runs commands as child processes, each in its own session, so that Ctrl-C reaches only the parent."""
 
     def __init__(self, database_url: str) -> None:
         self._environment = {**os.environ, "TONNE_DATABASE_URL": database_url}
@@ -48,11 +48,11 @@ class Processes:
         self._children.append((command, child))
 
     def ended(self) -> str | None:
-        """The name of a child that has ended, if any has."""
+        """The name of a child that has exited, if any."""
         return next((name for name, child in self._children if child.poll() is not None), None)
 
     def stop(self) -> None:
-        """Ask all to finish what they are doing; after a while, insist."""
+        """Terminate all children, and kill those that have not exited after STOP_WITHIN_S."""
         for _, child in self._children:
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(signal.SIGTERM)
@@ -60,14 +60,14 @@ class Processes:
         for _, child in self._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(max(0.1, deadline - time.monotonic()))
-            # Whatever is left of the child's own processes, also when it was killed itself.
+            # Also kills the child's own processes, which outlive it if it was killed.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
 
 
 def wait_until_ready(processes: Processes, settings: Settings, stopping: Sequence[bool]) -> bool:
-    """True once the api answers; false when a child has ended, time is up, or we are stopping."""
+    """True once the API responds; false when a child has exited, on a timeout, or when stopping."""
     url = f"http://{'127.0.0.1' if settings.host in {'0.0.0.0', '::'} else settings.host}:{settings.port}/health/ready"  # noqa: S104 - compared, not bound
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline and processes.ended() is None and not stopping:

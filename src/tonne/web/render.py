@@ -1,13 +1,11 @@
 """Renders templates: escaped, in the visitor's locale, with a strict content security policy."""
 
 import hashlib
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from babel import Locale
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
@@ -45,9 +43,8 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters.update(
-            money=_money, tonnes=_tonnes, number=_number, percent=_percent, day=_day, month=_month
-        )
+        for spell in (visitor.money, visitor.tonnes, visitor.number, visitor.percent, visitor.day, visitor.month):
+            self._templates.filters[spell.__name__] = _localised(spell)
         self._templates.globals.update(asset=asset_url)
 
     def page(
@@ -119,36 +116,11 @@ def _files() -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES}
 
 
-def _locale(context: Context) -> Locale:
-    locale: Locale = context["locale"]
-    return locale
+def _localised(spell: Callable[..., str]) -> Callable[..., str]:
+    """A filter that passes the visitor's locale as the last argument."""
 
+    @pass_context
+    def template_filter(context: Context, *values: Any) -> str:
+        return spell(*values, context["locale"])
 
-@pass_context
-def _money(context: Context, amount_minor: int, currency: str) -> str:
-    return visitor.money(amount_minor, currency, _locale(context))
-
-
-@pass_context
-def _tonnes(context: Context, grams: int) -> str:
-    return visitor.tonnes(grams, _locale(context))
-
-
-@pass_context
-def _number(context: Context, text: str) -> str:
-    return visitor.number(text, _locale(context))
-
-
-@pass_context
-def _percent(context: Context, part: Fraction) -> str:
-    return visitor.percent(part, _locale(context))
-
-
-@pass_context
-def _day(context: Context, moment: Any) -> str:
-    return visitor.day(moment, _locale(context))
-
-
-@pass_context
-def _month(context: Context, moment: Any) -> str:
-    return visitor.month(moment, _locale(context))
+    return template_filter
