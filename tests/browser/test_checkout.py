@@ -114,7 +114,7 @@ async def test_a_declined_card_and_then_a_good_one(visit: Visit, link: OffsetLin
     await pay(page, "4111 1111 1111 1111")
     await expect(page.get_by_role("alert")).to_contain_text("use one of the test cards")
     await pay(page, POOR_CARD)
-    await expect(page.get_by_role("alert")).to_contain_text("There is not enough money on the card.")
+    await expect(page.get_by_role("alert")).to_contain_text("The card has insufficient funds.")
     await judge(page, "declined")
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()

@@ -63,7 +63,7 @@ async def test_a_declined_card_says_so_and_another_one_pays_the_same_order(
     address = await shopper.begin(link)
     declined = await shopper.pay(address, STOLEN_CARD)
     assert "The payment didn't go through" in declined.text
-    assert "There is not enough money on the card." in (await shopper.pay(address, POOR_CARD)).text
+    assert "The card has insufficient funds." in (await shopper.pay(address, POOR_CARD)).text
     assert "Thank you" in (await shopper.pay(address)).text
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["paid"]
     charges = await rows("SELECT status FROM charges ORDER BY attempt")

@@ -1,4 +1,4 @@
-"""The page of an offset link: how much, of what, and what it costs, to the cent, before anybody pays."""
+"""The page of an offset link: a form for the amount and the bundles, with the exact price."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +36,8 @@ _MAX_LABEL = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """The form as it stands: what was typed, as it was typed."""
+class OffsetForm:
+    """The form fields as the visitor entered them."""
 
     by: str
     amount: str
@@ -49,7 +49,7 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shop:
+class _LinkOffer:
     link: OffsetLink
     terms: Terms
     catalogue: Catalogue
@@ -77,33 +77,33 @@ class OffsetPage:
         self._begun = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
 
     async def show(self, request: Request) -> Response:
-        """The form, filled from the query, with the price if there is enough to tell one."""
-        shop = await self._shop(request)
-        filled = _from_query(request, shop)
-        redirect_url, _ = await self._redirect(shop.link, filled)
+        """The form, prefilled from the query, with the price if the amount is known."""
+        offer = await self._load_offer(request)
+        filled = _from_query(request, offer)
+        redirect_url, _ = await self._redirect(offer.link, filled)
         external_id = read_external_id(filled.external_id)
         if external_id is not None:
             async with self._database.connection() as connection:
-                if await checkout_store.is_paid(connection, shop.link.scope, shop.link.id, external_id):
+                if await checkout_store.is_paid(connection, offer.link.scope, offer.link.id, external_id):
                     raise AlreadyPaid("This payment was already made. You don't need to pay again.")
-        priced, fault = _try_to_price(shop, filled)
-        return self._form(request, shop, filled, priced=priced, fault=fault, back=redirect_url)
+        priced, fault = _try_to_price(offer, filled)
+        return self._form(request, offer, filled, priced=priced, fault=fault, back=redirect_url)
 
     async def price(self, request: Request) -> Response:
-        """The price alone, for a page that shows it as the person types."""
-        shop = await self._shop(request)
-        priced, fault = _try_to_price(shop, _from_query(request, shop))
+        """The price as an HTML fragment, for the script that updates it."""
+        offer = await self._load_offer(request)
+        priced, fault = _try_to_price(offer, _from_query(request, offer))
         return self._renderer.page(request, "_price.html", priced=priced, missing=fault)
 
     async def begin(self, request: Request) -> Response:
         fields = self._guard.check(request)
-        require_turn(self._begun, request)
-        shop = await self._shop(request)
-        filled = _from_form(fields, _preset(request, shop) if not shop.link.amount_editable else None)
+        require_within_limit(self._begun, request)
+        offer = await self._load_offer(request)
+        filled = _from_form(fields, _preset(request, offer) if not offer.link.amount_editable else None)
         priced: Priced | None = None
         try:
-            redirect_url, label = await self._redirect(shop.link, filled)
-            wanted, priced = _price(shop, filled)
+            redirect_url, label = await self._redirect(offer.link, filled)
+            wanted, priced = _price(offer, filled)
             visitor = Visitor(
                 email=read_email(filled.email),
                 external_id=read_external_id(filled.external_id),
@@ -111,12 +111,12 @@ class OffsetPage:
                 redirect_label=label,
             )
             async with self._database.transaction() as tx:
-                token = await begin_checkout(tx, shop.link, wanted, priced, visitor=visitor, now=self._clock())
+                token = await begin_checkout(tx, offer.link, wanted, priced, visitor=visitor, now=self._clock())
         except TonneError as fault:
-            return self._form(request, shop, filled, priced=priced, fault=fault, status=422)
+            return self._form(request, offer, filled, priced=priced, fault=fault, status=422)
         return see_other(f"/checkout/{token}")
 
-    async def _shop(self, request: Request) -> _Shop:
+    async def _load_offer(self, request: Request) -> _LinkOffer:
         link_id = request.path("link_id")
         async with self._database.connection() as connection:
             link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
@@ -124,12 +124,12 @@ class OffsetPage:
             raise OffsetLinkClosed
         terms = await self._directory.terms_of(link.scope)
         catalogue = await self._catalogues.current(link.scope.mode)
-        return _Shop(link, terms, catalogue, offered_bundles(link, terms, catalogue))
+        return _LinkOffer(link, terms, catalogue, offered_bundles(link, terms, catalogue))
 
-    async def _redirect(self, link: OffsetLink, filled: Filled) -> tuple[str | None, str | None]:
-        """Where the page leads afterwards: judged each time, since hosts can be taken off the list.
+    async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> tuple[str | None, str | None]:
+        """Target and label of the button after the payment. Validated every time, because hosts can be forbidden.
 
-        What the query asks for is refused then; a link whose own address is not allowed any more just has no button.
+        An invalid URL in the query is an error. If the link's own URL is no longer allowed, there is no button.
         """
         async with self._database.connection() as connection:
             hosts = await list_hosts(connection, link.scope.organisation_id)
@@ -144,8 +144,8 @@ class OffsetPage:
     def _form(
         self,
         request: Request,
-        shop: _Shop,
-        filled: Filled,
+        offer: _LinkOffer,
+        filled: OffsetForm,
         *,
         priced: Priced | None,
         fault: TonneError | None,
@@ -159,11 +159,11 @@ class OffsetPage:
             "offset.html",
             status=status,
             headers=headers,
-            test_mode=shop.link.scope.mode is Mode.TEST,
-            link=shop.link,
+            test_mode=offer.link.scope.mode is Mode.TEST,
+            link=offer.link,
             filled=filled,
-            currency=shop.terms.currency,
-            bundles=[_bundle(each, filled) for each in shop.offered],
+            currency=offer.terms.currency,
+            bundles=[_bundle(each, filled) for each in offer.offered],
             form_token=token,
             fault=first,
             back=back,
@@ -172,12 +172,11 @@ class OffsetPage:
         )
 
 
-def require_turn(buckets: TokenBuckets, request: Request) -> None:
-    message = "Too many attempts from your network: wait a minute, then try again."
-    buckets.require(request.client, message=message)
+def require_within_limit(buckets: TokenBuckets, request: Request) -> None:
+    buckets.require(request.client, message="Too many attempts from your network. Wait a minute, then try again.")
 
 
-def _bundle(each: Offered, filled: Filled) -> dict[str, Any]:
+def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:
     return {
         "id": each.bundle.id,
         "name": each.bundle.name,
@@ -187,38 +186,38 @@ def _bundle(each: Offered, filled: Filled) -> dict[str, Any]:
     }
 
 
-def _price(shop: _Shop, filled: Filled) -> tuple[PriceRequest, Priced]:
-    choices = choose(shop.offered, filled.bundle_ids)
-    link = shop.link
+def _price(offer: _LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, Priced]:
+    choices = choose(offer.offered, filled.bundle_ids)
+    link = offer.link
     if not link.amount_editable:
         wanted = PriceRequest(
             mass_grams=link.preset_quantity_grams, value_minor=link.preset_value_minor, choices=choices
         )
     elif filled.by == BY_VALUE:
-        wanted = PriceRequest(value_minor=parse_value(filled.amount, shop.terms.currency), choices=choices)
+        wanted = PriceRequest(value_minor=parse_value(filled.amount, offer.terms.currency), choices=choices)
     else:
         wanted = PriceRequest(mass_grams=parse_quantity(filled.amount), choices=choices)
-    return wanted, price_offer(link, wanted, shop.terms, shop.catalogue)
+    return wanted, price_offer(link, wanted, offer.terms, offer.catalogue)
 
 
-def _try_to_price(shop: _Shop, filled: Filled) -> tuple[Priced | None, TonneError | None]:
+def _try_to_price(offer: _LinkOffer, filled: OffsetForm) -> tuple[Priced | None, TonneError | None]:
     if not filled.amount:
         return None, None
     try:
-        return _price(shop, filled)[1], None
+        return _price(offer, filled)[1], None
     except TonneError as fault:
         return None, fault
 
 
-def _from_query(request: Request, shop: _Shop) -> Filled:
+def _from_query(request: Request, offer: _LinkOffer) -> OffsetForm:
     quantity, value, by, amount, email, external_id, redirect_url, redirect_label = request.query(
         "quantity", "value", "by", "amount", "email", "external_id", "redirect_url", "redirect_label"
     )
-    if not shop.link.amount_editable or (by is None and not quantity and not value):
-        by, amount = _preset(request, shop)
+    if not offer.link.amount_editable or (by is None and not quantity and not value):
+        by, amount = _preset(request, offer)
     elif by is None:
         by, amount = (BY_QUANTITY, quantity) if quantity else (BY_VALUE, value)
-    return Filled(
+    return OffsetForm(
         by=BY_VALUE if by == BY_VALUE else BY_QUANTITY,
         amount=(amount or "")[:40],
         bundle_ids=tuple(dict.fromkeys(request.query_values("bundle_id"))),
@@ -229,15 +228,15 @@ def _from_query(request: Request, shop: _Shop) -> Filled:
     )
 
 
-def _from_form(fields: dict[str, list[str]], fixed: tuple[str, str] | None) -> Filled:
+def _from_form(fields: dict[str, list[str]], fixed: tuple[str, str] | None) -> OffsetForm:
     def one(name: str) -> str:
         return (fields.get(name) or [""])[0]
 
     by, amount = fixed or (one("by"), one("amount"))
-    return Filled(
+    return OffsetForm(
         by=BY_VALUE if by == BY_VALUE else BY_QUANTITY,
         amount=amount[:40],
-        # No box ticked is a choice that somebody has to make.
+        # An empty id is not on offer, so a form without a selected bundle is rejected.
         bundle_ids=tuple(dict.fromkeys(fields.get("bundle_id", []))) or ("",),
         email=one("email"),
         external_id=one("external_id"),
@@ -246,12 +245,12 @@ def _from_form(fields: dict[str, list[str]], fixed: tuple[str, str] | None) -> F
     )
 
 
-def _preset(request: Request, shop: _Shop) -> tuple[str, str]:
-    """What the link starts with, written as the visitor writes numbers."""
+def _preset(request: Request, offer: _LinkOffer) -> tuple[str, str]:
+    """The preset of the link, with the visitor's decimal separator."""
     sign = decimal_sign(locale_of(request.headers.get(b"accept-language", b"").decode("latin-1")))
-    link = shop.link
+    link = offer.link
     if link.preset_value_minor is not None:
-        return BY_VALUE, format_money(link.preset_value_minor, shop.terms.currency).replace(".", sign)
+        return BY_VALUE, format_money(link.preset_value_minor, offer.terms.currency).replace(".", sign)
     if link.preset_quantity_grams is not None:
         return BY_QUANTITY, format_tonnes(link.preset_quantity_grams).replace(".", sign)
     return BY_QUANTITY, ""

@@ -1,4 +1,4 @@
-"""Where a checkout may redirect to: only to the hosts on the organisation's list, compared as browsers do."""
+"""Validating redirect URLs: only hosts on the organisation's list are allowed, compared as browsers do."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -11,14 +11,14 @@ from tonne.base.urls import WEB, UrlInvalid, parse_url
 from tonne.checkout.errors import RedirectRefused
 
 MAX_URL = 2000
-# The developer's own machine, where no certificate can be had.
+# The developer's own machine, which has no TLS certificate.
 _OWN_MACHINE = {"localhost", "127.0.0.1"}
 
 
 def check_redirect(url: str, hosts: Collection[str], mode: Mode) -> str:
-    """The address to use, in ASCII and with its host as it was compared, or RedirectRefused.
+    """Returns the URL in ASCII, with the host as it was compared; raises RedirectRefused.
 
-    `hosts` are those of the organisation's list, as `list_hosts` returns them.
+    `hosts` is the organisation's list as `list_hosts` returns it.
     """
     try:
         parsed = parse_url(url, WEB, max_length=MAX_URL)
@@ -41,7 +41,7 @@ def check_redirect(url: str, hosts: Collection[str], mode: Mode) -> str:
 
 
 def with_query(url: str, parameters: Mapping[str, str]) -> str:
-    """The address with these parameters at the end of its query; others of the same names make way."""
+    """Adds query parameters, replacing those with the same names."""
     before, hash_sign, fragment = url.partition("#")
     place, _, query = before.partition("?")
     kept = [part for part in query.split("&") if part and unquote_plus(part.partition("=")[0]) not in parameters]
