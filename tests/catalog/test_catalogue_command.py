@@ -1,4 +1,4 @@
-"""`tonne catalogue`, as an operator meets it."""
+"""The command `tonne catalogue`."""
 
 from importlib import resources
 from pathlib import Path
@@ -32,7 +32,7 @@ def operator(db: Database) -> Operator:
     return Operator(db._url)
 
 
-def test_a_folder_is_imported_and_reported_file_by_file(operator: Operator) -> None:
+def test_a_folder_is_imported_and_each_file_reported(operator: Operator) -> None:
     first = operator.import_demo()
     assert first.exit_code == 0
     assert "Imported: the test catalogue (EUR) is now at version 1." in first.output
@@ -42,26 +42,33 @@ def test_a_folder_is_imported_and_reported_file_by_file(operator: Operator) -> N
     assert "projects.csv  0    0        14         0" in again.output
 
 
-def test_bad_lines_are_listed_and_the_command_fails(operator: Operator, tmp_path: Path) -> None:
+def test_errors_are_listed_and_the_command_fails(operator: Operator, tmp_path: Path) -> None:
     operator.import_demo()
     (tmp_path / "defaults.csv").write_text("bundle_slug,percentage\nwind-power,50\nno-such,50\n")
     result = operator.run("import", "--mode", "test", tmp_path)
     assert result.exit_code == 1
     assert result.stdout == ""
-    bad_line, summary = result.stderr.splitlines()
-    assert bad_line.startswith(
-        "defaults.csv, line 3, column bundle_slug: there is no bundle “no-such”: correct the slug"
-    )
+    error, summary = result.stderr.splitlines()
+    assert error.startswith("defaults.csv, line 3, column bundle_slug: there is no bundle “no-such”: correct the slug")
     assert summary == "Error: Nothing was imported: 1 error."
 
 
-def test_lots_come_from_a_file_of_any_name(operator: Operator, tmp_path: Path) -> None:
+def test_lots_can_be_imported_from_a_file_with_any_name(operator: Operator, tmp_path: Path) -> None:
     operator.import_demo()
     header = (DEMO / "lots.csv").read_text().splitlines()[0]
     supply = tmp_path / "supply of May.csv"
     supply.write_text(f"{header}\nVerra,VCS1340,2021,MAY,1,100,held,,\n")
     assert "version 2" in operator.run("import-lots", "--mode", "test", supply).output
     assert operator.run("import", "--mode", "test", supply).exit_code == 1
+
+
+def test_a_workbook_is_refused_in_one_sentence(operator: Operator, tmp_path: Path) -> None:
+    operator.import_demo()
+    (tmp_path / "lots.csv").write_bytes(b"PK\x03\x04" + bytes(1000))
+    result = operator.run("import-lots", "--mode", "test", tmp_path / "lots.csv")
+    assert result.exit_code == 1
+    error, _ = result.stderr.splitlines()
+    assert error == "lots.csv: the file is a workbook or an archive, not CSV: save it as “CSV UTF-8” and import that."
 
 
 @pytest.mark.parametrize(
@@ -74,16 +81,14 @@ def test_lots_come_from_a_file_of_any_name(operator: Operator, tmp_path: Path) -
         (("enable", "bun_unknown"), "There is no bundle with this id"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_sentence(
-    operator: Operator, words: tuple[str | Path, ...], sentence: str
-) -> None:
+def test_commands_fail_with_one_sentence(operator: Operator, words: tuple[str | Path, ...], sentence: str) -> None:
     result = operator.run(*words)
     assert result.exit_code == 1
     assert sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_bundles_are_listed_and_switched(operator: Operator) -> None:
+def test_bundles_are_listed_enabled_and_disabled(operator: Operator) -> None:
     assert "has no bundles yet" in operator.run("list", "--mode", "test").output
     operator.import_demo()
     rows = operator.run("list", "--mode", "test").output.splitlines()

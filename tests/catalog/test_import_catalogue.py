@@ -58,7 +58,7 @@ async def import_basics(db: Database, mode: Mode = Mode.TEST) -> None:
 
 
 async def refused(db: Database, texts: dict[FileKind, str], mode: Mode = Mode.TEST) -> list[str]:
-    """The report of an import that must be refused and must change nothing."""
+    """The errors of an import, which must not change anything."""
     before = await contents(db)
     with pytest.raises(SheetInvalid) as raised:
         await run(db, texts, mode)
@@ -80,7 +80,7 @@ def counts(report: ImportReport) -> dict[str, tuple[int, int, int, int]]:
     }
 
 
-async def test_the_demo_catalogue_goes_into_both_modes_and_again_changes_nothing(db: Database) -> None:
+async def test_importing_the_demo_catalogue_again_changes_nothing(db: Database) -> None:
     for mode in Mode:
         async with db.transaction() as tx:
             first = await import_files(tx, mode, demo_files(mode), NOW, currency="EUR")
@@ -111,7 +111,7 @@ async def test_the_demo_catalogue_offers_what_the_documentation_says(db: Databas
     assert all(row["block"].startswith("TEST-LIVE-") for row in blocks)
 
 
-async def test_one_bad_line_keeps_everything_out_and_all_are_reported_in_order(db: Database) -> None:
+async def test_one_error_prevents_the_import_and_all_are_reported_in_order(db: Database) -> None:
     await import_basics(db)
     report = await refused(
         db,
@@ -119,7 +119,7 @@ async def test_one_bad_line_keeps_everything_out_and_all_are_reported_in_order(d
             FileKind.PROJECTS: PROJECTS
             + "Verra,VCS3,,Peru,Forest,,removal,1000\nVerra,VCS4,New,Peru,Forest,,removal,1000\n",
             FileKind.BUNDLES: BUNDLES.replace("6.90", "6.905"),
-            # The reference to VCS3 is no fault: its own line is.
+            # The reference to VCS3 is not an error: only its own line is invalid.
             **bundle_projects("forest,Verra,VCS3,1", "forest,Verra,VCS9,1", "nothing,Verra,VCS1,1"),
         },
     )
@@ -129,6 +129,30 @@ async def test_one_bad_line_keeps_everything_out_and_all_are_reported_in_order(d
         "bundle_projects.csv, line 3, column registry_project_id",
         "bundle_projects.csv, line 4, column bundle_slug",
     ]
+
+
+async def test_errors_of_lots_and_of_the_catalogue_are_reported_together(db: Database) -> None:
+    await import_basics(db)
+    report = await refused(
+        db,
+        {
+            **lots("A,1,10", "A,5,20"),
+            FileKind.PROJECTS: PROJECTS + "Verra,VCS3,,Peru,Forest,,removal,1000\n",
+        },
+    )
+    assert [line.split(":")[0] for line in report] == [
+        "lots.csv, line 3, column first_number",
+        "projects.csv, line 4, column name",
+    ]
+    # A lot may refer to a project of the same import, and to an invalid line without a second error.
+    new_project = PROJECTS + "Verra,VCS3,New,Peru,Forest,,removal,1000\n"
+    new_lot = lots("A,1,10")[FileKind.LOTS].replace("VCS1", "VCS3")
+    (error,) = await refused(db, {FileKind.PROJECTS: new_project.replace("New", ""), FileKind.LOTS: new_lot})
+    assert error.startswith("projects.csv, line 4, column name")
+    (error,) = await refused(db, {FileKind.LOTS: new_lot})
+    assert error.startswith("lots.csv, line 2, column registry_project_id: there is no project “VCS3”")
+    imported = await run(db, {FileKind.LOTS: new_lot, FileKind.PROJECTS: new_project})
+    assert counts(imported) == {"projects.csv": (1, 0, 2, 0), "lots.csv": (1, 0, 0, 0)}
 
 
 async def test_the_first_import_needs_a_currency_and_a_later_one_cannot_change_it(db: Database) -> None:
@@ -159,8 +183,8 @@ async def test_a_project_without_a_slug_gets_a_free_one_and_keeps_it(db: Databas
     await run(db, {FileKind.PROJECTS: f"{header}\n{renamed}"})
     slugs = {row["registry_project_id"]: row["slug"] for row in (await contents(db))["projects"]}
     assert slugs == {"VCS1": "old-forest", "VCS2": "wind-farm", "VCS3": "old-forest-2"}
-    (found,) = await refused(db, {FileKind.PROJECTS: f"{header},slug\n{rows[1]},old-forest\n"})
-    assert found.startswith("projects.csv, line 2, column slug: “old-forest” is already the slug of Verra VCS1")
+    (error,) = await refused(db, {FileKind.PROJECTS: f"{header},slug\n{rows[1]},old-forest\n"})
+    assert error.startswith("projects.csv, line 2, column slug: “old-forest” is already the slug of Verra VCS1")
 
 
 async def test_bundle_projects_replace_those_of_the_bundles_named(db: Database) -> None:
@@ -176,7 +200,7 @@ async def test_bundle_projects_replace_those_of_the_bundles_named(db: Database) 
     assert [tuple(row) for row in rows] == [("forest", 1, 0), ("wind", 1, 0)]
 
 
-async def test_an_exchange_rate_of_another_time_stands_beside_the_first(db: Database) -> None:
+async def test_rates_of_several_times_are_kept(db: Database) -> None:
     await import_basics(db)
     header = "base,quote,rate,source,as_of\n"
     await run(db, {FileKind.EXCHANGE_RATES: f"{header}EUR,USD,1.08,bank,2026-01-31\n"})
@@ -221,10 +245,10 @@ async def test_lots_never_overlap_what_is_stored_in_either_mode(db: Database) ->
     await run(db, lots("A,100,199", "A,300,399"))
     assert counts(await run(db, lots("A,100,199", "A,200,299"))) == {"lots.csv": (1, 0, 1, 0)}
     for numbers in ("A,99,100", "A,399,500", "A,1,1000", "A,150,160"):
-        (found,) = await refused(db, lots("A,1000,1001" if numbers != "A,1,1000" else "C,1,2", numbers))
-        assert found.startswith("lots.csv, line 3, column first_number: the lot overlaps")
-    (found,) = await refused(db, lots("A,100,199"), Mode.LIVE)
-    assert "100 to 199, which the test catalogue holds" in found
+        (error,) = await refused(db, lots("A,1000,1001" if numbers != "A,1,1000" else "C,1,2", numbers))
+        assert error.startswith("lots.csv, line 3, column first_number: the lot overlaps")
+    (error,) = await refused(db, lots("A,100,199"), Mode.LIVE)
+    assert "100 to 199, which the test catalogue holds" in error
     await run(db, lots("B,100,199"), Mode.LIVE)
 
 
@@ -234,7 +258,7 @@ async def test_a_lot_takes_country_and_methodology_from_its_project(db: Database
     text += "Verra,VCS1,2021,A,1,9,held,,,,\nVerra,VCS1,2021,A,10,19,held,,,Bolivia,VM9\n"
     await run(db, {FileKind.LOTS: text})
     await run(db, {FileKind.PROJECTS: PROJECTS.replace("VM1", "VM2")})
-    # What a certificate will say of a lot does not change with its project.
+    # A lot keeps its values when its project changes.
     assert (await run(db, {FileKind.LOTS: text})).changed is False
     stored = [(row["country"], row["methodology"]) for row in (await contents(db))["lots"]]
     assert sorted(stored) == [("Bolivia", "VM9"), ("Peru", "VM1")]
@@ -247,20 +271,20 @@ async def test_a_lot_changes_until_its_tonnes_are_allocated(db: Database) -> Non
     assert counts(await run(db, {FileKind.LOTS: retired})) == {"lots.csv": (0, 1, 0, 0)}
     async with db.transaction() as tx:
         await tx.execute("UPDATE lots SET allocated_grams = 1")
-    (found,) = await refused(db, lots("A,1,10", "A,11,20"))
-    assert found.startswith("lots.csv, line 2: tonnes of this lot are allocated")
+    (error,) = await refused(db, lots("A,1,10", "A,11,20"))
+    assert error.startswith("lots.csv, line 2: tonnes of this lot are allocated")
 
 
-async def test_a_lot_that_is_being_allocated_is_not_waited_for(db: Database) -> None:
+async def test_an_import_does_not_wait_for_a_lot_that_is_being_allocated(db: Database) -> None:
     await import_basics(db)
     await run(db, lots("A,1,10"))
     async with db.transaction() as worker:
         await worker.execute("SELECT id FROM lots FOR UPDATE")
-        (found,) = await refused(db, {FileKind.LOTS: lots("A,1,10")[FileKind.LOTS].replace("2021", "2020")})
-    assert "tonnes of this lot are allocated" in found
+        (error,) = await refused(db, {FileKind.LOTS: lots("A,1,10")[FileKind.LOTS].replace("2021", "2020")})
+    assert "tonnes of this lot are allocated" in error
 
 
-async def test_an_enabled_bundle_can_be_switched_off_and_on(db: Database) -> None:
+async def test_a_bundle_can_be_disabled_and_enabled(db: Database) -> None:
     await import_basics(db)
     bundle_id = next(row["id"] for row in (await contents(db))["bundles"] if row["slug"] == "forest")
     for enabled, version in ((False, 2), (False, 2), (True, 3)):
@@ -272,14 +296,14 @@ async def test_an_enabled_bundle_can_be_switched_off_and_on(db: Database) -> Non
 
 
 async def wait_until_blocked(db: Database, count: int) -> None:
-    """Return once so many statements of this database wait for a lock."""
+    """Return when `count` statements of this database wait for a lock."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     async with asyncio.timeout(10), db.connection() as connection:
         while await connection.fetchval(query) < count:
             pass
 
 
-async def test_two_imports_at_once_take_turns(db: Database) -> None:
+async def test_concurrent_imports_run_one_after_the_other(db: Database) -> None:
     await import_basics(db)
     files = {kind: SheetFile(kind, text.encode()) for kind, text in lots("A,1,10").items()}
     async with db.transaction() as tx:
@@ -291,7 +315,7 @@ async def test_two_imports_at_once_take_turns(db: Database) -> None:
     assert (report.version, counts(report)) == (3, {"lots.csv": (1, 0, 1, 0)})
 
 
-async def test_many_imports_of_the_same_files_at_once_import_them_once(db: Database) -> None:
+async def test_concurrent_imports_of_the_same_files_import_them_once(db: Database) -> None:
     reports = await asyncio.gather(
         *(run(db, {FileKind.PROJECTS: PROJECTS, **lots("A,1,10")}, currency="EUR") for _ in range(8))
     )
@@ -299,7 +323,7 @@ async def test_many_imports_of_the_same_files_at_once_import_them_once(db: Datab
     assert {report.version for report in reports} == {1}
 
 
-async def test_a_lot_that_slips_in_without_its_turn_is_a_bad_line_too(db: Database) -> None:
+async def test_a_lot_inserted_without_the_import_lock_is_an_error(db: Database) -> None:
     await import_basics(db)
     await run(db, lots("A,1,10"))
     async with db.transaction() as intruder:

@@ -1,4 +1,4 @@
-"""Bank statements: read strictly, matched without guessing, booked once."""
+"""Bank statements: reading, matching, and booking each line once."""
 
 import asyncio
 from typing import Any
@@ -112,10 +112,11 @@ class TestReading:
             HEAD.replace(",", ";").encode() + b"2026-03-05;13.95;EUR;Ada;TN\r\n",
             b"Reference,PAYER,currency, amount ,booked_on\r\n\r\nTN,Ada,EUR,+13.95,2026-03-05\r\n,,,,\r\n",
             HEAD.encode() + b'2026-03-05,13.95,EUR,"  Ada ","TN\n"\n',
+            (HEAD + "2026-03-05,13.95,EUR,Ada,TN").replace(",", "\t").encode("utf-16"),
         ],
-        ids=["commas", "byte order mark", "semicolons", "other order", "cells with line breaks"],
+        ids=["commas", "byte order mark", "semicolons", "other order", "cells with line breaks", "UTF-16 and tabs"],
     )
-    def test_the_same_line_in_several_guises(self, content: bytes) -> None:
+    def test_all_formats_give_the_same_line(self, content: bytes) -> None:
         [line] = read_statement(SheetFile("march.csv", content))
         assert (str(line.booked_on), line.amount_minor, line.currency) == ("2026-03-05", 1395, "EUR")
         assert (line.payer, line.reference) == ("Ada", "TN")
@@ -123,7 +124,7 @@ class TestReading:
         assert line.digest(Mode.LIVE) == plain.digest(Mode.LIVE)
         assert line.digest(Mode.LIVE) != plain.digest(Mode.TEST)
 
-    def test_lines_that_are_alike_are_told_apart(self) -> None:
+    def test_identical_lines_have_different_digests(self) -> None:
         lines = read_statement(SheetFile("march.csv", (HEAD + "2026-03-05,5.00,EUR,Ada,TN\n" * 3).encode()))
         assert len({line.digest(Mode.LIVE) for line in lines}) == 3
 
@@ -147,10 +148,10 @@ class TestReading:
             (f"2026-03-05,1.00,EUR,Ada,{'x' * 1001}", "reference"),
         ],
     )
-    def test_a_bad_cell_is_named(self, cells: str, column: str) -> None:
+    def test_an_invalid_cell_is_reported_with_its_column(self, cells: str, column: str) -> None:
         with pytest.raises(SheetInvalid) as refused:
             read_statement(SheetFile("march.csv", f"{HEAD}{cells}\n".encode()))
-        assert [(bad.line, bad.column) for bad in refused.value.errors] == [(2, column)]
+        assert [(error.line, error.column) for error in refused.value.errors] == [(2, column)]
         assert str(refused.value).endswith(".")
 
     @pytest.mark.parametrize(
@@ -165,6 +166,7 @@ class TestReading:
             HEAD.encode() + b'2026-03-05,13.95,EUR,Ada,"TN\n',
             HEAD.encode() + b"2026-03-05,13.95,EUR,\xff,TN\n",
             b"x" * 20_000_001,
+            b"PK\x03\x04" + bytes(1000),
         ],
         ids=[
             "nothing",
@@ -176,19 +178,20 @@ class TestReading:
             "open quote",
             "latin-1",
             "too large",
+            "workbook",
         ],
     )
-    def test_a_file_that_is_no_statement_is_refused(self, content: bytes) -> None:
+    def test_an_unreadable_statement_is_one_error(self, content: bytes) -> None:
         with pytest.raises(SheetInvalid) as refused:
             read_statement(SheetFile("march.csv", content))
         assert len(refused.value.errors) == 1
         assert str(refused.value).startswith("march.csv")
 
-    def test_every_bad_line_is_reported(self) -> None:
+    def test_every_error_is_reported(self) -> None:
         content = HEAD + "x,1.00,EUR,Ada,TN\n2026-03-05,1.00,EUR,Ada,TN\n2026-03-05,1.00\n2026-03-05,y,z,Ada,TN\n"
         with pytest.raises(SheetInvalid) as refused:
             read_statement(SheetFile("march.csv", content.encode()))
-        assert [bad.line for bad in refused.value.errors] == [2, 4, 5, 5]
+        assert [error.line for error in refused.value.errors] == [2, 4, 5, 5]
 
 
 async def test_a_statement_with_one_line_of_every_kind(office: Office, world: World) -> None:
@@ -266,7 +269,7 @@ async def test_amounts_count_in_their_currencys_minor_units(
     assert outcomes(booked) == ["under", "matched"]
 
 
-async def test_a_bad_line_imports_nothing(office: Office, world: World) -> None:
+async def test_a_statement_with_an_error_is_not_imported(office: Office, world: World) -> None:
     [order] = await bill(office, world)
     with pytest.raises(SheetInvalid):
         await book(office, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001", "2026-03-05,oops,EUR,Ada,TN-LIVE-000001")
