@@ -18,7 +18,7 @@ import asyncpg
 import psutil
 
 from bench.checks import NotMeasured
-from bench.load import Load, Outcome, PreparedRequest, UnexpectedResponse, run_load
+from bench.load import Outcome, PreparedRequest, UnexpectedResponse, run_load
 from bench.tenants import Tenant, open_tenants
 from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, ROOT, Process, free_port
@@ -52,15 +52,15 @@ class Environment:
     def run_load(
         self, requests: Sequence[PreparedRequest], *, connections: int, seconds: float, warm_up_s: float = 0.0
     ) -> Outcome:
-        load = Load(
-            port=self.port,
+        return self.load_process.submit(
+            run_load,
+            self.port,
+            requests,
+            key_prefix=self.key_prefix(),
             connections=connections,
             warm_up_s=warm_up_s,
             seconds=seconds,
-            requests=requests,
-            key_prefix=self.key_prefix(),
-        )
-        return self.load_process.submit(run_load, load).result()
+        ).result()
 
     def fetch(self, request: PreparedRequest) -> bytes:
         """Send one request outside of all measurements and return the body of its response."""

@@ -29,18 +29,6 @@ class PreparedRequest:
     length: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    port: int
-    connections: int
-    warm_up_s: float
-    seconds: float
-    # Sent in this order, again and again.
-    requests: Sequence[PreparedRequest]
-    # Makes the keys of this load different from those of all others.
-    key_prefix: str = ""
-
-
 @dataclass(slots=True)
 class Outcome:
     """`answered` counts all responses including the warm-up; the rest covers the time after it."""
@@ -65,44 +53,50 @@ def post(path: str, key: str, body_head: str, body_tail: str) -> PreparedRequest
     return PreparedRequest(head.encode(), body_tail.encode(), 201, None)
 
 
-def run_load(load: Load) -> Outcome:
-    """Keep every connection busy with one request at a time."""
-    return uvloop.run(_Run(load).run())
+def run_load(
+    port: int,
+    requests: Sequence[PreparedRequest],
+    *,
+    key_prefix: str,
+    connections: int,
+    warm_up_s: float,
+    seconds: float,
+) -> Outcome:
+    """Send the requests in this order, again and again. Every connection has one in flight."""
+    return uvloop.run(_Run(requests, key_prefix).run(port, connections, warm_up_s, seconds))
 
 
 class _Run:
     """What all connections share: the next request, the time limits, and the outcome."""
 
-    def __init__(self, load: Load) -> None:
-        self._load = load
-        self._requests = itertools.cycle(load.requests)
+    def __init__(self, requests: Sequence[PreparedRequest], key_prefix: str) -> None:
+        self._requests = itertools.cycle(requests)
         self._number = itertools.count()
-        self._digits = KEY_LENGTH - len(load.key_prefix)
+        self._key_prefix = key_prefix
+        self._digits = KEY_LENGTH - len(key_prefix)
         self._from = self.until = 0.0
         self._outcome = Outcome()
 
-    async def run(self) -> Outcome:
-        load, loop = self._load, asyncio.get_running_loop()
-        connections = [
-            await loop.create_connection(lambda: _Connection(self), HOST, load.port) for _ in range(load.connections)
-        ]
-        self._from = time.perf_counter() + load.warm_up_s
-        self.until = self._from + load.seconds
+    async def run(self, port: int, count: int, warm_up_s: float, seconds: float) -> Outcome:
+        loop = asyncio.get_running_loop()
+        connections = [await loop.create_connection(lambda: _Connection(self), HOST, port) for _ in range(count)]
+        self._from = time.perf_counter() + warm_up_s
+        self.until = self._from + seconds
         for _, connection in connections:
             connection.send()
-        await asyncio.sleep(load.warm_up_s + load.seconds)
+        await asyncio.sleep(warm_up_s + seconds)
         async with asyncio.timeout(_RESPONSE_WITHIN_S):
             await asyncio.gather(*(connection.finished for _, connection in connections))
         for transport, _ in connections:
             transport.close()
-        self._outcome.per_second = len(self._outcome.latencies_s) / load.seconds
+        self._outcome.per_second = len(self._outcome.latencies_s) / seconds
         return self._outcome
 
     def next(self) -> tuple[PreparedRequest, bytes]:
         request = next(self._requests)
         if not request.tail:
             return request, request.head
-        key = f"{self._load.key_prefix}{next(self._number):0{self._digits}d}".encode()
+        key = f"{self._key_prefix}{next(self._number):0{self._digits}d}".encode()
         return request, request.head + key + request.tail
 
     def count(self, sent_at: float, now: float) -> None:

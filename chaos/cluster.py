@@ -172,6 +172,22 @@ class Cluster:
         """Wait until the first value of this query is true, and return it."""
         return await self.until(lambda: self.fetchval(sql, *arguments), what, within_s, every_s=0.02)
 
+    async def until_empty(self, what: str, sql: str, within_s: float) -> None:
+        """Wait until this query finds nothing. The error names some of the rows that it still finds."""
+        deadline = time.monotonic() + within_s
+        while rows := await self.fetch(sql):
+            if time.monotonic() > deadline:
+                shown = "; ".join(row[0] for row in rows[:5])
+                raise NotAsExpected(
+                    f"waited {within_s:g} s in vain until {what}: {len(rows)} are left, such as {shown}"
+                )
+            await asyncio.sleep(0.1)
+
+    async def until_waiting_in(self, statement: str, *, waiting: bool = True) -> None:
+        """A worker waits in this statement for a lock that we hold; or none waits there any more."""
+        what = f"{'a' if waiting else 'no'} worker waits in {statement}"
+        await self.until_true(what, WAITING_IN, f"%{statement}%", waiting)
+
     # The database -------------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
@@ -228,7 +244,8 @@ class Cluster:
     async def receiver(self, name: str, behaviour: Behaviour = accept, certificate: str = "good") -> Receiver:
         receiver = Receiver(self.folder, name, self.authority.context(certificate), behaviour)
         self.receivers.append(receiver)
-        return await receiver.open()
+        await receiver.open()
+        return receiver
 
     async def open_hook(
         self, name: str, behaviour: Behaviour = accept, accounts: int = 3, *, certificate: str = "good"
@@ -321,17 +338,13 @@ class Cluster:
 
     async def until_delivered(self, within_s: float = 20.0) -> None:
         """Every enabled webhook has got all its events, and no account is parked."""
-
-        async def nothing_waits() -> bool:
-            return not await self.fetch(WAITING)
-
-        try:
-            await self.until(nothing_waits, "all events were delivered", within_s, every_s=0.1)
-        except NotAsExpected as error:
-            rows = await self.fetch(WAITING)
-            raise NotAsExpected(f"{error}: {'; '.join(row['waiting'] for row in rows[:5])}") from error
+        await self.until_empty("all events were delivered", WAITING, within_s)
 
 
+WAITING_IN = """
+SELECT (count(*) > 0) = $2 FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'tonne' AND wait_event_type = 'Lock' AND query LIKE $1
+"""
 WAITING = """
 SELECT format('webhook %s at %s of %s, %s failures, next attempt in %s s, %s parked', webhook.id,
               webhook.cursor_position, stream.last_position, webhook.failures,

@@ -19,8 +19,8 @@ import hypothesis
 import msgspec
 import pytest
 
-from tests.api_client import ApiClient
-from tests.world import World, build_world
+from tests.support.api_client import ApiClient
+from tests.support.world import World, build_world
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.embedded import start_server

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import asyncpg
 import uvloop
 
+from bench.requests import METADATA
 from bench.tenants import MODE, Tenant
 from tonne.accounts.model import Terms
 from tonne.app import Services
@@ -40,7 +41,6 @@ class DirectWrites:
     # How many orders are prepared. If they are used up, the measurement ends early.
     orders: int
     tenants: Sequence[Tenant]
-    metadata: str
     key_prefix: str
 
 
@@ -128,7 +128,7 @@ async def _prepare(writes: DirectWrites) -> list[list[_Statement]]:
         request = OrderRequest(
             wanted=PriceRequest(mass_grams=masses[tenant.scope]),
             idempotency=Idempotency(key, hashlib.sha256(key.encode()).digest()),
-            metadata=writes.metadata,
+            metadata=METADATA,
         )
         orders.append(await _record(tenant, request, terms[tenant.scope], catalogue))
     return orders

@@ -9,7 +9,7 @@ from bench.environment import Environment
 from bench.load import PreparedRequest, get
 from bench.pace import ApiPace
 from bench.report import Goal, Result
-from bench.requests import METADATA, create_requests
+from bench.requests import create_requests
 from bench.server import bare_path, body_file
 from bench.tenants import Tenant
 
@@ -31,7 +31,6 @@ async def create(environment: Environment, pace: ApiPace) -> Result:
             seconds=pace.round_s,
             orders=pace.direct_orders,
             tenants=environment.tenants,
-            metadata=METADATA,
             key_prefix=environment.key_prefix(),
         )
         written, per_second = environment.load_process.submit(write_orders, writes).result()

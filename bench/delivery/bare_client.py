@@ -34,32 +34,24 @@ class Route:
         return self.organisation_id, self.after_position
 
 
-@dataclass(frozen=True, slots=True)
-class BareClient:
-    database_url: str
-    ca_file: Path
-    routes: Sequence[Route]
-    # How often the same bodies are sent, so that the measurement is not too short.
-    times: int
+def post_all(database_url: str, ca_file: Path, routes: Sequence[Route], times: int) -> float:
+    """Events per second over all routes at once, with one connection and one request in flight for each.
+
+    The same bodies are sent `times` times, so that the measurement is not too short.
+    """
+    return uvloop.run(_post_all(database_url, ca_file, routes, times))
 
 
-def post_all(client: BareClient) -> float:
-    """Events per second over all routes at once, with one connection and one request in flight for each."""
-    return uvloop.run(_post_all(client))
-
-
-async def _post_all(client: BareClient) -> float:
-    payloads = await _read_payloads(client)
+async def _post_all(database_url: str, ca_file: Path, routes: Sequence[Route], times: int) -> float:
+    payloads = await _read_payloads(database_url, routes)
     bodies = {source: _make_bodies(found) for source, found in payloads.items()}
-    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=client.ca_file), limit=0)
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca_file), limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
-        await asyncio.gather(*(_post(session, route.url, [_EMPTY]) for route in client.routes))
+        await asyncio.gather(*(_post(session, route.url, [_EMPTY]) for route in routes))
         started = time.perf_counter()
-        await asyncio.gather(
-            *(_post(session, route.url, bodies[route.source] * client.times) for route in client.routes)
-        )
+        await asyncio.gather(*(_post(session, route.url, bodies[route.source] * times) for route in routes))
         took_s = time.perf_counter() - started
-    return sum(len(payloads[route.source]) for route in client.routes) * client.times / took_s
+    return sum(len(payloads[route.source]) for route in routes) * times / took_s
 
 
 async def _post(session: aiohttp.ClientSession, url: str, bodies: Sequence[bytes]) -> None:
@@ -76,10 +68,10 @@ WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position
 """
 
 
-async def _read_payloads(client: BareClient) -> dict[tuple[str, int], list[bytes]]:
-    connection = await asyncpg.connect(client.database_url)
+async def _read_payloads(database_url: str, routes: Sequence[Route]) -> dict[tuple[str, int], list[bytes]]:
+    connection = await asyncpg.connect(database_url)
     found = {}
-    for organisation_id, after_position in {route.source for route in client.routes}:
+    for organisation_id, after_position in {route.source for route in routes}:
         rows = await connection.fetch(READ_EVENTS, organisation_id, MODE, after_position)
         found[organisation_id, after_position] = [row["payload"].encode() for row in rows]
     await connection.close()

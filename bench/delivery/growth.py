@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.checks import NotMeasured, require_durable
-from bench.copies import EVENTS_PER_ORDER
+from bench.copies import EVENTS_PER_ORDER, copy_orders
 from bench.delivery.latency import place_singly
 from bench.delivery.throughput import require_received
 from bench.delivery.webhooks import Delivery, lengthen_stream
@@ -31,7 +31,7 @@ class Cost:
 async def event_growth(delivery: Delivery, pace: DeliveryPace) -> list[Result]:
     """All events are in one stream. One worker delivers throughout, so that a leak of memory would show."""
     # At least one order of this tenant, whose newest event is copied.
-    await delivery.copy_events(delivery.environment.tenants[:1], EVENTS_PER_ORDER)
+    await copy_orders(delivery.environment, delivery.environment.tenants[:1], 1)
     async with delivery.worker() as worker:
         small = await _probe(delivery, worker, pace, pace.small_events)
         large = await _probe(delivery, worker, pace, pace.large_events)

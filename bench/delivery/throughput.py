@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from statistics import median
 
 from bench.checks import NotMeasured, require_consistent, require_durable
-from bench.delivery.bare_client import BareClient, post_all
+from bench.copies import EVENTS_PER_ORDER, copy_orders
+from bench.delivery.bare_client import post_all
 from bench.delivery.webhooks import RECEIVERS, Delivery, Hook
 from bench.pace import DeliveryPace
 from bench.report import Goal, Result
@@ -18,7 +20,7 @@ async def deliver_one(delivery: Delivery, pace: DeliveryPace) -> Result:
     """The backlog of one webhook."""
     tenants = delivery.environment.tenants[:1]
     async with delivery.hooks(tenants) as hooks:
-        await delivery.copy_events(tenants, pace.backlog_events)
+        await copy_orders(delivery.environment, tenants, pace.backlog_events // EVENTS_PER_ORDER)
         return await _compare_with_bare(delivery, pace, "deliver_one", hooks, pace.backlog_events)
 
 
@@ -27,7 +29,7 @@ async def deliver_200(delivery: Delivery, pace: DeliveryPace, names: AbstractSet
     tenants = delivery.environment.tenants
     results = []
     async with delivery.hooks([tenant for tenant in tenants for _ in range(RECEIVERS // len(tenants))]) as hooks:
-        await delivery.copy_events(tenants, pace.events_each * len(tenants))
+        await copy_orders(delivery.environment, tenants, pace.events_each * len(tenants) // EVENTS_PER_ORDER)
         if "deliver_200" in names:
             results.append(await _compare_with_bare(delivery, pace, "deliver_200", hooks, pace.events_each))
         if "hanging" in names:
@@ -40,7 +42,8 @@ async def _compare_with_bare(
 ) -> Result:
     environment, receivers = delivery.environment, delivery.receivers
     await require_durable(environment)
-    client = BareClient(environment.url, receivers.ca_file, [hook.route for hook in hooks], pace.bare_times)
+    routes = [hook.route for hook in hooks]
+    bare = partial(post_all, environment.url, receivers.ca_file, routes, pace.bare_times)
     rates: list[float] = []
     limits: list[float] = []
     receivers.reset()
@@ -48,7 +51,7 @@ async def _compare_with_bare(
         # The first delivery opens connections and makes plans. It does not count.
         await delivery.wait_until_delivered(hooks)
         for _ in range(pace.rounds):
-            limits.append(environment.load_process.submit(post_all, client).result())
+            limits.append(environment.load_process.submit(bare).result())
             started = await delivery.rewind(hooks)
             ended = await delivery.wait_until_delivered(hooks)
             rates.append(events_each * len(hooks) / (ended - started))

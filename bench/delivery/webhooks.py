@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from bench.copies import EVENTS_PER_ORDER, copy_event, copy_orders, copying
+from bench.copies import copy_event, copying
 from bench.delivery.bare_client import Route
 from bench.delivery.receivers import Receivers, start_receivers
 from bench.environment import Environment, Worker, open_environment
@@ -43,10 +43,6 @@ class Delivery:
     environment: Environment
     receivers: Receivers
     secret_key: str
-
-    async def copy_events(self, tenants: Sequence[Tenant], events: int) -> None:
-        """Add this many events in all, two for each order, to `tenants` in turn."""
-        await copy_orders(self.environment, tenants, events // EVENTS_PER_ORDER)
 
     @contextlib.asynccontextmanager
     async def hooks(self, tenants: Sequence[Tenant]) -> AsyncIterator[list[Hook]]:

@@ -26,14 +26,6 @@ _OWNER = dict.fromkeys(INSERTED, "order_id") | {"simulated_charges": "id", "parc
 BATCH = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    url: str
-    keys: Sequence[OrderKey]
-    # Write new rows by COPY instead of `executemany`.
-    by_copy: bool
-
-
 @contextlib.asynccontextmanager
 async def save_state(connection: Connection) -> AsyncIterator[None]:
     """Save the state before the first round. `undo` returns to it."""
@@ -90,31 +82,34 @@ class _Step(NamedTuple):
     columns: Sequence[str] = ()
 
 
-def rewrite(work: Rewrite) -> float:
-    """Orders per second. The rows are read, removed and prepared before the clock starts."""
-    return uvloop.run(_rewrite(work))
+def rewrite(url: str, keys: Sequence[OrderKey], *, by_copy: bool) -> float:
+    """Orders per second. New rows are written by `executemany`, or by COPY.
+
+    The rows are read, removed and prepared before the clock starts.
+    """
+    return uvloop.run(_rewrite(url, keys, by_copy=by_copy))
 
 
-async def _rewrite(work: Rewrite) -> float:
-    connection: Connection = await asyncpg.connect(work.url, server_settings={"jit": "off"})
+async def _rewrite(url: str, keys: Sequence[OrderKey], *, by_copy: bool) -> float:
+    connection: Connection = await asyncpg.connect(url, server_settings={"jit": "off"})
     try:
-        transactions = [_steps(batch) for batch in await _read_batches(connection, work.keys)]
+        transactions = [_steps(batch) for batch in await _read_batches(connection, keys)]
         counted = await connection.fetch("TABLE retired_totals")
         await undo(connection)
         # Due as they are for the worker, but tomorrow: it must leave them to the limit.
-        await make_due(connection, work.keys, in_s=86_400)
+        await make_due(connection, keys, in_s=86_400)
         started = time.perf_counter()
         for steps in transactions:
             async with connection.transaction():
                 for step in steps:
-                    if step.table and work.by_copy:
+                    if step.table and by_copy:
                         await connection.copy_records_to_table(step.table, records=step.rows, columns=step.columns)
                     else:
                         await connection.executemany(step.sql, step.rows)
         async with connection.transaction():
             await connection.execute("TRUNCATE retired_totals")
             await connection.copy_records_to_table(COUNTED, records=[tuple(row) for row in counted])
-        return len(work.keys) / (time.perf_counter() - started)
+        return len(keys) / (time.perf_counter() - started)
     finally:
         await connection.close()
 

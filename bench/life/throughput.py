@@ -6,7 +6,7 @@ from statistics import median
 from bench.checks import require_consistent, require_durable
 from bench.life.finished_orders import copy_finished, count_finished
 from bench.life.orders import Orders
-from bench.life.rewrite import Rewrite, rewrite, save_state, undo
+from bench.life.rewrite import rewrite, save_state, undo
 from bench.pace import LifePace
 from bench.report import Goal, Result
 
@@ -31,8 +31,8 @@ async def life(orders: Orders, pace: LifePace) -> list[Result]:
                 rates.append(len(keys) / await orders.complete(keys))
                 await require_consistent(environment)
                 for by_copy, written in ((False, limits), (True, copies)):
-                    work = Rewrite(environment.url, keys, by_copy)
-                    written.append(environment.load_process.submit(rewrite, work).result())
+                    rewriting = environment.load_process.submit(rewrite, environment.url, keys, by_copy=by_copy)
+                    written.append(rewriting.result())
                     # The limit must have written the same rows as the worker.
                     await orders.require_complete(keys)
                     await require_consistent(environment)

@@ -7,8 +7,9 @@ from chaos.cluster import SHORT_TIMES, Cluster
 from chaos.delivery import behaviours
 from chaos.delivery.bystander import Bystander
 from chaos.model import Fault, Hook, NotAsExpected
-from chaos.receivers import Behaviour, UnacceptedPort, accept
+from chaos.receivers import Behaviour, accept
 from chaos.scenario import scenario
+from tests.support.receivers import UnacceptedPort
 from tests.support.tls import INVALID
 
 # A private address to which the service must never connect.
@@ -47,12 +48,15 @@ async def wrong_responses(cluster: Cluster) -> None:
     def fault(name: str) -> Fault:
         return cluster.announce(name, TIMES)
 
+    def redirect(url: str, name: str) -> Behaviour:
+        return behaviours.respond_with(fault(name), 301, b"", f"Location: {url}")
+
     bad = {
         "half": behaviours.fail_sometimes(cluster.rng, 0.5, fault("returned 500")),
-        "redirect": behaviours.redirect(canary.url, fault("redirected to a private address")),
-        "metadata": behaviours.redirect("http://169.254.169.254/", fault("redirected to the metadata address")),
-        "elsewhere": behaviours.redirect(elsewhere.url, fault("redirected to a valid address")),
-        "flood": behaviours.flood(fault("returned 10 MB")),
+        "redirect": redirect(canary.url, "redirected to a private address"),
+        "metadata": redirect("http://169.254.169.254/", "redirected to the metadata address"),
+        "elsewhere": redirect(elsewhere.url, "redirected to a valid address"),
+        "flood": behaviours.respond_with(fault("returned 10 MB"), 200, bytes(10 * 1024 * 1024)),
         "bomb": behaviours.gzip_bomb(fault("returned a gzip bomb")),
         "slow-end": behaviours.drip_body(0.2, fault("dripped after the status")),
     }
@@ -109,7 +113,7 @@ async def bad_certificates(cluster: Cluster) -> None:
     await bystander.compare()
     for kind, hook in hooks.items():
         cluster.require(not hook.receiver.exchanges, f"a request was sent to a receiver with a certificate: {kind}")
-        cluster.authority.load(hook.receiver.context, "good")
+        cluster.authority.load(hook.receiver.tls, "good")
     await cluster.until_delivered(30)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from chaos.model import NotAsExpected
 from chaos.receivers import Behaviour, Call
 
-TEN_MB = 10 * 1024 * 1024
 TRIGGERED_WITHIN_S = 15.0
 Fired = Callable[[], None]
 
@@ -30,15 +29,6 @@ def respond_with(fired: Fired, status: int, body: bytes = b"", *headers: str) ->
         call.respond(status, body, *headers)
 
     return behave
-
-
-def redirect(to: str, fired: Fired) -> Behaviour:
-    return respond_with(fired, 301, b"", f"Location: {to}")
-
-
-def flood(fired: Fired) -> Behaviour:
-    """A response of 10 MB."""
-    return respond_with(fired, 200, b"x" * TEN_MB)
 
 
 def gzip_bomb(fired: Fired) -> Behaviour:

@@ -5,68 +5,63 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 
 import asyncpg
 
 from chaos.cluster import Cluster
-from chaos.model import NotAsExpected, Organisation, Payment, Refused
+from chaos.model import Organisation, Payment, Refused
 from tonne.accounts.store import add_admin
 from tonne.base.clock import utc_now
 from tonne.base.scope import Scope
 from tonne.gateways.outbox import LEASE as MAIL_LEASE
 from tonne.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
 
-INVOICE = "invoice"
-# Paid by a valid card, and advanced only by the test helpers.
-HELPED = "helped"
-GOOD = "4242424242424242"
-REFUSED = "4000000000000002"
-NO_MONEY = "4000000000009995"
-DECLINED_TWICE = "4000000000000341"
-NEEDS_AUTHENTICATION = "4000002500003155"
-ANSWER_LOST = "4000000000000259"
-REQUEST_LOST = "4000000000000267"
 
-# The final status of an order that is paid in this way, unless it is cancelled in time.
-FINAL_STATUS: Mapping[str, str] = {
-    INVOICE: "complete",
-    HELPED: "complete",
-    GOOD: "complete",
-    REFUSED: "failed",
-    NO_MONEY: "failed",
-    DECLINED_TWICE: "complete",
-    NEEDS_AUTHENTICATION: "failed",
-    ANSWER_LOST: "complete",
-    REQUEST_LOST: "cancelled",
-}
-PAYMENTS = {INVOICE: Payment(None, auto_advance=True), HELPED: Payment(GOOD)}
+class Way(Enum):
+    """A way to pay: the card number, if any, and the final status of an order that is not cancelled in time."""
+
+    INVOICE = (None, "complete")
+    GOOD = ("4242424242424242", "complete")
+    # Advanced only by the test helpers.
+    HELPED = ("4242424242424242", "complete", False)
+    REFUSED = ("4000000000000002", "failed")
+    NO_MONEY = ("4000000000009995", "failed")
+    DECLINED_TWICE = ("4000000000000341", "complete")
+    NEEDS_AUTHENTICATION = ("4000002500003155", "failed")
+    ANSWER_LOST = ("4000000000000259", "complete")
+    REQUEST_LOST = ("4000000000000267", "cancelled")
+
+    def __init__(self, card: str | None, final_status: str, auto_advance: bool = True) -> None:
+        self.payment = Payment(card, auto_advance)
+        self.final_status = final_status
 
 
 @dataclass(frozen=True, slots=True)
 class Buyers:
-    """`scopes` has an account for each way to pay: a card number, `INVOICE` or `HELPED`."""
+    """`scopes` has an account for each way to pay."""
 
     cluster: Cluster
     organisation: Organisation
-    scopes: Mapping[str, Scope]
+    scopes: Mapping[Way, Scope]
 
-    async def order(self, ways: Sequence[str], at_once: int = 6) -> list[str]:
+    async def order(self, ways: Sequence[Way], at_once: int = 6) -> list[str]:
         """Place one order over HTTP for each of these ways to pay. Returns their ids."""
         slots = asyncio.Semaphore(at_once)
 
-        async def order_one(way: str) -> str:
+        async def order_one(way: Way) -> str:
             async with slots:
                 order_id = await self.cluster.place_one(self.organisation, self.scopes[way])
-            self.cluster.final_statuses[order_id] = FINAL_STATUS[way]
+            self.cluster.final_statuses[order_id] = way.final_status
             return order_id
 
         return await asyncio.gather(*map(order_one, ways))
 
-    async def order_some(self, ways: Sequence[str], count: int) -> list[str]:
+    async def order_some(self, ways: Sequence[Way], count: int) -> list[str]:
         """Orders whose way to pay is chosen at random."""
         return await self.order([self.cluster.rng.choice(ways) for _ in range(count)])
 
-    async def cancel(self, order_id: str, way: str) -> bool:
+    async def cancel(self, order_id: str, way: Way) -> bool:
         """Over HTTP. False if the payment came first."""
         try:
             await self._post(f"/v1/orders/{order_id}/cancel", way, {"reason": "chaos"})
@@ -79,17 +74,24 @@ class Buyers:
 
     async def help(self, order_id: str, *verbs: str) -> None:
         for verb in verbs:
-            await self._post(f"/v1/test-helpers/orders/{order_id}/{verb}", HELPED)
+            await self._post(f"/v1/test-helpers/orders/{order_id}/{verb}", Way.HELPED)
 
-    async def _post(self, path: str, way: str, body: object = None) -> None:
+    async def _post(self, path: str, way: Way, body: object = None) -> None:
         account_id = self.scopes[way].account_id
         await self.cluster.call(self.organisation, "POST", path, body, account_id=account_id)
 
+    async def until_complete(self, order_ids: Sequence[str]) -> None:
+        await self.cluster.until_true(f"{len(order_ids)} orders are complete", COMPLETE, order_ids)
 
-async def open_buyers(cluster: Cluster, ways: Sequence[str]) -> Buyers:
+    async def until_finished(self, within_s: float = 30.0) -> None:
+        """All orders have a final status, all charges and mails are done, and all events have arrived."""
+        await self.cluster.until_empty("every order was finished", UNFINISHED, within_s)
+        await self.cluster.until_delivered()
+
+
+async def open_buyers(cluster: Cluster, ways: Sequence[Way]) -> Buyers:
     """With an administrator who gets the mail, and a receiver that gets every event."""
-    payments = [PAYMENTS.get(way, Payment(way, auto_advance=True)) for way in ways]
-    organisation = await cluster.open_organisation(payments)
+    organisation = await cluster.open_organisation([way.payment for way in ways])
     async with cluster.connection() as tx, tx.transaction():
         await add_admin(tx, organisation.id, "admin@buyer.example", utc_now())
     await cluster.register(organisation, await cluster.receiver("receiver"))
@@ -106,27 +108,7 @@ SELECT format('mail %s was not sent: %s', id, coalesce(last_error, 'not tried'))
 """
 
 
-async def until_finished(cluster: Cluster, within_s: float = 30.0) -> None:
-    """All orders have a final status, all charges and mails are done, and all events have arrived."""
-
-    async def nothing_is_left() -> bool:
-        return not await cluster.fetch(UNFINISHED)
-
-    try:
-        await cluster.until(nothing_is_left, "every order was finished", within_s, every_s=0.1)
-    except NotAsExpected as error:
-        left = [row["what"] for row in await cluster.fetch(UNFINISHED)]
-        raise NotAsExpected(f"{error}: {len(left)} are left, such as {'; '.join(left[:4])}") from error
-    await cluster.until_delivered()
-
-
 COMPLETE = "SELECT count(*) = cardinality($1::text[]) FROM orders WHERE id = ANY ($1) AND status = 'complete'"
-
-
-async def until_complete(cluster: Cluster, order_ids: Sequence[str]) -> None:
-    await cluster.until_true(f"{len(order_ids)} orders are complete", COMPLETE, order_ids)
-
-
 SHORTEN_INVOICE_LEASES = """
 UPDATE invoices SET next_attempt_at = clock_timestamp()
 WHERE status = 'open' AND next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
@@ -160,15 +142,3 @@ async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-WAITING_IN = """
-SELECT (count(*) > 0) = $2 FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'tonne' AND wait_event_type = 'Lock' AND query LIKE $1
-"""
-
-
-async def until_waiting_in(cluster: Cluster, statement: str, *, waiting: bool = True) -> None:
-    """A worker waits in this statement for a lock that we hold; or none waits there any more."""
-    what = f"{'a' if waiting else 'no'} worker waits in {statement}"
-    await cluster.until_true(what, WAITING_IN, f"%{statement}%", waiting)

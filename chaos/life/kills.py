@@ -12,18 +12,7 @@ from email.policy import default
 import asyncpg
 
 from chaos.cluster import SHORT_TIMES, Cluster
-from chaos.life.buyers import (
-    ANSWER_LOST,
-    GOOD,
-    HELPED,
-    INVOICE,
-    Buyers,
-    open_buyers,
-    short_leases,
-    until_complete,
-    until_finished,
-    until_waiting_in,
-)
+from chaos.life.buyers import Buyers, Way, open_buyers, short_leases
 from chaos.model import NotAsExpected
 from chaos.scenario import scenario
 from tests.support.mail_server import Mailbox, mail_server
@@ -52,7 +41,7 @@ WHERE orders.id = ANY ($1) AND orders.status = 'placed' AND charges.status = 'pe
 
 
 async def interrupt_charges(
-    cluster: Cluster, buyers: Buyers, ways: Sequence[str], stop_worker: Callable[[], None]
+    cluster: Cluster, buyers: Buyers, ways: Sequence[Way], stop_worker: Callable[[], None]
 ) -> tuple[int, int]:
     """Let the newest worker charge many orders at once, and stop it when its requests have reached the gateway.
 
@@ -63,31 +52,31 @@ async def interrupt_charges(
     order_ids = await buyers.order_some(ways, MANY)
     async with cluster.holding(LOCK_GATEWAY):
         cluster.newest_worker.resume()
-        await until_waiting_in(cluster, CHARGE_AT_GATEWAY)
+        await cluster.until_waiting_in(CHARGE_AT_GATEWAY)
         await asyncio.sleep(0.1)
         stop_worker()
-    await until_waiting_in(cluster, CHARGE_AT_GATEWAY, waiting=False)
+    await cluster.until_waiting_in(CHARGE_AT_GATEWAY, waiting=False)
     charged: int = await cluster.fetchval(NOT_RECORDED, order_ids)
     return charged, len(order_ids) - charged
 
 
-async def start_warm_worker(cluster: Cluster, buyers: Buyers, ways: Sequence[str]) -> None:
+async def start_warm_worker(cluster: Cluster, buyers: Buyers, ways: Sequence[Way]) -> None:
     """A worker that has charged before."""
     order_ids = await buyers.order_some(ways, MANY)
     cluster.start_worker()
-    await until_complete(cluster, order_ids)
+    await buyers.until_complete(order_ids)
 
 
-async def _finish(cluster: Cluster, buyers: Buyers, ways: Sequence[str]) -> None:
-    cluster.start_worker()
+async def _finish(buyers: Buyers, ways: Sequence[Way]) -> None:
+    buyers.cluster.start_worker()
     await buyers.order_some(ways, 4)
-    await until_finished(cluster)
+    await buyers.until_finished()
 
 
 @scenario("kill-after-charge", settings=SETTINGS)
 async def kill_after_charge(cluster: Cluster) -> None:
     """The card is charged and the worker is dead: its successor asks the gateway, and does not charge again."""
-    ways = [GOOD, ANSWER_LOST]
+    ways = [Way.GOOD, Way.ANSWER_LOST]
     recording = cluster.announce("killed between charge and record", 4)
     in_flight = cluster.announce("charged after the worker was killed", 2)
     not_sent = cluster.announce("killed before the charge was sent")
@@ -96,18 +85,18 @@ async def kill_after_charge(cluster: Cluster) -> None:
     async with contextlib.AsyncExitStack() as locks:
         async with cluster.holding(LOCK_GATEWAY):
             worker = cluster.start_worker()
-            await until_waiting_in(cluster, CHARGE_AT_GATEWAY)
+            await cluster.until_waiting_in(CHARGE_AT_GATEWAY)
             await locks.enter_async_context(cluster.holding(HOLD_ORDERS, order_ids))
         all_charged = f"SELECT ({NOT_RECORDED}) = cardinality($1::text[])"
         await cluster.until_true("the gateway has charged, and nothing is recorded", all_charged, order_ids)
-        await until_waiting_in(cluster, "orders")
+        await cluster.until_waiting_in("orders")
         worker.kill()
         recording(await cluster.fetchval(NOT_RECORDED, order_ids))
     await start_warm_worker(cluster, buyers, ways)
     charged, waiting = await interrupt_charges(cluster, buyers, ways, cluster.newest_worker.kill)
     in_flight(charged)
     not_sent(waiting)
-    await _finish(cluster, buyers, ways)
+    await _finish(buyers, ways)
 
 
 LOCK_CERTIFICATES = "LOCK TABLE certificates IN SHARE MODE"
@@ -121,37 +110,37 @@ async def kill_while_allocating(cluster: Cluster) -> None:
     """Killed when orders are retired and have no certificate; then inside the transaction that does everything."""
     retired = cluster.announce("killed between retirement and certificate")
     allocating = cluster.announce("killed inside the allocation")
-    buyers = await open_buyers(cluster, [GOOD, HELPED])
+    buyers = await open_buyers(cluster, [Way.GOOD, Way.HELPED])
     order_ids = await _retired_orders(cluster, buyers)
     allocated = await cluster.fetch(ALLOCATED)
     async with cluster.holding(LOCK_CERTIFICATES):
         worker = cluster.start_worker()
-        await until_waiting_in(cluster, CERTIFY)
+        await cluster.until_waiting_in(CERTIFY)
         worker.kill()
     await _require_rolled_back(cluster, order_ids, "retiring", allocated)
     retired()
 
     worker = cluster.start_worker()
-    await until_complete(cluster, order_ids)
+    await buyers.until_complete(order_ids)
     worker.freeze()
-    order_ids = await buyers.order([GOOD] * cluster.rng.randint(5, 10))
+    order_ids = await buyers.order([Way.GOOD] * cluster.rng.randint(5, 10))
     allocated = await cluster.fetch(ALLOCATED)
     async with contextlib.AsyncExitStack() as locks:
         async with cluster.holding(LOCK_CERTIFICATES):
             worker.resume()
-            await until_waiting_in(cluster, CERTIFY)
+            await cluster.until_waiting_in(CERTIFY)
             await locks.enter_async_context(cluster.holding(HOLD_STREAMS))
-        await until_waiting_in(cluster, "event_streams")
+        await cluster.until_waiting_in("event_streams")
         worker.kill()
     await _require_rolled_back(cluster, order_ids, "paid", allocated)
     allocating()
-    await _finish(cluster, buyers, [GOOD])
+    await _finish(buyers, [Way.GOOD])
 
 
 async def _retired_orders(cluster: Cluster, buyers: Buyers) -> list[str]:
     """Orders that lack only their certificate. Orders that use earlier retirements are complete at once."""
     for _ in range(10):
-        for order_id in await buyers.order([HELPED] * 3):
+        for order_id in await buyers.order([Way.HELPED] * 3):
             await buyers.help(order_id, "pay", "retire")
         if retired := await cluster.fetch(RETIRING):
             return [row["id"] for row in retired]
@@ -192,14 +181,14 @@ async def kill_while_mailing(cluster: Cluster) -> None:
     """An assigned number is released, and a mail is sent again: no invoice is missing."""
     faults = {name: cluster.announce(name) for name in INVOICE_LOCKS}
     unacknowledged = cluster.announce("killed before the mail server acknowledged the mail")
-    buyers = await open_buyers(cluster, [INVOICE])
+    buyers = await open_buyers(cluster, [Way.INVOICE])
     async with mail_server() as mailbox, short_leases(cluster):
         cluster.settings["smtp_url"] = mailbox.url
         for name, (lock, statement) in INVOICE_LOCKS.items():
-            await buyers.order([INVOICE] * cluster.rng.randint(2, 4))
+            await buyers.order([Way.INVOICE] * cluster.rng.randint(2, 4))
             async with cluster.holding(lock):
                 worker = cluster.start_worker()
-                await until_waiting_in(cluster, statement)
+                await cluster.until_waiting_in(statement)
                 worker.kill()
                 faults[name]()
         mailbox.release.clear()
@@ -210,7 +199,7 @@ async def kill_while_mailing(cluster: Cluster) -> None:
         # The server may lose what it has not acknowledged.
         mailbox.drop_connections()
         mailbox.release.set()
-        await _finish(cluster, buyers, [INVOICE])
+        await _finish(buyers, [Way.INVOICE])
     references = [row["reference"] for row in await cluster.fetch(REFERENCES)]
     arrived = _arrived_invoices(mailbox)
     missing = [reference for reference in references if reference not in arrived]

@@ -3,22 +3,7 @@
 import asyncio
 
 from chaos.cluster import SHORT_TIMES, Cluster
-from chaos.life.buyers import (
-    ANSWER_LOST,
-    DECLINED_TWICE,
-    GOOD,
-    INVOICE,
-    NEEDS_AUTHENTICATION,
-    NO_MONEY,
-    REFUSED,
-    REQUEST_LOST,
-    Buyers,
-    open_buyers,
-    short_leases,
-    until_complete,
-    until_finished,
-    until_waiting_in,
-)
+from chaos.life.buyers import Buyers, Way, open_buyers, short_leases
 from chaos.life.kills import (
     HOLD_STREAMS,
     LOCK_GATEWAY,
@@ -43,11 +28,11 @@ async def orders_through_outages(cluster: Cluster) -> None:
     fired = cluster.announce("PostgreSQL stopped hard and restarted", OUTAGES)
     in_progress = cluster.announce("orders in progress then", OUTAGES)
     repeated = cluster.announce("order requests that failed and were sent again")
-    ways = [GOOD, ANSWER_LOST, DECLINED_TWICE, INVOICE]
+    ways = [Way.GOOD, Way.ANSWER_LOST, Way.DECLINED_TWICE, Way.INVOICE]
     buyers = await open_buyers(cluster, ways)
     for _ in range(2):
         cluster.start_worker()
-    await until_complete(cluster, await buyers.order([GOOD, INVOICE]))
+    await buyers.until_complete(await buyers.order([Way.GOOD, Way.INVOICE]))
     stop = asyncio.Event()
 
     async def place_orders() -> None:
@@ -68,11 +53,11 @@ async def orders_through_outages(cluster: Cluster) -> None:
             stop.set()
         repeated(cluster.failed_requests)
         cluster.note(f"{len(cluster.placed)} orders")
-        await until_finished(cluster, 40)
+        await buyers.until_finished(40)
 
 
 OPEN_CHARGES = "SELECT order_id FROM charges WHERE order_id = ANY ($1) AND status = 'pending'"
-WAYS = (GOOD, REFUSED, NO_MONEY, DECLINED_TWICE, NEEDS_AUTHENTICATION, ANSWER_LOST, INVOICE)
+WAYS = (Way.GOOD, Way.REFUSED, Way.NO_MONEY, Way.DECLINED_TWICE, Way.NEEDS_AUTHENTICATION, Way.ANSWER_LOST, Way.INVOICE)
 # In the log of the worker that settled a charge without success.
 SETTLED = '"event":"charge_not_captured"'
 
@@ -84,34 +69,36 @@ async def burst_of_cards(cluster: Cluster) -> None:
     while_charged = cluster.announce("cancelled while being charged", 4)
     in_time = cluster.announce("cancelled in a race with the payment")
     too_late = cluster.announce("paid in a race with the cancellation")
-    buyers = await open_buyers(cluster, [*WAYS, REQUEST_LOST])
+    buyers = await open_buyers(cluster, [*WAYS, Way.REQUEST_LOST])
     for _ in settled:
         cluster.start_worker()
     await buyers.order(WAYS * 4)
-    lost = await buyers.order([REQUEST_LOST] * 5)
+    lost = await buyers.order([Way.REQUEST_LOST] * 5)
     await cluster.until(
         lambda: all(SETTLED in worker.log.read_text() for worker in cluster.workers),
         "every worker has settled a charge",
     )
     async with cluster.holding(LOCK_GATEWAY):
-        order_ids = await buyers.order([GOOD] * 10)
+        order_ids = await buyers.order([Way.GOOD] * 10)
         each_charges = f"SELECT count(*) >= $2 FROM ({OPEN_CHARGES}) AS open_charges"
         await cluster.until_true("the workers have open charges", each_charges, order_ids, len(settled), within_s=5)
         for row in await cluster.fetch(OPEN_CHARGES, order_ids):
-            cancelled = await buyers.cancel(row["order_id"], GOOD)
+            cancelled = await buyers.cancel(row["order_id"], Way.GOOD)
             cluster.require(cancelled, "an order could not be cancelled although its charge had no outcome yet")
             while_charged()
 
-    async def race(way: str) -> None:
+    async def race(way: Way) -> None:
         (order_id,) = await buyers.order([way])
         await asyncio.sleep(cluster.rng.uniform(0, 0.4))
         (in_time if await buyers.cancel(order_id, way) else too_late)()
 
     for _ in range(4):
-        await asyncio.gather(*(race(way) for way in (GOOD, DECLINED_TWICE, ANSWER_LOST, INVOICE, GOOD, INVOICE)))
+        await asyncio.gather(
+            *(race(way) for way in (Way.GOOD, Way.DECLINED_TWICE, Way.ANSWER_LOST, Way.INVOICE, Way.GOOD, Way.INVOICE))
+        )
     # Nothing else ends an order whose requests are all lost.
-    await asyncio.gather(*(buyers.cancel(order_id, REQUEST_LOST) for order_id in lost))
-    await until_finished(cluster)
+    await asyncio.gather(*(buyers.cancel(order_id, Way.REQUEST_LOST) for order_id in lost))
+    await buyers.until_finished()
     for fault, worker in zip(settled, cluster.workers, strict=True):
         fault(worker.log.read_text().count(SETTLED))
 
@@ -120,7 +107,7 @@ async def burst_of_cards(cluster: Cluster) -> None:
 @scenario("frozen-while-charging", settings={**SETTINGS, "statement_timeout_s": "2"})
 async def frozen_while_charging(cluster: Cluster) -> None:
     """Frozen with open charges until another worker has looked them up and settled them; then resumed."""
-    ways = [GOOD, ANSWER_LOST]
+    ways = [Way.GOOD, Way.ANSWER_LOST]
     while_frozen = cluster.announce("charged by a frozen worker", 2)
     not_sent = cluster.announce("frozen before the charge was sent")
     buyers = await open_buyers(cluster, ways)
@@ -130,11 +117,11 @@ async def frozen_while_charging(cluster: Cluster) -> None:
     while_frozen(charged)
     not_sent(waiting)
     other = cluster.start_worker()
-    await until_finished(cluster)
+    await buyers.until_finished()
     frozen.resume()
     await _freeze_while_settling(cluster, buyers, frozen=other, other=frozen)
     await buyers.order(ways)
-    await until_finished(cluster)
+    await buyers.until_finished()
 
 
 IDLE_IN_TRANSACTION = """
@@ -149,13 +136,13 @@ async def _freeze_while_settling(cluster: Cluster, buyers: Buyers, *, frozen: Pr
     fired = cluster.announce("frozen inside the settlement")
     for worker in (frozen, other):
         worker.freeze()
-    order_ids = await buyers.order([GOOD] * 4)
+    order_ids = await buyers.order([Way.GOOD] * 4)
     async with cluster.holding(HOLD_STREAMS):
         frozen.resume()
-        await until_waiting_in(cluster, "event_streams")
+        await cluster.until_waiting_in("event_streams")
         frozen.freeze()
     await cluster.until_true("the frozen worker holds its locks", IDLE_IN_TRANSACTION)
     fired(await cluster.fetchval(NOT_RECORDED, order_ids) == len(order_ids))
     other.resume()
-    await until_finished(cluster)
+    await buyers.until_finished()
     frozen.resume()

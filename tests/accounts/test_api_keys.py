@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.world import START, World
+from tests.support.world import START, World
 from tonne.accounts import store
 from tonne.accounts.api_keys import issue_key, revoke_key
 from tonne.accounts.directory import AccountDirectory

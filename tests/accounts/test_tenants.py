@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.world import START, World
+from tests.support.world import START, World
 from tonne.accounts import store
 from tonne.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound
 from tonne.accounts.model import Account, AccountKind, PaymentMethod

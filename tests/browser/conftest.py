@@ -18,11 +18,11 @@ from granian.server.embed import Server as Granian
 from playwright.async_api import Browser, async_playwright
 from pytest_asyncio import is_async_test
 
-from tests.api_client import ApiClient
 from tests.browser.chromium import FLAGS, MISSING, find_chromium
 from tests.browser.visit import Visit
 from tests.conftest import FURNISHED, Server, _open
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database

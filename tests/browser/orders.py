@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tests.api_client import ApiClient
+from tests.support.api_client import ApiClient
 
 
 async def complete_order(api: ApiClient, tonnes: str = "1.5", **body: Any) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.api_client import ApiClient
 from tests.browser.checks import assert_accessible, assert_no_overflow, judge
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit
 from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
 from tests.checkout.shopper import GOOD_CARD, POOR_CARD, make_link
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 

@@ -14,7 +14,7 @@ from tests.browser.visit import Visit
 from tests.checkout.shopper import make_link
 from tests.gateways.card_bench import KEY
 from tests.gateways.stripe_pages import StripePages, stripe_pages
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 

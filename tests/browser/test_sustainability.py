@@ -4,13 +4,13 @@ from datetime import date
 
 from playwright.async_api import expect
 
-from tests.api_client import ApiClient
 from tests.browser.checks import judge
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
 from tests.checkout.scene import HOSTILE
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tests.sustainability.scene import TEST_PAGE, logo, png, retire, set_up
-from tests.world import World
 from tonne.app import Services
 
 

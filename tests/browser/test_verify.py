@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import pytest
 from playwright.async_api import FilePayload, Page, expect
 
-from tests.api_client import ApiClient
 from tests.browser.checks import assert_accessible, assert_no_overflow, screenshot
 from tests.browser.conftest import on_one_loop
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tests.sustainability.certificates import HOSTILE, LONG, make_hostile, other_number, show_page
-from tests.world import World
 from tonne.app import Services
 
 DROP = """async ({name, base64}) => {

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from tests.db.ordering import place
-from tests.world import START, Tenant
+from tests.support.orders import place
+from tests.support.world import START, Tenant
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings

@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.cards.card_scene import CardScene
-from tests.db.ordering import DIGEST, write
 from tests.gateways.page_bench import wanted
 from tests.gateways.stripe_pages import StripePages
+from tests.support.orders import DIGEST, write
 from tonne.base.idempotency import Idempotency
 from tonne.base.scope import Mode
 from tonne.cards.charge_cards import ChargeCards

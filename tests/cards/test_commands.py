@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tests.cli.command import output_of, refusal_of
 from tests.gateways.card_bench import KEY, stripe_bench
 from tests.gateways.localstripe_server import localstripe
-from tests.world import World
+from tests.support.command import output_of, refusal_of
+from tests.support.world import World
 from tonne.base.ids import new_id
 from tonne.db.pool import Database
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.cards.card_scene import GOOD, CardScene, execute, total
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.gateways.card import ChargeRequest, ChargeResult

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cards.card_scene import GOOD, CardScene, execute
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.cards.invariants import INVARIANTS

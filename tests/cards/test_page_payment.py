@@ -15,7 +15,7 @@ from tests.gateways.page_bench import charge_on_page, gateway_at, wanted
 from tests.gateways.stripe_pages import Fault, stripe_pages
 from tests.gateways.stripe_stand_in import fault, reset
 from tests.gateways.test_stripe_webhooks import signed
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.cards.model import ChargeAttempt

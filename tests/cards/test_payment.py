@@ -18,7 +18,7 @@ from tests.cards.card_scene import (
     execute,
     total,
 )
-from tests.world import START, World
+from tests.support.world import START, World
 from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.gateways.card import ChargeRequest, ChargeResult

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from tests.api_client import codes
 from tests.cards.card_scene import CardScene, MovedClock, total
-from tests.db.ordering import place
 from tests.gateways.card_bench import Behaviour, StripeBench, stripe_bench
 from tests.gateways.localstripe_server import localstripe
-from tests.world import START, World
+from tests.support.api_client import codes
+from tests.support.orders import place
+from tests.support.world import START, World
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.cards.card_scene import NO_MONEY, CardScene, MovedClock, execute, total
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.ids import new_id
 from tonne.base.settings import Settings

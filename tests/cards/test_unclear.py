@@ -14,7 +14,7 @@ from tests.cards.card_scene import (
     CardScene,
     total,
 )
-from tests.world import START, World
+from tests.support.world import START, World
 from tonne.app import Services
 from tonne.base.settings import Settings
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 
-from tests.api_client import ApiClient, codes
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 from tonne.base.scope import Mode
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.db.pool import Database

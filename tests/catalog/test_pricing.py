@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, judge
+from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, judge
 from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, format_tonnes
 from tonne.base.money import format_money

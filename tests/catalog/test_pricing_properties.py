@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.pricing_oracle import GRAMS, TEN_PER_CENT, Case, grams_by_quantity, grams_by_value, judge
+from tests.support.pricing_oracle import GRAMS, TEN_PER_CENT, Case, grams_by_quantity, grams_by_value, judge
 from tonne.base.currency import DECIMALS
 from tonne.base.mass import MAX_GRAMS
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid

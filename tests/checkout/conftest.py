@@ -2,7 +2,7 @@ import httpx
 import pytest
 
 from tests.checkout.shopper import Shopper, make_link
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import httpx
 
-from tests.api_client import ApiClient
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tonne.accounts.redirect_hosts import allow_host, read_host
 from tonne.base.clock import utc_now
 from tonne.db.pool import Database

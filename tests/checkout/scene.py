@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services
 
 Rows = Callable[[str], Awaitable[list[dict[str, Any]]]]

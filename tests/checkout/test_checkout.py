@@ -8,10 +8,10 @@ import httpx
 import msgspec
 import pytest
 
-from tests.api_client import ApiClient
 from tests.checkout.scene import Rows, age, change_price, work
 from tests.checkout.shopper import GOOD_CARD, LOST_ANSWER, POOR_CARD, STOLEN_CARD, Shopper, form_of, make_link
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.clock import utc_now
 from tonne.checkout.link_model import OffsetLink

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.checkout.links import LINKS, allow_shops, create, put
-from tests.world import World, open_tenant
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World, open_tenant
 from tonne.base.scope import Mode
 from tonne.db.pool import Database
 

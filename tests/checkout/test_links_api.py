@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.checkout.links import LINKS, allow_shops, create, put
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.accounts.redirect_hosts import forbid_host, read_host
 from tonne.app import Services
 from tonne.base.clock import to_wire, utc_now

@@ -13,7 +13,7 @@ from tests.checkout.scene import Rows, age, work
 from tests.checkout.shopper import Shopper, form_of, make_link
 from tests.gateways.card_bench import KEY
 from tests.gateways.stripe_pages import StripePages, stripe_pages
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.checkout.link_model import OffsetLink

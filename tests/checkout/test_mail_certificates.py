@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from tests.checkout.shopper import STOLEN_CARD, Shopper, make_link
+from tests.support.world import World
 from tests.sustainability.certificates import complete_live_order
-from tests.world import World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.checkout.link_model import OffsetLink

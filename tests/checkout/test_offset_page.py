@@ -7,7 +7,7 @@ import pytest
 
 from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
 from tests.checkout.shopper import Shopper, form_of, make_link
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.checkout.link_model import Bounds, OffsetLink
 

@@ -8,9 +8,9 @@ import httpx
 import msgspec
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.checkout.shopper import STOLEN_CARD, Shopper, make_link
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.model import temporary_id_of

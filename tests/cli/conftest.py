@@ -1,6 +1,6 @@
 import pytest
 
-from tests.cli.command import Operator
+from tests.support.command import Operator
 from tonne.db.pool import Database
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.cli.command import free_port, output_of, refusal_of, tonne
 from tests.conftest import Server
+from tests.support.command import free_port, output_of, refusal_of, tonne
 from tonne.base.settings import Settings
 from tonne.db.embedded import database_url, ensure_database
 from tonne.db.migrate import all_migrations, migrate

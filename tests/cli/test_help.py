@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.command import output_of
+from tests.support.command import output_of
 from tonne.cli.main import COMMANDS, main
 
 Named = tuple[tuple[str, ...], click.Command]

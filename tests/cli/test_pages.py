@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tests.cli.command import Operator, tonne
+from tests.support.command import Operator, tonne
+from tests.support.world import World
 from tests.sustainability.scene import png
-from tests.world import World
 from tonne.db.pool import Database
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import Service, is_running, output_of, service_in, wait_until
+from tests.support.command import Service, is_running, output_of, service_in, wait_until
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.api_client import ApiClient
-from tests.cli.command import Operator, tonne
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.command import Operator, tonne
+from tests.support.world import World
 from tonne.db.pool import Database
 
 DUMP = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.db.ordering import place, receive
-from tests.world import START, World
+from tests.support.orders import place, receive
+from tests.support.world import START, World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.scope import Scope

@@ -9,8 +9,8 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from tests.db.ordering import PATHS, advance, bring_to, place, receive
-from tests.world import START, World
+from tests.support.orders import PATHS, advance, bring_to, place, receive
+from tests.support.world import START, World
 from tonne.app import Services
 from tonne.db.pool import Connection, Database
 from tonne.events.invariants import INVARIANTS as EVENTS

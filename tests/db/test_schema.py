@@ -3,8 +3,8 @@
 import asyncpg
 import pytest
 
-from tests.db.ordering import place
-from tests.world import START, World
+from tests.support.orders import place
+from tests.support.world import START, World
 from tonne.app import Services
 from tonne.db.pool import Database
 

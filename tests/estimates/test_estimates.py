@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tests.api_client import ApiClient, codes, fields
 from tests.http.writes import count_rows
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.db.pool import Database
 
 FIELDS = ["id", "idempotency_key", "mass", "quantity", "description", "metadata", "created_at", "quote"]

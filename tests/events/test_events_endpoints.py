@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.conftest import Server
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.paging import Position, make_cursor

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.db.ordering import place
-from tests.world import START, World
+from tests.support.orders import place
+from tests.support.world import START, World
 from tonne.app import Services
 from tonne.base.clock import to_wire
 from tonne.base.ids import is_id

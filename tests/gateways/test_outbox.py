@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from tests.support.mail_server import DROP, Mailbox, mail_server
-from tests.webhooks.receiver import unused_port
+from tests.support.processes import free_port
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.gateways.mail import SmtpMail, compose_mail
@@ -127,7 +127,7 @@ async def test_a_dropped_connection_is_tried_again(
 async def test_a_server_that_stays_away_is_tried_for_two_days_and_then_no_more(
     db: Database, settings: Settings
 ) -> None:
-    mails = SendMails(db, SmtpMail(f"smtp://127.0.0.1:{unused_port()}"), settings)
+    mails = SendMails(db, SmtpMail(f"smtp://127.0.0.1:{free_port()}"), settings)
     await queue(db, settings)
     for pause_min in PAUSES_MIN[: len(PAUSES_MIN) - 1]:
         assert await mails.run_once()

@@ -14,8 +14,9 @@ from tests.gateways.card_bench import KEY
 from tests.gateways.page_bench import charge_on_page, gateway_at, named, wanted
 from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
 from tests.gateways.stripe_stand_in import Answer, answer, break_off, echo_key, fault, hang, page, reset, text
-from tests.webhooks.receiver import never_accepting, unused_port
-from tests.world import START
+from tests.support.processes import free_port
+from tests.support.receivers import never_accepting
+from tests.support.world import START
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PageNotOpened
@@ -118,9 +119,9 @@ async def test_looking_up_in_vain_says_that_nobody_knows(
 
 
 async def test_a_gateway_that_cannot_be_reached_opens_no_page_and_knows_of_none(pages: StripePages) -> None:
-    async with never_accepting() as silent:
+    with never_accepting() as silent:
         for url in (
-            f"http://127.0.0.1:{unused_port()}",  # refused
+            f"http://127.0.0.1:{free_port()}",  # refused
             pages.url.replace("http://", "https://"),  # no TLS there
             silent.removesuffix("/hook"),  # connected, but the handshake never comes
         ):

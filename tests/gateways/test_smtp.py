@@ -10,7 +10,8 @@ import pytest
 import trustme
 
 from tests.support.mail_server import DROP, mail_server
-from tests.webhooks.receiver import hang, listening, unused_port
+from tests.support.processes import free_port
+from tests.support.receivers import hang, listening
 from tonne.base.settings import Settings
 from tonne.gateways.mail import FolderMail, MailRefused, SmtpMail, compose_mail, mail_from_settings
 
@@ -103,7 +104,7 @@ async def test_a_server_that_never_greets_times_out_and_is_not_final() -> None:
 
 async def test_a_server_that_is_not_there_is_not_final() -> None:
     with pytest.raises(MailRefused) as refused:
-        await send(f"smtp://127.0.0.1:{unused_port()}")
+        await send(f"smtp://127.0.0.1:{free_port()}")
     assert not refused.value.final
 
 

@@ -21,7 +21,8 @@ from tests.gateways.stripe_stand_in import (
     stand_in,
     text,
 )
-from tests.webhooks.receiver import never_accepting, unused_port
+from tests.support.processes import free_port
+from tests.support.receivers import never_accepting
 from tonne.gateways.card import CardNotDescribed, ChargeOutcome, RefundOutcome, StoredCard
 from tonne.gateways.card_stripe import StripeCardGateway
 
@@ -94,9 +95,9 @@ async def test_a_charge_that_was_turned_away_is_surely_not_made(server: StandIn,
 
 async def test_a_gateway_that_cannot_be_reached_has_surely_charged_nothing(server: StandIn) -> None:
     server.will(answer(200, intent()))
-    async with never_accepting() as silent:
+    with never_accepting() as silent:
         for url in (
-            f"http://127.0.0.1:{unused_port()}",  # refused
+            f"http://127.0.0.1:{free_port()}",  # refused
             server.url.replace("http://", "https://"),  # no TLS there
             silent.removesuffix("/hook"),  # connected, but the handshake never comes
         ):

@@ -15,9 +15,9 @@ import httpx
 import pytest
 import structlog
 
-from tests.api_client import ApiClient
 from tests.conftest import FURNISHED, Server, _clone
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 
 
 @dataclass(frozen=True, slots=True)

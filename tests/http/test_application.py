@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient, codes
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database

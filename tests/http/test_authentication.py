@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.http.test_error_shape import sameness
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 from tonne.accounts.api_keys import revoke_key
 from tonne.accounts.directory import AccountDirectory
 from tonne.app import Services

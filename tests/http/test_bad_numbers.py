@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.http.writes import count_rows
+from tests.support.api_client import ApiClient, codes, fields
 from tonne.db.pool import Database
 
 FORTY_DIGITS = "1234567890" * 4

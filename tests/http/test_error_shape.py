@@ -8,9 +8,9 @@ import httpx
 import msgspec
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.http.writes import count_rows
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database

@@ -2,8 +2,8 @@
 
 import re
 
-from tests.api_client import ApiClient, codes
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 from tonne.app import Services
 
 SAMPLE = re.compile(r'tonne_http_requests_total\{method="(\w+)",route="([^"]*)",status="(\d+)"\} ([0-9.]+)')

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import asyncpg
 import httpx
 
-from tests.api_client import ApiClient, codes
 from tests.http.conftest import LiveServer
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 TEN_MB = 10 * 1024 * 1024

@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.http.conftest import LiveServer
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 # What a log line of a request may say. A new field is a decision: it must never hold what a client sent.

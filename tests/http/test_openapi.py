@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31
 
-from tests.api_client import ApiClient, codes
+from tests.support.api_client import ApiClient, codes
 from tonne.app import Services
 
 UNDOCUMENTED_TAGS = {"Documentation", "Operation"}

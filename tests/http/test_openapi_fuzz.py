@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient
 from tests.http.conftest import LiveServer
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 
 # Rules that a schema cannot state (percentages that sum to 100, bundles that exist, a mass of at least a gram) refuse
 # data that fit the schema, so this one check would call every such refusal a fault.

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.checkout.shopper import Shopper, make_link
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.api_client import ApiClient
+from tests.support.api_client import ApiClient
 from tonne.db.pool import Database
 
 ORDERS = ("/v1/orders/by-estimate", "/v1/orders/by-mass", "/v1/orders/by-value")

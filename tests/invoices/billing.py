@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pypdf
 
-from tests.db.ordering import place
+from tests.support.orders import place
 from tonne.accounts.store import add_admin
 from tonne.app import Services
 from tonne.base.scope import Scope

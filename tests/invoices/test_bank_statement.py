@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.invoices.billing import ADA, Clock, Office
-from tests.world import World, open_tenant
+from tests.support.world import World, open_tenant
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Database

@@ -6,10 +6,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.cards.card_scene import execute
-from tests.db.ordering import bring_to, receive
-from tests.world import START, World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.orders import bring_to, receive
+from tests.support.world import START, World
 from tonne.app import Services
 from tonne.base.ids import new_id
 from tonne.cli.doctor import examine

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import output_of, refusal_of, tonne
 from tests.invoices.billing import ADA, Clock, Office, pdf_of, pdf_text, text_of
-from tests.world import World
+from tests.support.command import output_of, refusal_of, tonne
+from tests.support.world import World
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 

@@ -5,9 +5,9 @@ import asyncio
 import httpx
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.invoices.billing import Clock, Office, pdf_text
-from tests.world import World
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.settings import Settings

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.invoices.billing import ADA, Clock, Office
-from tests.world import World
+from tests.support.world import World
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Database

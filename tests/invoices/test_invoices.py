@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.invoices.billing import ADA, Clock, Office, pdf_of, text_of
-from tests.world import World, open_tenant
+from tests.support.world import World, open_tenant
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings, SettingsError, load_settings

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.command import output_of
 from tests.invoices.billing import ADA, Clock, Office, parse, pdf_of, text_of
+from tests.support.command import output_of
 from tests.support.mail_server import DROP, Mailbox, mail_server
-from tests.world import World
+from tests.support.world import World
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.gateways.mail import SmtpMail

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.invoices.billing import ADA, Clock, Office
-from tests.world import World
+from tests.support.world import World
 from tonne.base.settings import Settings
 from tonne.db.batches import RETRY_AFTER
 from tonne.db.pool import Database

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.pdf_pages import fonts, lacks_signs, outside, page_texts, squeezed
+from tests.support.pdf_pages import fonts, lacks_signs, outside, page_texts, squeezed
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import BankAccount, InvoiceBuyer, InvoiceFee, InvoiceLine, InvoiceRecord, InvoiceSeller
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.http.writes import ORDERS, QUOTES, count_rows, valid_bodies
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.db.pool import Database
 
 RATIOS = "bundle_selection_ratios_invalid"

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.http.writes import count_rows
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.db.pool import Database
 
 BY_VALUE = ("/v1/orders/by-value", "/v1/orders/by-value/quote")

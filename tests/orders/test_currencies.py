@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.orders.wire import assert_wire_form
-from tests.world import World, open_tenant
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import World, open_tenant
 from tonne.base.scope import Mode
 from tonne.db.pool import Database
 

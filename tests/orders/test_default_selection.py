@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.api_client import ApiClient
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tonne.accounts.store import set_account_selection, set_organisation_selection
 from tonne.base.scope import Mode
 from tonne.db.pool import Database

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.http.writes import CREATES, ORDERS, count_orders, count_rows, valid_bodies
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.db.pool import Database

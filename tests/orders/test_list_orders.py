@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.db.pool import Database
 
 LIMIT = "pagination_limit_invalid"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.http.writes import CREATES, count_rows, valid_bodies
+from tests.support.api_client import ApiClient, codes, fields
 from tonne.db.pool import Database
 
 SPELLINGS = {

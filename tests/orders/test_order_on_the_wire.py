@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
 from tests.http.writes import ORDERS, QUOTES, count_rows, valid_bodies
 from tests.orders.wire import assert_wire_form
-from tests.world import World
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tonne.base.clock import utc_now
 from tonne.db.pool import Database
 

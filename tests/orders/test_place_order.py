@@ -1,6 +1,6 @@
 """Placing an order: what comes back, and what is remembered."""
 
-from tests.api_client import ApiClient
+from tests.support.api_client import ApiClient
 from tonne.db.pool import Database
 
 

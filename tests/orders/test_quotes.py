@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.api_client import ApiClient
 from tests.http.writes import ORDERS, count_rows, valid_bodies
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tonne.db.pool import Database
 
 SHARED = (

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.http.writes import count_rows
 from tests.orders.wire import assert_wire_form
-from tests.world import START, World, open_tenant
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import START, World, open_tenant
 from tonne.app import Services
 from tonne.base.clock import to_wire
 from tonne.base.scope import Mode

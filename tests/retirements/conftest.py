@@ -1,7 +1,7 @@
 import pytest
 
 from tests.retirements.shop import Calendar, Shop
-from tests.world import World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings

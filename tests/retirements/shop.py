@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tests.db.ordering import write
-from tests.world import World
+from tests.support.orders import write
+from tests.support.world import World
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.store import find_account, update_account

@@ -4,8 +4,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import output_of
 from tests.retirements.shop import KILOGRAM, TONNE, Cut, Shop
+from tests.support.command import output_of
 from tonne.orders.model import Order
 
 

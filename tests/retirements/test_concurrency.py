@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import output_of
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.support.command import output_of
 from tonne.app import Services
 from tonne.base.scope import Mode
 from tonne.catalog.import_rows import FileKind

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api_client import ApiClient, codes
 from tests.retirements.shop import TONNE, Shop
-from tests.world import Tenant
+from tests.support.api_client import ApiClient, codes
+from tests.support.world import Tenant
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.store import find_account, update_account
 from tonne.base.ids import new_id

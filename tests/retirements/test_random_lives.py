@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
-from tests.world import World
+from tests.support.world import World
 from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope

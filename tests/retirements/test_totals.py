@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime
 import httpx
 import pytest
 
-from tests.api_client import ApiClient
 from tests.retirements.shop import TONNE, Shop
-from tests.world import World
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.scope import Scope
 from tonne.retirements.totals import month_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import output_of, refusal_of, tonne
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.support.command import output_of, refusal_of, tonne
 from tonne.base.clock import utc_now
 from tonne.retirements.work_list import EXPORT_COLUMNS, escape_formula
 

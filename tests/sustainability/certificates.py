@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from tests.api_client import ApiClient
 from tests.retirements.shop import TONNE, Calendar, Shop
-from tests.world import START, World
+from tests.support.api_client import ApiClient
+from tests.support.world import START, World
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit

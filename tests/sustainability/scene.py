@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from tests.api_client import ApiClient
+from tests.support.api_client import ApiClient
 from tonne.app import Services
 from tonne.base.scope import Scope
 

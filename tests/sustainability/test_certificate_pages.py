@@ -7,7 +7,8 @@ import httpx
 import msgspec
 import pytest
 
-from tests.api_client import ApiClient
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tests.sustainability.certificates import (
     HOSTILE,
     complete_live_order,
@@ -17,7 +18,6 @@ from tests.sustainability.certificates import (
     record_of,
     show_page,
 )
-from tests.world import World
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings

@@ -6,10 +6,10 @@ from datetime import date
 import httpx
 import pytest
 
-from tests.api_client import ApiClient
 from tests.retirements.shop import TONNE, Calendar
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tests.sustainability.scene import TEST_PAGE, look, retire, set_up, words
-from tests.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.db.pool import Database

@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import World
 from tests.sustainability.scene import (
     EXTENDED_WEBP,
     JPEG,
@@ -19,7 +20,6 @@ from tests.sustainability.scene import (
     put,
     set_up,
 )
-from tests.world import World
 from tonne.sustainability.errors import LogoInvalid
 from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
 

@@ -8,8 +8,9 @@ import httpx
 import msgspec
 import pytest
 
-from tests.api_client import ApiClient
 from tests.retirements.shop import TONNE, Calendar, Shop
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tests.sustainability.scene import (
     LIVE_PAGE,
     PATH,
@@ -22,7 +23,6 @@ from tests.sustainability.scene import (
     set_up,
     words,
 )
-from tests.world import World
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings

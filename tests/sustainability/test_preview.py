@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api_client import ApiClient
 from tests.retirements.shop import TONNE
+from tests.support.api_client import ApiClient
+from tests.support.world import START, World
 from tests.sustainability.scene import retire, set_up
-from tests.world import START, World
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.sustainability import preview as sustainability_preview

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient, codes, fields
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.world import START, World
 from tests.sustainability.scene import PATH, logo, png, put, set_up
-from tests.world import START, World
 from tonne.accounts import store as account_store
 from tonne.app import Services
 from tonne.base.errors import TonneError

@@ -10,9 +10,9 @@ import httpx
 import msgspec
 import pytest
 
-from tests.api_client import ApiClient
+from tests.support.api_client import ApiClient
+from tests.support.world import World
 from tests.sustainability.certificates import HOSTILE, complete_order, make_hostile, other_number, record_of, show_page
-from tests.world import World
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from tests.webhooks.receiver import OK, Delivery, Receiver, Reply, reply
+from tests.support.receivers import OK, Delivery, Receiver, Reply, reply
+from tests.support.world import START
 from tests.webhooks.stage import Hook, Stage
-from tests.world import START
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.base.ids import new_id

@@ -12,8 +12,8 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from tests.webhooks.receiver import WITHIN_S, Delivery
-from tests.world import Tenant
+from tests.support.receivers import WITHIN_S, Delivery
+from tests.support.world import Tenant
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id

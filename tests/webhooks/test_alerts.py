@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.webhooks.receiver import OK, Delivery, Receiver, Reply, reply
+from tests.support.receivers import OK, Delivery, Receiver, Reply, reply
+from tests.support.world import World
 from tests.webhooks.stage import Hook, Stage
-from tests.world import World
 from tonne.base.settings import Settings
 
 # A day lasts less than a second, and an hour 36 milliseconds.

@@ -5,9 +5,9 @@ import asyncio
 import httpx
 import pytest
 
-from tests.api_client import ApiClient
-from tests.webhooks.conftest import Authority
-from tests.webhooks.receiver import OK, Receiver, after, receiving, reply
+from tests.support.api_client import ApiClient
+from tests.support.receivers import OK, Receiver, after, receiving, reply
+from tests.support.tls import Authority
 from tests.webhooks.stage import Hook, Stage, verify
 from tonne.base.clock import to_wire
 
@@ -28,7 +28,7 @@ async def test_disabling_keeps_events_waiting_and_enabling_resumes(
 ) -> None:
     hook = await stage.register(receiver.url)
     await put(api, hook, enabled=False)
-    async with receiving(authority.good) as other:
+    async with receiving(authority.context()) as other:
         await stage.register(other.url)
         ids = await stage.emit(stage.one, stage.two)
         # The second receiver got all events, so the worker has run and skipped the disabled webhook.
@@ -120,7 +120,7 @@ async def test_a_new_url_during_a_request_gets_its_events_again(
 ) -> None:
     released = asyncio.Event()
     receiver.next(after(released))
-    async with receiving(authority.good) as fresh:
+    async with receiving(authority.context()) as fresh:
         hook = await stage.register(receiver.url)
         ids = await stage.emit(stage.one, stage.two)
         async with stage.working():
@@ -139,7 +139,7 @@ async def test_a_new_url_gets_its_first_request_without_waiting_for_the_back_off
     receiver.rule = lambda _: reply(500)
     hook = await stage.register(receiver.url)
     ids = await stage.emit()
-    async with receiving(authority.good) as fresh, stage.working(stage.change(webhook_time_scale=1)):
+    async with receiving(authority.context()) as fresh, stage.working(stage.change(webhook_time_scale=1)):
         await stage.until(lambda: _has_failed(stage, hook))
         await stage.fetch("UPDATE webhooks SET next_attempt_at = now() + interval '1 hour'")
         seen = len(receiver.deliveries)
@@ -254,7 +254,7 @@ async def test_disabling_during_a_request_sends_nothing_more_and_loses_nothing(
     receiver.next(after(released, reply(status)))
     hook = await stage.register(receiver.url)
     ids = await stage.emit(stage.one, stage.two)
-    async with receiving(authority.good) as other:
+    async with receiving(authority.context()) as other:
         async with stage.working():
             await receiver.count(1)
             await put(api, hook, enabled=False)
@@ -278,7 +278,7 @@ async def test_deleting_during_a_request_sends_nothing_more(
     receiver.next(after(released, reply(status)))
     hook = await stage.register(receiver.url)
     await stage.emit(stage.one)
-    async with receiving(authority.good) as other, stage.working():
+    async with receiving(authority.context()) as other, stage.working():
         await receiver.count(1)
         deleted = await api.http.delete(f"/v1/webhooks/{hook.id}", headers=api._headers({}))
         assert deleted.status_code == 204

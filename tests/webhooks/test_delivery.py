@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.db.ordering import place
-from tests.webhooks.conftest import Authority
-from tests.webhooks.receiver import OK, Receiver, receiving, reply
+from tests.support.orders import place
+from tests.support.receivers import OK, Receiver, receiving, reply
+from tests.support.tls import Authority
+from tests.support.world import World
 from tests.webhooks.stage import Hook, Stage, in_order_per_account, verify
-from tests.world import World
 from tonne.base.clock import utc_now
 from tonne.webhooks.schedule import MAX_BATCH, MAX_BATCH_BYTES
 
@@ -144,7 +144,7 @@ async def test_many_events_out_of_scope_are_passed_over_without_a_request(stage:
 async def test_other_modes_and_organisations_have_streams_of_their_own(
     stage: Stage, world: World, receiver: Receiver, authority: Authority
 ) -> None:
-    async with receiving(authority.good) as live, receiving(authority.good) as theirs:
+    async with receiving(authority.context()) as live, receiving(authority.context()) as theirs:
         await stage.register(receiver.url)
         await stage.register(live.url, scope=world.ours_live.scope)
         await stage.register(theirs.url, scope=world.theirs_test.scope)
@@ -158,7 +158,7 @@ async def test_other_modes_and_organisations_have_streams_of_their_own(
 async def test_every_webhook_of_an_organisation_gets_every_event(
     stage: Stage, receiver: Receiver, authority: Authority
 ) -> None:
-    async with receiving(authority.good) as second:
+    async with receiving(authority.context()) as second:
         await stage.register(receiver.url)
         await stage.register(second.url)
         ids = await stage.emit(stage.one, stage.two)
@@ -245,7 +245,7 @@ async def _failed(stage: Stage, hook: Hook) -> bool:
 
 
 async def test_all_receivers_get_equal_events(stage: Stage, receiver: Receiver, authority: Authority) -> None:
-    async with receiving(authority.good) as narrow:
+    async with receiving(authority.context()) as narrow:
         await stage.register(receiver.url)
         await stage.register(narrow.url, stage.two)
         for _ in range(3):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from tests.webhooks.receiver import Receiver, hang, listening
+from tests.support.receivers import Receiver, hang, listening
 from tests.webhooks.test_addresses import SPELLINGS_OF_THIS_MACHINE
 from tonne.base.settings import Settings
 from tonne.base.urls import UrlInvalid

@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx
 
-from tests.api_client import ApiClient, codes, fields
-from tests.webhooks.receiver import Receiver
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.receivers import Receiver
+from tests.support.world import World
 from tests.webhooks.stage import Stage
 from tests.webhooks.test_dial_guard import Names
-from tests.world import World
 from tonne.app import Services, build_app
 from tonne.base.clock import utc_now
 from tonne.webhooks.endpoints import WebhookEndpoints

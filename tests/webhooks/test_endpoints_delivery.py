@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
-from tests.api_client import ApiClient, codes, fields
-from tests.webhooks.receiver import OK, Receiver, cut, reply, unused_port
+from tests.support.api_client import ApiClient, codes, fields
+from tests.support.processes import free_port
+from tests.support.receivers import OK, Receiver, cut, reply
+from tests.support.world import World
 from tests.webhooks.stage import Stage, verify
 from tests.webhooks.test_endpoints import MOMENT, put, register
-from tests.world import World
 
 
 async def test_a_test_event_is_marked_signed_and_sent_and_its_response_returned(
@@ -51,7 +52,7 @@ async def test_a_test_event_reports_the_failure_of_the_receiver(api: ApiClient, 
     assert (refused["acknowledged"], refused["status"], refused["answer"]) == (False, 500, "broken")
     lost = (await api.post(f"{path}/test", {})).json()
     assert (lost["acknowledged"], lost["status"], lost["error"]) == (False, None, "connection_lost")
-    await put(api, webhook["id"], {"url": f"https://127.0.0.1:{unused_port()}/"})
+    await put(api, webhook["id"], {"url": f"https://127.0.0.1:{free_port()}/"})
     assert (await api.post(f"{path}/test", {})).json()["error"] == "connection_refused"
 
 

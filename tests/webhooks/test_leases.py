@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.webhooks.conftest import Authority
-from tests.webhooks.receiver import OK, Delivery, Receiver, Reply, after, hang, receiving, reply
+from tests.support.receivers import OK, Delivery, Receiver, Reply, after, hang, receiving, reply
+from tests.support.tls import Authority
+from tests.support.world import World
 from tests.webhooks.stage import Stage, in_order_per_account
-from tests.world import World
 
 
 @pytest.mark.parametrize("workers", [2, 4])
@@ -45,7 +45,7 @@ async def test_several_workers_on_one_webhook_have_one_request_in_flight_and_los
 async def test_workers_share_the_webhooks_and_each_event_is_sent_once(
     stage: Stage, receiver: Receiver, authority: Authority
 ) -> None:
-    async with receiving(authority.good) as second, receiving(authority.good) as third:
+    async with receiving(authority.context()) as second, receiving(authority.context()) as third:
         receivers = [receiver, second, third]
         for each in receivers:
             await stage.register(each.url)
@@ -120,7 +120,7 @@ async def test_no_other_worker_sends_during_a_lease(stage: Stage, receiver: Rece
     released = asyncio.Event()
     receiver.next(after(released))
     await stage.register(receiver.url)
-    async with receiving(authority.good) as other, stage.working(), stage.working():
+    async with receiving(authority.context()) as other, stage.working(), stage.working():
         await stage.emit(stage.one)
         await receiver.count(1)
         await stage.register(other.url)
@@ -154,7 +154,7 @@ async def test_a_receiver_that_hangs_slows_no_other_organisation(
     stage: Stage, world: World, receiver: Receiver, authority: Authority
 ) -> None:
     async with AsyncExitStack() as stack:
-        hanging = [await stack.enter_async_context(receiving(authority.good)) for _ in range(8)]
+        hanging = [await stack.enter_async_context(receiving(authority.context())) for _ in range(8)]
         for each in hanging:
             each.rule = lambda _: hang
             await stage.register(each.url)
@@ -175,7 +175,7 @@ async def test_a_long_backlog_does_not_starve_another_organisation(
     stage: Stage, world: World, receiver: Receiver, authority: Authority
 ) -> None:
     """With one place, the other webhook is claimed before the whole backlog is delivered."""
-    async with receiving(authority.good) as quiet:
+    async with receiving(authority.context()) as quiet:
         await stage.register(receiver.url)
         await stage.register(quiet.url, scope=world.theirs_test.scope)
         await stage.emit_many(stage.one, ["{}"] * 2500)
@@ -191,7 +191,7 @@ async def test_a_long_backlog_does_not_starve_another_organisation(
 async def test_a_webhook_whose_secret_cannot_be_opened_does_not_stop_the_others(
     stage: Stage, receiver: Receiver, authority: Authority
 ) -> None:
-    async with receiving(authority.good) as broken:
+    async with receiving(authority.context()) as broken:
         hook = await stage.register(broken.url)
         await stage.register(receiver.url)
         await stage.fetch("UPDATE webhooks SET secret_box = '\\x00' WHERE id = $1", hook.id)

@@ -2,14 +2,13 @@
 
 import asyncio
 import gzip
-import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
 
-from tests.webhooks.conftest import Authority
-from tests.webhooks.receiver import (
+from tests.support.processes import free_port
+from tests.support.receivers import (
     OK,
     Receiver,
     Reply,
@@ -22,8 +21,8 @@ from tests.webhooks.receiver import (
     receiving,
     reply,
     send,
-    unused_port,
 )
+from tests.support.tls import INVALID, Authority
 from tonne.base.settings import Settings
 from tonne.webhooks.outcomes import Delivered, Gone, Retry, SendOutcome
 from tonne.webhooks.sender import Sender
@@ -70,7 +69,7 @@ async def test_nothing_but_2xx_acknowledges(sender: Sender, receiver: Receiver, 
 async def test_a_redirect_is_a_failure_and_is_never_followed(
     sender: Sender, receiver: Receiver, authority: Authority, status: int
 ) -> None:
-    async with receiving(authority.good) as private:
+    async with receiving(authority.context()) as private:
         receiver.next(reply(status, Location=private.url))
         outcome = await post(sender, receiver.url)
         assert (type(outcome), outcome.status, outcome.error) == (Retry, status, "redirect_refused")
@@ -110,7 +109,7 @@ async def test_a_receiver_that_is_too_slow_times_out(impatient: Sender, receiver
 
 
 async def test_the_time_out_includes_connecting(impatient: Sender) -> None:
-    async with never_accepting() as url:
+    with never_accepting() as url:
         outcome = await post(impatient, url)
     assert (outcome.status, outcome.error) == (None, "timeout")
     assert outcome.duration_ms >= SHORT_S * 1000 - 10
@@ -199,18 +198,11 @@ async def test_bytes_that_postgresql_rejects_are_replaced(sender: Sender, receiv
     assert (await post(sender, receiver.url)).answer == "a\ufffdb\ufffd\ufffdc"
 
 
-CERTIFICATES: dict[str, Callable[[Authority], ssl.SSLContext]] = {
-    "expired": lambda authority: authority.expired,
-    "for another name": lambda authority: authority.wrong_name,
-    "of an unknown authority": lambda authority: authority.self_signed,
-}
-
-
-@pytest.mark.parametrize("which", CERTIFICATES)
+@pytest.mark.parametrize("kind", INVALID)
 async def test_nothing_is_sent_to_a_receiver_with_an_invalid_certificate(
-    sender: Sender, authority: Authority, which: str
+    sender: Sender, authority: Authority, kind: str
 ) -> None:
-    async with receiving(CERTIFICATES[which](authority)) as bad:
+    async with receiving(authority.context(kind)) as bad:
         outcome = await post(sender, bad.url)
         assert (type(outcome), outcome.status, outcome.error) == (Retry, None, "certificate_invalid")
         assert bad.deliveries == []
@@ -236,7 +228,7 @@ async def test_a_port_that_speaks_plain_http_gets_nothing_readable(sender: Sende
 
 
 async def test_a_port_on_which_nothing_listens_is_a_failure(sender: Sender) -> None:
-    assert (await post(sender, f"https://127.0.0.1:{unused_port()}/")).error == "connection_refused"
+    assert (await post(sender, f"https://127.0.0.1:{free_port()}/")).error == "connection_refused"
 
 
 async def test_connections_are_kept_and_cookies_are_not(sender: Sender, receiver: Receiver) -> None:

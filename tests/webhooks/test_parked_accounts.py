@@ -2,9 +2,9 @@
 
 import asyncio
 
-from tests.api_client import ApiClient
+from tests.support.api_client import ApiClient
+from tests.support.receivers import Receiver, after, later, reply
 from tests.webhooks.parking import refuse, until_only_parked_wait, until_parked
-from tests.webhooks.receiver import Receiver, after, later, reply
 from tests.webhooks.stage import Hook, Stage, in_order_per_account
 
 

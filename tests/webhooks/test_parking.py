@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.api_client import ApiClient, codes
+from tests.support.api_client import ApiClient, codes
+from tests.support.receivers import OK, Receiver, reply
 from tests.webhooks.parking import accepted, open_third, refuse, until_only_parked_wait, until_parked
-from tests.webhooks.receiver import OK, Receiver, reply
 from tests.webhooks.stage import Stage, in_order_per_account
 from tonne.webhooks.schedule import REFUSALS_BEFORE_PARKING
 

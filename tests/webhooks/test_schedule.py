@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from tests.webhooks.receiver import OK, Receiver, reply
+from tests.support.receivers import OK, Receiver, reply
 from tests.webhooks.stage import Stage
 from tonne.webhooks.schedule import ALERT_AFTER, BACKOFF_S, MAX_BATCH, MAX_BATCH_BYTES, SPREAD, pause_after
 

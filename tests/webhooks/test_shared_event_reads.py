@@ -6,7 +6,7 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from tests.webhooks.receiver import Receiver
+from tests.support.receivers import Receiver
 from tests.webhooks.stage import Stage
 from tonne.db.pool import Database
 from tonne.webhooks import claim, shared_event_reads

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.db.ordering import place, receive
 from tests.retirements.shop import TONNE, Calendar, Shop
-from tests.world import World
+from tests.support.orders import place, receive
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings

@@ -7,9 +7,9 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from tests.api_client import ApiClient
-from tests.db.ordering import receive
-from tests.world import START, World, open_tenant
+from tests.support.api_client import ApiClient
+from tests.support.orders import receive
+from tests.support.world import START, World, open_tenant
 from tonne.accounts.open_organisation import open_organisation
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode, Scope
