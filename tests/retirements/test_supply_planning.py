@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
-from tonne.retirements.supply import Buyer, Source, Supply, Wanted
+from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
 
 CASES = 4_000
 TONNE, KILOGRAM = 1_000_000, 1_000
@@ -35,8 +35,8 @@ class Stock:
 @dataclass
 class Bid:
     order_id: str
-    buyer: Buyer
-    wanted: list[Wanted]
+    buyer: Recipient
+    wanted: list[LineDemand]
 
 
 def lot(name: str, project_id: str, vintage: int, tonnes: int, taken_grams: int = 0, *, retired: bool = False) -> Lot:
@@ -53,7 +53,7 @@ def lot(name: str, project_id: str, vintage: int, tonnes: int, taken_grams: int 
 
 
 def unit(
-    name: str, project_id: str, grams: int, filled_grams: int, *, status: ParcelStatus, buyer: Buyer | None = None
+    name: str, project_id: str, grams: int, filled_grams: int, *, status: ParcelStatus, buyer: Recipient | None = None
 ) -> Parcel:
     """A unit with room; without a buyer it is in the service's name."""
     retired = status is ParcelStatus.RETIRED
@@ -73,7 +73,7 @@ def unit(
     )
 
 
-def random_stock(rng: random.Random, buyers: list[Buyer]) -> Stock:
+def random_stock(rng: random.Random, buyers: list[Recipient]) -> Stock:
     stock = Stock([], [], {})
     for number in range(rng.randint(1, 4)):
         project, grams = f"prj_{number}", rng.choice((TONNE, TONNE, KILOGRAM))
@@ -91,18 +91,18 @@ def random_stock(rng: random.Random, buyers: list[Buyer]) -> Stock:
     return stock
 
 
-def random_bid(rng: random.Random, number: int, stock: Stock, buyers: list[Buyer]) -> Bid:
+def random_bid(rng: random.Random, number: int, stock: Stock, buyers: list[Recipient]) -> Bid:
     wanted = []
     for position in range(1, rng.choice((1, 1, 2, 3)) + 1):
         chosen = rng.sample(sorted(stock.granularity), rng.randint(1, len(stock.granularity)))
         sources = [Source(project, rng.randint(1, 100), stock.granularity[project]) for project in chosen]
-        wanted.append(Wanted(position, rng.randint(1, 10 ** rng.randint(1, 10)), sources))
+        wanted.append(LineDemand(position, rng.randint(1, 10 ** rng.randint(1, 10)), sources))
     return Bid(f"ord_{number}", rng.choice(buyers), wanted)
 
 
-def random_buyers(rng: random.Random) -> list[Buyer]:
+def random_buyers(rng: random.Random) -> list[Recipient]:
     at_once = rng.random() < 0.3
-    return [Buyer(f"acc_{number % 2}", f"B{number // 2}", at_once and number % 2 == 0) for number in range(4)]
+    return [Recipient(f"acc_{number % 2}", f"B{number // 2}", at_once and number % 2 == 0) for number in range(4)]
 
 
 def place_of(share: Share) -> tuple[int, str, int, int]:
@@ -215,21 +215,21 @@ def test_the_same_orders_on_the_same_stock_are_split_the_same_way() -> None:
 @pytest.mark.parametrize("status", [ParcelStatus.OPEN, ParcelStatus.TO_RETIRE])
 def test_a_test_order_never_waits_for_a_unit_that_a_person_would_have_to_retire(status: ParcelStatus) -> None:
     """An account that waited for the helpers, and now goes on by itself, may have left such a unit behind."""
-    buyer = Buyer("acc_1", "B", retires_at_once=True)
+    buyer = Recipient("acc_1", "B", retires_at_once=True)
     owner = buyer if status is ParcelStatus.OPEN else None
     left = unit("par_1", "prj", TONNE, 400_000, status=status, buyer=owner)
     stock = Stock([lot("lot_1", "prj", 2020, 5)], [left], {"prj": TONNE})
-    shares = stock.supply().allocate("ord_1", buyer, [Wanted(1, 500_000, [Source("prj", 1, TONNE)])])
+    shares = stock.supply().allocate("ord_1", buyer, [LineDemand(1, 500_000, [Source("prj", 1, TONNE)])])
     assert shares is not None
     assert [share.parcel.status for share in shares] == [ParcelStatus.RETIRED]
 
 
 def test_the_rest_of_a_unit_is_used_up_also_after_the_service_got_another_name() -> None:
-    buyer = Buyer("acc_1", "B", retires_at_once=False)
+    buyer = Recipient("acc_1", "B", retires_at_once=False)
     rest = unit("par_1", "prj", TONNE, 400_000, status=ParcelStatus.RETIRED)
     rest.beneficiary = "The Service, as it was called"
     stock = Stock([lot("lot_1", "prj", 2020, 5)], [rest], {"prj": TONNE})
-    shares = stock.supply().allocate("ord_1", buyer, [Wanted(1, 600_000, [Source("prj", 1, TONNE)])])
+    shares = stock.supply().allocate("ord_1", buyer, [LineDemand(1, 600_000, [Source("prj", 1, TONNE)])])
     assert shares is not None
     assert [share.parcel.id for share in shares] == ["par_1"]
 
@@ -240,7 +240,9 @@ def test_small_orders_take_their_fraction_from_projects_by_weight() -> None:
     stock = Stock([lot("lot_a", "prj_a", 2020, 900), lot("lot_b", "prj_b", 2020, 900)], [], dict.fromkeys("ab", TONNE))
     supply, drawn = stock.supply(), defaultdict[str, int](int)
     for number in range(1_000):
-        shares = supply.allocate(f"ord_{number}", Buyer("acc_1", "B", retires_at_once=False), [Wanted(1, 1, sources)])
+        shares = supply.allocate(
+            f"ord_{number}", Recipient("acc_1", "B", retires_at_once=False), [LineDemand(1, 1, sources)]
+        )
         assert shares is not None
         (share,) = shares
         drawn[share.parcel.project_id] += 1

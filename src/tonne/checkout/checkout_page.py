@@ -34,8 +34,8 @@ from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import find_certificate
-from tonne.retirements.draw_certificate import draw_certificate
 from tonne.retirements.endpoints import pdf_answer
+from tonne.retirements.render_certificate import render_certificate
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
 
@@ -138,7 +138,7 @@ class CheckoutPage:
         if view.certificate is None:
             raise CheckoutNotFound("There is no certificate yet. Come back when the order is complete.")
         record = msgspec.json.decode(view.certificate, type=CertificateRecord)
-        response = pdf_answer(record, await draw_certificate(self._database, record, self._clock))
+        response = pdf_answer(record, await render_certificate(self._database, record, self._clock))
         response.headers["Cache-Control"] = "no-store"
         return response
 

@@ -14,7 +14,7 @@ from tonne.db.pool import Database
 from tonne.gateways.mail import Attachment, compose_mail, is_mail_address
 from tonne.gateways.outbox import enqueue
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.retirements.draw_certificate import draw_certificate
+from tonne.retirements.render_certificate import render_certificate
 
 BATCH = 10
 POSTPONE_BATCH = 1000
@@ -52,7 +52,7 @@ class MailCertificates:
             async with self._database.transaction() as tx:
                 await queue.finish_mail(tx, due.scope, due)
             return
-        pdf = await draw_certificate(self._database, due.record, self._clock)
+        pdf = await render_certificate(self._database, due.record, self._clock)
         message = compose_certificate_mail(self._settings, due.email, due.record, pdf)
         async with self._database.transaction() as tx:
             if await queue.finish_mail(tx, due.scope, due):

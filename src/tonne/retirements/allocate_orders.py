@@ -1,4 +1,4 @@
-"""Paid orders get their grams, in batches; those whose grams are all retired complete at once, the others later."""
+"""Allocates supply to paid orders, and completes orders whose credits are all retired."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,12 +19,12 @@ from tonne.orders.queue import postpone, run_due_any_account
 from tonne.retirements import supply_store
 from tonne.retirements.certificates import issue_certificates
 from tonne.retirements.model import ParcelStatus, Share
-from tonne.retirements.supply import Buyer, Supply, Wanted
+from tonne.retirements.supply import LineDemand, Recipient, Supply
 from tonne.retirements.supply_store import Sources
 from tonne.retirements.totals import add_totals
 
 BATCH = 400
-# An order for which supply is short is looked at again after this time, and at once when lots are imported.
+# When an order without enough supply is tried again. Importing lots makes it due at once.
 SHORT_RETRY = timedelta(minutes=10)
 
 _log = structlog.get_logger()
@@ -32,7 +32,7 @@ _Handle = Callable[[Connection, Sequence[OrderKey], datetime], Awaitable[None]]
 
 
 class AllocateOrders:
-    """Runs in a worker. Rows are locked in one order throughout, so any number may run at once."""
+    """Runs in a worker; any number of workers may run. Rows are locked in the order that docs/architecture.md gives."""
 
     def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
         self._database = database
@@ -40,7 +40,7 @@ class AllocateOrders:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        """A batch of paid orders, then a batch of those that wait only for their last retirement."""
+        """Allocate a batch of paid orders and complete a batch of retiring ones, in each mode. False if none is due."""
         worked = False
         for mode in Mode:
             worked |= await self._run(OrderStatus.PAID, mode, self._allocate_claimed, "order_not_allocated")
@@ -57,12 +57,12 @@ class AllocateOrders:
         await self.allocate(tx, orders[0].scope.mode, orders, now)
 
     async def allocate(self, tx: Connection, mode: Mode, orders: Sequence[Order], now: datetime) -> None:
-        """Give these paid orders, whose rows are held, their grams: first come, first served, whole or not at all."""
-        sources, supply, buyers = await self._lock(tx, mode, orders, now)
+        """Allocate supply to these paid and locked orders, in order, each in full or not at all."""
+        sources, supply, recipients = await self._lock(tx, mode, orders, now)
         allocated: list[tuple[Order, list[Share]]] = []
         short: list[OrderKey] = []
         for order in orders:
-            shares = supply.allocate(order.id, buyers[order.scope.account_id], _wanted(order, sources))
+            shares = supply.allocate(order.id, recipients[order.scope.account_id], _demands(order, sources))
             if shares is None:
                 short.append(OrderKey(order.scope.account_id, order.id))
             else:
@@ -72,11 +72,11 @@ class AllocateOrders:
             _log.warning("supply_short", mode=mode, orders=len(short), first_order_id=short[0].id)
             await postpone(tx, short, OrderStatus.PAID, now + SHORT_RETRY)
         if allocated:
-            await self._write(tx, mode, supply, allocated, buyers=buyers, now=now)
+            await self._write(tx, mode, supply, allocated, recipients=recipients, now=now)
             await self._move(tx, allocated, now)
 
     async def complete(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
-        """Complete those of these retiring orders, whose rows are held, of which every gram is retired."""
+        """Complete those of these retiring and locked orders whose credits are all retired."""
         waiting = await supply_store.find_unretired(tx, keys)
         if waiting:
             # The retirement of the last parcel makes an order due again.
@@ -90,7 +90,7 @@ class AllocateOrders:
 
     async def _lock(
         self, tx: Connection, mode: Mode, orders: Sequence[Order], now: datetime
-    ) -> tuple[Sources, Supply, dict[str, Buyer]]:
+    ) -> tuple[Sources, Supply, dict[str, Recipient]]:
         accounts = {order.scope.account_id: order.auto_advance for order in orders}
         beneficiaries = await supply_store.find_beneficiaries_any_account(tx, accounts)
         bundles = [line.bundle_id for order in orders if order.priced for line in order.priced.lines]
@@ -99,11 +99,11 @@ class AllocateOrders:
         units = await supply_store.lock_units_any_account(tx, mode, sources.descriptions, accounts)
         wait = timedelta(days=self._settings.pool_wait_days)
         supply = Supply(lots, units, now=now, wait=wait, service_name=self._settings.seller_name)
-        buyers = {
-            account_id: Buyer(account_id, beneficiaries[account_id], mode is Mode.TEST and auto_advance)
+        recipients = {
+            account_id: Recipient(account_id, beneficiaries[account_id], mode is Mode.TEST and auto_advance)
             for account_id, auto_advance in accounts.items()
         }
-        return sources, supply, buyers
+        return sources, supply, recipients
 
     async def _write(
         self,
@@ -112,7 +112,7 @@ class AllocateOrders:
         supply: Supply,
         allocated: Sequence[tuple[Order, list[Share]]],
         *,
-        buyers: dict[str, Buyer],
+        recipients: dict[str, Recipient],
         now: datetime,
     ) -> None:
         parcels = list(supply.touched_parcels.values())
@@ -123,7 +123,7 @@ class AllocateOrders:
             tx,
             mode,
             [
-                (order, buyers[order.scope.account_id].beneficiary, share)
+                (order, recipients[order.scope.account_id].beneficiary, share)
                 for order, shares in allocated
                 for share in shares
             ],
@@ -131,17 +131,17 @@ class AllocateOrders:
         await supply_store.insert_projects_any_account(tx, [order for order, _ in allocated])
 
     async def _move(self, tx: Connection, allocated: Sequence[tuple[Order, list[Share]]], now: datetime) -> None:
-        """To retiring, and those that are retired already on to complete."""
+        """Move the orders to retiring, and on to complete if their credits are already retired."""
         finished = [order for order, shares in allocated if _all_retired(shares)]
         completed = {done.id: done for done in await self._certified(tx, finished, now)} if finished else {}
-        walks = [
+        transitions = [
             Transitions(
                 replace(order, status=OrderStatus.PAID, projects=()),
                 [order, completed[order.id]] if order.id in completed else [order],
             )
             for order, _ in allocated
         ]
-        await move_orders(tx, walks, now)
+        await move_orders(tx, transitions, now)
 
     async def _certified(self, tx: Connection, orders: Sequence[Order], now: datetime) -> list[Order]:
         base_url = self._settings.base_url
@@ -158,16 +158,16 @@ class AllocateOrders:
         ]
 
 
-def _wanted(order: Order, sources: Sources) -> list[Wanted]:
+def _demands(order: Order, sources: Sources) -> list[LineDemand]:
     lines = () if order.priced is None else order.priced.lines
     return [
-        Wanted(position, line.quantity_grams, sources.by_bundle.get(line.bundle_id, []))
+        LineDemand(position, line.quantity_grams, sources.by_bundle.get(line.bundle_id, []))
         for position, line in enumerate(lines, 1)
     ]
 
 
 def _projects(order: Order, shares: Sequence[Share], sources: Sources) -> tuple[OrderProject, ...]:
-    """What each line gets of each project, at the line's price; its cost is split over them to the last unit."""
+    """The projects of each line with their quantities. The line's cost is split exactly over them."""
     found: list[OrderProject] = []
     for position, line in enumerate(() if order.priced is None else order.priced.lines, 1):
         grams: defaultdict[str, int] = defaultdict(int)

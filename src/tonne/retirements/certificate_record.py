@@ -1,4 +1,4 @@
-"""What a certificate says, frozen when the order completes: PDF, public page and JSON all come from this."""
+"""The contents of a certificate, stored when the order completes. PDF, public page and JSON are made from it."""
 
 from typing import Literal
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class SharedUnit(msgspec.Struct, frozen=True):
-    """A registry's unit that serves several orders; both in tonnes."""
+    """A registry unit shared by several orders. Both values are in tonnes."""
 
     unit_quantity: str
     share: str
 
 
 class CertificateLine(msgspec.Struct, frozen=True):
-    """Quantities in tonnes, dates as `YYYY-MM-DD`, all as they are printed."""
+    """Quantities in tonnes and dates as `YYYY-MM-DD`, as printed."""
 
     registry: str
     project_id: str

@@ -1,4 +1,4 @@
-"""Certificates: number and frozen record of each order that completes."""
+"""Issues, stores and finds certificates."""
 
 import re
 import secrets
@@ -18,16 +18,16 @@ from tonne.orders.model import Order
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
 from tonne.retirements.model import serial_range
 
-# Without letters that look like digits.
+# Crockford's base 32: no letters that look like digits.
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-# What people type in their place, and what they leave out or put in between.
+# Letters that are typed in place of others, and separators that are ignored.
 _MISREAD = str.maketrans("OILU", "011V")
 _BETWEEN = re.compile(r"[\s\u2010-\u2015\u2212_.-]+")
 _NUMBER = re.compile(f"(TEST)?([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})")
 
 
 def new_number(mode: Mode) -> str:
-    """80 random bits: whoever holds a certificate can look it up, nobody can guess one."""
+    """80 random bits: a certificate can be looked up by its number, and a number cannot be guessed."""
     number = secrets.randbits(80)
     text = "".join([_LETTERS[number >> shift & 31] for shift in range(75, -1, -5)])
     groups = [text[start : start + 4] for start in range(0, 16, 4)]
@@ -35,7 +35,7 @@ def new_number(mode: Mode) -> str:
 
 
 def normal_number(text: str) -> str:
-    """The number as it was issued, however it was typed. What can be no number gives "", which finds nothing."""
+    """Normalise a typed number. Returns "", which no certificate has, if it cannot be a number."""
     found = _NUMBER.fullmatch(_BETWEEN.sub("", text[:100]).upper().translate(_MISREAD))
     return "" if found is None else "-".join(filter(None, found.groups()))
 
@@ -64,7 +64,7 @@ FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::byte
 async def issue_certificates(
     tx: Connection, orders: Sequence[Order], *, base_url: str, issuer: str, now: datetime
 ) -> dict[str, str]:
-    """One for each of these orders, all of whose grams are retired; returns their numbers by the orders' ids."""
+    """Issue a certificate for each of these fully retired orders. Returns their numbers by order id."""
     accounts, ids = [order.scope.account_id for order in orders], [order.id for order in orders]
     lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
     beneficiaries: dict[str, str] = {}
@@ -131,7 +131,7 @@ FIND_BY_NUMBER = "SELECT organisation_id, account_id, mode, record FROM certific
 
 
 async def find_by_number_any_account(connection: Connection, number: str) -> tuple[Scope, CertificateRecord] | None:
-    """For whoever holds a number: it is itself the permission to read what stands under it."""
+    """Knowing the number is the permission to read the certificate."""
     row = await connection.fetchrow(FIND_BY_NUMBER, number)
     if row is None:
         return None
@@ -139,8 +139,8 @@ async def find_by_number_any_account(connection: Connection, number: str) -> tup
     return scope, msgspec.json.decode(row["record"], type=CertificateRecord)
 
 
-class Document(NamedTuple):
-    """A PDF that went out; `sha256` in hexadecimal."""
+class CertificateDocument(NamedTuple):
+    """A PDF that was sent or downloaded. `sha256` is in hexadecimal."""
 
     sha256: str
     rendered_at: datetime
@@ -152,15 +152,15 @@ ORDER BY rendered_at, sha256
 """
 
 
-async def list_documents(connection: Connection, number: str) -> list[Document]:
-    return [Document(*row) for row in await connection.fetch(LIST_DOCUMENTS, number)]
+async def list_documents(connection: Connection, number: str) -> list[CertificateDocument]:
+    return [CertificateDocument(*row) for row in await connection.fetch(LIST_DOCUMENTS, number)]
 
 
-NOTE_DOCUMENT = """
+INSERT_DOCUMENT = """
 INSERT INTO certificate_documents (number, sha256, rendered_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 """
 
 
-async def note_document(connection: Connection, number: str, sha256: bytes, now: datetime) -> None:
-    """Every rendering that goes out is known by its hash, so that it can be recognised later."""
-    await connection.execute(NOTE_DOCUMENT, number, sha256, now)
+async def record_document(connection: Connection, number: str, sha256: bytes, now: datetime) -> None:
+    """Store the hash of a rendered PDF, so that the file can be verified later."""
+    await connection.execute(INSERT_DOCUMENT, number, sha256, now)

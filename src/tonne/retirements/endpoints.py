@@ -1,4 +1,4 @@
-"""Certificates and retirements over HTTP, and the test helpers that retire and complete."""
+"""Endpoints for certificates and retirements, and test helpers."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,8 +15,8 @@ from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound
 from tonne.retirements import certificates, retirement_store
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.retirements.draw_certificate import draw_certificate
 from tonne.retirements.errors import CertificateNotAvailable
+from tonne.retirements.render_certificate import render_certificate
 from tonne.retirements.retire_test_order import RetireTestOrder
 
 PDF = b"application/pdf"
@@ -40,7 +40,7 @@ class RetirementEndpoints:
     async def certificate(self, request: Request) -> Response:
         """Returns the retirement certificate of a completed order as a PDF."""
         record = msgspec.json.decode(await self._record(request), type=CertificateRecord)
-        return pdf_answer(record, await draw_certificate(self._database, record, self._clock))
+        return pdf_answer(record, await render_certificate(self._database, record, self._clock))
 
     async def certificate_json(self, request: Request) -> Response:
         """Returns the retirement certificate of a completed order as JSON, with the same contents as the PDF.

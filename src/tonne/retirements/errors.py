@@ -4,7 +4,7 @@ from tonne.base.errors import Kind, TonneError
 class CertificateNotAvailable(TonneError):
     kind = Kind.NOT_FOUND
     code = "certificate_not_available"
-    message = "The order has no certificate yet: there is one as soon as it is complete."
+    message = "The order has no certificate yet. It is issued when the order is complete."
 
 
 class SupplyShort(TonneError):

@@ -1,4 +1,4 @@
-"""Lots, and the parcels that are taken from them: whole registry units, retired as one."""
+"""Lots, and the parcels taken from them: whole registry units that are retired together."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -13,7 +13,7 @@ class LotStatus(StrEnum):
 
 
 class ParcelStatus(StrEnum):
-    # A unit that still takes fractions of one account.
+    # A pooled unit with room for more fractions of its account.
     OPEN = "open"
     # On the operator's work list.
     TO_RETIRE = "to_retire"
@@ -22,7 +22,7 @@ class ParcelStatus(StrEnum):
 
 @dataclass(slots=True)
 class Lot:
-    """A lot as an allocation sees it; `allocated_grams` rises with every parcel, and the rest is free."""
+    """`allocated_grams` increases with every parcel; the rest of the lot is free."""
 
     id: str
     project_id: str
@@ -36,9 +36,9 @@ class Lot:
 
 @dataclass(slots=True)
 class Parcel:
-    """`allocated_grams` is what belongs to orders: all of it, except in a unit that fractions share.
+    """`allocated_grams` belong to orders: all of the parcel, or less in a pooled unit.
 
-    `account_id` is None for a unit in the service's name, which serves everybody's fractions.
+    `account_id` is None for a unit in the service's name, which takes fractions of every account.
     """
 
     id: str
@@ -70,13 +70,13 @@ class Share:
 
 
 def serial_range(block: str, first_number: int, start_grams: int, quantity_grams: int) -> str:
-    """The serials of a parcel as registries and certificates write them: `BLOCK 17–18`, or with kilograms of one."""
+    """The serial numbers of a parcel as printed: `BLOCK 17–18`, or `BLOCK 17 (kg 1–250)` for a part of a tonne."""
     end_grams = start_grams + quantity_grams
     first, last = first_number + start_grams // GRAMS_PER_TONNE, first_number + (end_grams - 1) // GRAMS_PER_TONNE
     numbers = str(first) if first == last else f"{first}–{last}"
     if start_grams % GRAMS_PER_TONNE == 0 and end_grams % GRAMS_PER_TONNE == 0:
         return f"{block} {numbers}"
-    # Registries that retire by the kilogram count them within a tonne.
+    # Registries that retire kilograms number them within the tonne.
     first_kg = start_grams % GRAMS_PER_TONNE // 1000 + 1
     last_kg = (end_grams - 1) % GRAMS_PER_TONNE // 1000 + 1
     return f"{block} {numbers} (kg {first_kg}–{last_kg})"

@@ -1,4 +1,4 @@
-"""Parcels on their way to being retired: units that waited long enough are closed, confirmations are taken in."""
+"""Closes pooled units that have waited long enough, and records retirements."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ CLOSE_BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What the registry said of a parcel on the work list."""
+    """The registry's confirmation for a parcel on the work list."""
 
     parcel_id: str
     retired_on: date
@@ -85,7 +85,7 @@ RETURNING parcels.id
 async def confirm_retirements(
     tx: Connection, mode: Mode, confirmations: Sequence[Confirmation], now: datetime
 ) -> set[str]:
-    """Note that these parcels are retired; returns the ids of those that were still on the work list."""
+    """Mark these parcels as retired. Returns the ids of those that were on the work list."""
     rows = await tx.fetch(
         CONFIRM,
         mode,
@@ -108,7 +108,7 @@ async def _wake_orders(tx: Connection, mode: Mode, parcel_ids: Iterable[str], no
     await wake_retiring(tx, [OrderKey(row["account_id"], row["order_id"]) for row in rows], now)
 
 
-# For the test helpers: an order's own parcels, open units too, are retired here and now.
+# For the test helpers. Retires all parcels of an order, also open units.
 RETIRE_OF_ORDER = """
 WITH own AS (
     SELECT parcel.mode, parcel.id FROM shares share
@@ -128,6 +128,6 @@ RETURNING parcels.id
 async def retire_of_test_order(
     tx: Connection, scope: Scope, order_id: str, *, service_name: str, now: datetime
 ) -> None:
-    """Whatever of this order in test mode is not retired yet is retired now; orders that share in it may complete."""
+    """Retire the parcels of a test order, and make all orders that share them due."""
     rows = await tx.fetch(RETIRE_OF_ORDER, scope.account_id, order_id, now.date(), now, service_name)
     await _wake_orders(tx, Mode.TEST, [row["id"] for row in rows], now)

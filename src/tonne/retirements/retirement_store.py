@@ -1,4 +1,4 @@
-"""SQL of what an organisation may know of retirements: its own grams, and the serials they are in."""
+"""Lists an organisation's retirements: serial numbers, and its own shares of them."""
 
 import json
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from tonne.db.pool import Connection
 from tonne.retirements.model import serial_range
 from tonne.retirements.schemas import RetirementOut, RetirementShareOut
 
-# Only the organisation's own shares are shown: a unit that it shares with others says how much is its own.
+# Only the organisation's own shares are listed: other organisations may have shares of the same unit.
 #
-# From one parcel the query leaps to the next one before it, along the index of the organisation's shares: there may be
-# thousands in one parcel, and what lies beyond the page is not looked at. A plain DISTINCT reads every share that the
-# organisation ever had, for every page. The order names all columns because only that index is in it.
+# A loose index scan: the recursive part finds the next older parcel in the index of the organisation's shares. A parcel
+# may have thousands of shares, and DISTINCT would read all shares of the organisation for every page. ORDER BY names
+# all columns of that index, so that the planner uses it.
 LIST_RETIREMENTS = """
 WITH RECURSIVE own (organisation_id, mode, parcel_id) AS (
     SELECT $1::text, $2::text, $3::text
@@ -52,7 +52,7 @@ class Listed(NamedTuple):
 
 
 async def list_retirements(connection: Connection, scope: Scope, start: Position, limit: int) -> list[Listed]:
-    """Newest first, by the time at which the credits were set apart: their ids are in that order."""
+    """Newest first, by the time of allocation: parcel ids are in that order."""
     rows = await connection.fetch(LIST_RETIREMENTS, scope.organisation_id, scope.mode, start.id, limit)
     return [
         Listed(

@@ -1,4 +1,4 @@
-"""The rows of certificates and retirements in the table of routes."""
+"""Routes of certificates, retirements and test helpers."""
 
 from tonne.http.errors import RouteNotFound
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut

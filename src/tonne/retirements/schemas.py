@@ -1,4 +1,4 @@
-"""Retirements on the wire."""
+"""Retirements in the API."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ Day = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date"}, examples
 
 
 class RetirementShareOut(msgspec.Struct):
-    """What one of your orders has of a retirement, in tonnes."""
+    """The share of one of your orders in a retirement, in tonnes."""
 
     order_id: str
     account_id: str
@@ -18,7 +18,7 @@ class RetirementShareOut(msgspec.Struct):
 
 
 class RetirementOut(msgspec.Struct):
-    """Credits that were retired at their registry. `shares` are your organisation's: a unit may serve others, too."""
+    """Credits retired at their registry. `shares` lists your organisation's; a unit may be shared with others."""
 
     id: str
     registry: str

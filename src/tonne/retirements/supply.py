@@ -1,6 +1,6 @@
-"""Which grams an order gets: whole units from the oldest lots, fractions from units that orders share. No I/O.
+"""Plans the allocation of an order: whole units from the oldest lots, fractions from pooled units. No I/O.
 
-The caller has locked every lot and unit in here, so what is planned is there.
+The caller has locked the lots and units, so that the plan stays valid.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A project that a bundle draws on, and how finely its registry retires."""
+    """A project of a bundle. `granularity_grams` is the smallest unit that its registry retires."""
 
     project_id: str
     weight: int
@@ -25,15 +25,15 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Buyer:
+class Recipient:
     account_id: str
     beneficiary: str
-    # Nothing has to be retired by a person: an account in test mode whose orders go on by themselves.
+    # True for test accounts that advance automatically: no operator has to retire anything.
     retires_at_once: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LineDemand:
     """One line of an order."""
 
     position: int
@@ -42,7 +42,7 @@ class Wanted:
 
 
 class Supply:
-    """Free lots and units with room, changed by each allocation; `service_name` is in whose name units are closed."""
+    """Lots and units with free grams. `allocate` changes them; `service_name` is the beneficiary of shared units."""
 
     def __init__(
         self, lots: Iterable[Lot], units: Iterable[Parcel], *, now: datetime, wait: timedelta, service_name: str
@@ -58,15 +58,15 @@ class Supply:
             self._units[_pool(unit)].append(unit)
         self.touched_lots: dict[str, Lot] = {}
         self.touched_parcels: dict[str, Parcel] = {}
-        # How to take back what the order at hand has got so far.
+        # Undo log of the current order.
         self._undo: list[Callable[[], None]] = []
 
-    def allocate(self, order_id: str, buyer: Buyer, wanted: Sequence[Wanted]) -> list[Share] | None:
-        """All of an order or nothing: None when supply does not cover it, and then nothing has changed."""
+    def allocate(self, order_id: str, recipient: Recipient, demands: Sequence[LineDemand]) -> list[Share] | None:
+        """Allocate all lines of an order. Returns None, and changes nothing, if supply does not cover it."""
         self._undo = []
         shares: list[Share] = []
-        for line in wanted:
-            got = self._allocate_line(order_id, buyer, line)
+        for line in demands:
+            got = self._allocate_line(order_id, recipient, line)
             if got is None:
                 for step in reversed(self._undo):
                     step()
@@ -74,18 +74,18 @@ class Supply:
             shares += got
         return shares
 
-    def _allocate_line(self, order_id: str, buyer: Buyer, line: Wanted) -> list[Share] | None:
+    def _allocate_line(self, order_id: str, recipient: Recipient, line: LineDemand) -> list[Share] | None:
         if not line.sources:
             return None
         shares: list[Share] = []
         missing_grams = 0
         for source, target_grams in zip(line.sources, _targets(order_id, line), strict=True):
             if target_grams:
-                missing_grams += target_grams - self._take(source, buyer, line.position, target_grams, shares)
+                missing_grams += target_grams - self._take(source, recipient, line.position, target_grams, shares)
         if missing_grams:
-            # What a project cannot cover comes from the bundle's others, the oldest vintage first.
+            # What a project cannot cover comes from the other projects of the bundle, oldest vintage first.
             for source in sorted(line.sources, key=lambda source: self._oldest(source.project_id)):
-                missing_grams -= self._take(source, buyer, line.position, missing_grams, shares)
+                missing_grams -= self._take(source, recipient, line.position, missing_grams, shares)
         return None if missing_grams else _merged(shares)
 
     def _oldest(self, project_id: str) -> int:
@@ -93,30 +93,32 @@ class Supply:
             (lot.vintage for lot in self._lots[project_id] if lot.allocated_grams < lot.quantity_grams), default=0
         )
 
-    def _take(self, source: Source, buyer: Buyer, position: int, grams: int, shares: list[Share]) -> int:
-        """Add what there is of `grams` to `shares`; returns how much that was."""
+    def _take(self, source: Source, recipient: Recipient, position: int, grams: int, shares: list[Share]) -> int:
+        """Take up to `grams` of a project and add them to `shares`. Returns how much was taken."""
         before = sum(share.quantity_grams for share in shares)
         unit_grams = source.granularity_grams
-        self._take_whole(source, buyer, position, grams - grams % unit_grams, shares)
-        self._take_fraction(source, buyer, position, grams % unit_grams, shares)
+        self._take_whole(source, recipient, position, grams - grams % unit_grams, shares)
+        self._take_fraction(source, recipient, position, grams % unit_grams, shares)
         return sum(share.quantity_grams for share in shares) - before
 
-    def _take_whole(self, source: Source, buyer: Buyer, position: int, grams: int, shares: list[Share]) -> None:
+    def _take_whole(self, source: Source, recipient: Recipient, position: int, grams: int, shares: list[Share]) -> None:
         for lot in self._lots[source.project_id]:
             free_grams = lot.quantity_grams - lot.allocated_grams
             taken_grams = min(grams, free_grams - free_grams % source.granularity_grams)
             if taken_grams <= 0:
                 continue
             parcel = self._cut(lot, taken_grams)
-            parcel.account_id, parcel.beneficiary = buyer.account_id, buyer.beneficiary
+            parcel.account_id, parcel.beneficiary = recipient.account_id, recipient.beneficiary
             parcel.allocated_grams = taken_grams
-            self._finish(parcel, lot, at_once=buyer.retires_at_once)
+            self._finish(parcel, lot, at_once=recipient.retires_at_once)
             shares.append(Share(position, parcel, taken_grams))
             grams -= taken_grams
 
-    def _take_fraction(self, source: Source, buyer: Buyer, position: int, grams: int, shares: list[Share]) -> None:
+    def _take_fraction(
+        self, source: Source, recipient: Recipient, position: int, grams: int, shares: list[Share]
+    ) -> None:
         while grams:
-            unit = self._unit_with_room(source, buyer)
+            unit = self._unit_with_room(source, recipient)
             if unit is None:
                 return
             taken_grams = min(grams, unit.room_grams)
@@ -124,30 +126,30 @@ class Supply:
             shares.append(Share(position, unit, taken_grams))
             grams -= taken_grams
 
-    def _unit_with_room(self, source: Source, buyer: Buyer) -> Parcel | None:
-        """First the rest of a unit in the service's name, then the account's own open unit, then a new one.
+    def _unit_with_room(self, source: Source, recipient: Recipient) -> Parcel | None:
+        """A unit in the service's name, else the account's own open unit, else a new one.
 
-        An order that must not wait for a person takes no part in a unit that one has yet to retire.
+        With `retires_at_once` only retired units qualify: the order must not wait for an operator.
         """
         for pool in (
             (source.project_id, None, ""),
-            (source.project_id, buyer.account_id, buyer.beneficiary),
+            (source.project_id, recipient.account_id, recipient.beneficiary),
         ):
             for unit in self._units[pool]:
-                if unit.room_grams and (unit.status is ParcelStatus.RETIRED or not buyer.retires_at_once):
+                if unit.room_grams and (unit.status is ParcelStatus.RETIRED or not recipient.retires_at_once):
                     return unit
         for lot in self._lots[source.project_id]:
             if lot.quantity_grams - lot.allocated_grams >= source.granularity_grams:
-                return self._open_unit(lot, source.granularity_grams, buyer)
+                return self._open_unit(lot, source.granularity_grams, recipient)
         return None
 
-    def _open_unit(self, lot: Lot, granularity_grams: int, buyer: Buyer) -> Parcel:
+    def _open_unit(self, lot: Lot, granularity_grams: int, recipient: Recipient) -> Parcel:
         unit = self._cut(lot, granularity_grams)
-        if lot.status is LotStatus.PRE_RETIRED or buyer.retires_at_once:
+        if lot.status is LotStatus.PRE_RETIRED or recipient.retires_at_once:
             unit.account_id, unit.beneficiary = None, self._service_name
             self._retire(unit, lot)
         else:
-            unit.account_id, unit.beneficiary = buyer.account_id, buyer.beneficiary
+            unit.account_id, unit.beneficiary = recipient.account_id, recipient.beneficiary
             unit.status, unit.close_at = ParcelStatus.OPEN, self._now + self._wait
         pool = self._units[_pool(unit)]
         pool.append(unit)
@@ -155,7 +157,7 @@ class Supply:
         return unit
 
     def _cut(self, lot: Lot, grams: int) -> Parcel:
-        """The next units of a lot. Who calls it says whose they are."""
+        """Take the next units of a lot. The caller sets account and beneficiary."""
         parcel = Parcel(
             id=new_id("par"),
             lot_id=lot.id,
@@ -209,15 +211,15 @@ class Supply:
 
 
 def _pool(unit: Parcel) -> tuple[str, str | None, str]:
-    """A unit in the service's name serves everybody, by whatever name the service went when it was closed."""
+    """The key of a unit's pool. Units in the service's name share one, even if that name has changed."""
     return unit.project_id, unit.account_id, unit.beneficiary if unit.account_id else ""
 
 
-def _targets(order_id: str, line: Wanted) -> list[int]:
-    """What each project shall give: whole tonnes by weight, and the rest of less than a tonne from one of them.
+def _targets(order_id: str, line: LineDemand) -> list[int]:
+    """How much to take of each project: whole tonnes by weight, the remainder below a tonne from one of them.
 
-    Small orders would otherwise leave a crumb in every project of the bundle. Which one it is follows from the order's
-    id, in the long run by weight, so that the same order is always split the same way.
+    Otherwise small orders would leave a fraction in every project. A hash of the order's id selects the project, in
+    proportion to the weights, so that an order is always split in the same way.
     """
     weights = [source.weight for source in line.sources]
     tonnes, rest_grams = divmod(line.quantity_grams, GRAMS_PER_TONNE)
@@ -234,7 +236,7 @@ def _targets(order_id: str, line: Wanted) -> list[int]:
 
 
 def _merged(shares: list[Share]) -> list[Share]:
-    """One share per parcel: a line may have come back to a unit for more."""
+    """Merge shares of the same parcel: a line may have taken from a unit twice."""
     grams: dict[str, int] = defaultdict(int)
     first: dict[str, Share] = {}
     for share in shares:

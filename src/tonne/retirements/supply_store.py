@@ -1,4 +1,4 @@
-"""SQL of allocation: what there is, locked, and what was taken of it."""
+"""SQL of allocation: locks lots and units, and writes parcels and shares."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ WHERE share.mode = $1 AND share.bundle_id = ANY ($2::text[]) ORDER BY share.bund
 
 
 class Sources:
-    """The projects behind some bundles, now."""
+    """The projects of some bundles."""
 
     def __init__(self) -> None:
         self.by_bundle: dict[str, list[Source]] = {}
@@ -35,7 +35,7 @@ async def find_sources_any_account(connection: Connection, mode: Mode, bundle_id
     return found
 
 
-# In one order, whoever asks, so that two workers never wait for each other.
+# Sorted to prevent deadlocks between workers.
 LOCK_LOTS = """
 SELECT id, project_id, vintage, status, quantity_grams, allocated_grams, retired_on, retirement_url FROM lots
 WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams ORDER BY id FOR UPDATE
@@ -72,7 +72,7 @@ ORDER BY id FOR UPDATE
 async def lock_units_any_account(
     tx: Connection, mode: Mode, project_ids: Iterable[str], account_ids: Iterable[str]
 ) -> list[Parcel]:
-    """Those with room: in the service's name, and the open ones of these accounts."""
+    """Units with free grams: those in the service's name, and the open ones of these accounts."""
     rows = await tx.fetch(LOCK_UNITS, mode, list(project_ids), list(account_ids))
     return [Parcel(**{**row, "status": ParcelStatus(row["status"])}) for row in rows]
 
@@ -217,6 +217,6 @@ WHERE parcel.status <> 'retired'
 
 
 async def find_unretired(connection: Connection, keys: Sequence[OrderKey]) -> set[OrderKey]:
-    """Those of the orders that have a gram which is not retired yet."""
+    """Those of the orders that have a share of an unretired parcel."""
     rows = await connection.fetch(FIND_UNRETIRED, [key.account_id for key in keys], [key.id for key in keys])
     return {OrderKey(row["account_id"], row["id"]) for row in rows}

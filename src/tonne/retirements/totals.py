@@ -1,4 +1,4 @@
-"""What complete orders add up to, so that a public page need not count them."""
+"""Totals of complete orders, for the Sustainability page."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from tonne.db.pool import Connection
 from tonne.orders.model import Order
 
 
-class _Place(NamedTuple):
+class _TotalKey(NamedTuple):
     account_id: str
     bundle_id: str
     project_id: str
 
 
-# Rows are taken in one order, whoever asks, so that two workers never wait for each other. The names are kept beside
-# the ids: the catalogue may drop a bundle or a project one day, and a page still has to call it something.
+# Sorted to prevent deadlocks between workers. Names are stored because the catalogue may drop a bundle or a project
+# that a page still shows.
 ADD_TOTALS = """
 INSERT INTO retired_totals AS total (account_id, month, bundle_id, project_id, bundle_name, project_name, project_type,
                                      grams)
@@ -31,28 +31,28 @@ SET grams = total.grams + excluded.grams, bundle_name = excluded.bundle_name, pr
 
 
 async def add_totals(tx: Connection, orders: Sequence[Order], now: datetime) -> None:
-    """Count these orders, which complete in this very transaction: once each, in the month of their certificates.
+    """Add orders that complete in this transaction, in the month of their certificates.
 
-    A transaction that called it twice could take its rows out of order, and wait for another for ever.
+    Call it once per transaction: two calls could lock rows out of order and cause a deadlock.
     """
-    grams: defaultdict[_Place, int] = defaultdict(int)
-    names: dict[_Place, tuple[str, str, str]] = {}
+    grams: defaultdict[_TotalKey, int] = defaultdict(int)
+    names: dict[_TotalKey, tuple[str, str, str]] = {}
     for order in orders:
         lines = () if order.priced is None else order.priced.lines
         for project in order.projects:
             line = lines[project.line_position - 1]
-            place = _Place(order.scope.account_id, line.bundle_id, project.project_id)
-            grams[place] += project.quantity_grams
-            names[place] = (line.bundle_name, project.project_name, project.project_type)
+            key = _TotalKey(order.scope.account_id, line.bundle_id, project.project_id)
+            grams[key] += project.quantity_grams
+            names[key] = (line.bundle_name, project.project_name, project.project_type)
     await tx.execute(
         ADD_TOTALS,
         month_of(now),
-        [place.account_id for place in grams],
-        [place.bundle_id for place in grams],
-        [place.project_id for place in grams],
-        [names[place][0] for place in grams],
-        [names[place][1] for place in grams],
-        [names[place][2] for place in grams],
+        [key.account_id for key in grams],
+        [key.bundle_id for key in grams],
+        [key.project_id for key in grams],
+        [names[key][0] for key in grams],
+        [names[key][1] for key in grams],
+        [names[key][2] for key in grams],
         list(grams.values()),
     )
 

@@ -14,9 +14,14 @@ from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
 from tonne.retirements.certificate_pdf import qr_code
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord
-from tonne.retirements.certificates import Document, find_by_number_any_account, list_documents, normal_number
-from tonne.retirements.draw_certificate import draw_certificate
+from tonne.retirements.certificates import (
+    CertificateDocument,
+    find_by_number_any_account,
+    list_documents,
+    normal_number,
+)
 from tonne.retirements.endpoints import pdf_answer
+from tonne.retirements.render_certificate import render_certificate
 from tonne.sustainability.errors import CertificateNotFound
 from tonne.sustainability.store import find_page, shows_certificates
 from tonne.web.render import Renderer, see_other
@@ -53,7 +58,7 @@ class CertificatePages:
         """Counts towards the rate limit, because rendering a PDF takes time."""
         self._count(request)
         _, record = await self._public(request)
-        response = pdf_answer(record, await draw_certificate(self._database, record, self._clock))
+        response = pdf_answer(record, await render_certificate(self._database, record, self._clock))
         # The account may unpublish its page at any time.
         response.headers |= {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
         return response
@@ -118,7 +123,7 @@ async def _find_public(connection: Connection, number: str) -> tuple[Scope, Cert
     return found
 
 
-def _match(sha256: str, documents: list[Document]) -> PdfMatch:
+def _match(sha256: str, documents: list[CertificateDocument]) -> PdfMatch:
     digits = _BETWEEN_DIGITS.sub("", sha256).lower()
     if not _SHA256.fullmatch(digits):
         return "unreadable"
