@@ -10,50 +10,23 @@ from dataclasses import dataclass
 
 import yarl
 
-from tonne.base.settings import Network
+from tonne.base.settings import Network, parse_networks
 from tonne.base.urls import UrlInvalid, parse_url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # `ipaddress.is_global` is not enough: it accepts NAT64 addresses that contain a private IPv4 address.
-REFUSED: tuple[Network, ...] = tuple(
-    ipaddress.ip_network(network)
-    for network in (
-        "0.0.0.0/8",
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "172.16.0.0/12",
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.88.99.0/24",
-        "192.168.0.0/16",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/4",
-        "240.0.0.0/4",
-        "::/96",
-        "64:ff9b::/96",
-        "64:ff9b:1::/48",
-        "100::/64",
-        "2001::/23",
-        "2001:db8::/32",
-        "2002::/16",
-        "3fff::/20",
-        "5f00::/16",
-        "fc00::/7",
-        "fe80::/10",
-        "fec0::/10",
-        "ff00::/8",
-    )
+REFUSED = parse_networks(
+    "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, 192.0.2.0/24, "
+    "192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, 224.0.0.0/4, 240.0.0.0/4, "
+    "::/96, 64:ff9b::/96, 64:ff9b:1::/48, 100::/64, 2001::/23, 2001:db8::/32, 2002::/16, 3fff::/20, 5f00::/16, "
+    "fc00::/7, fe80::/10, fec0::/10, ff00::/8"
 )
 # Metadata servers of clouds, which hand out credentials: refused whatever the settings allow.
-NEVER: tuple[Network, ...] = (ipaddress.ip_network("169.254.0.0/16"),)
+NEVER = parse_networks("169.254.0.0/16")
 
 # IPv4-compatible addresses and both NAT64 prefixes: the last 32 bits are the IPv4 address.
-_TRANSLATED = tuple(ipaddress.ip_network(network) for network in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
+_TRANSLATED = parse_networks("::/96, 64:ff9b::/96, 64:ff9b:1::/48")
 
 
 class AddressRefused(OSError):

@@ -10,31 +10,22 @@ from tonne.db.pool import Connection
 from tonne.webhooks.model import EventBatch, Lease, Webhook
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 
-RECORD_ATTEMPT = """
+COLUMNS = "organisation_id, webhook_id, id, at, positions, acknowledged, status, error, duration_ms, answer"
+
+RECORD_ATTEMPT = f"""
 WITH counted AS (
-    UPDATE webhooks SET acknowledged_count = acknowledged_count + $9::integer,
-                        refused_count = refused_count + 1 - $9::integer
+    UPDATE webhooks SET acknowledged_count = acknowledged_count + $5::boolean::integer,
+                        refused_count = refused_count + (NOT $5)::integer
     WHERE organisation_id = $1 AND id = $2
 )
-INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
-                              answer)
-VALUES ($1, $2, $3, date_trunc('milliseconds', clock_timestamp()), $4, $5, $6, $9 = 1, $7, $8)
-"""
+INSERT INTO webhook_attempts ({COLUMNS})
+VALUES ($1, $2, $3, date_trunc('milliseconds', clock_timestamp()), $4, $5, $6, $7, $8, $9)
+"""  # noqa: S608 - only the constant above is inserted
 
 
 async def record_attempt(tx: Connection, lease: Lease, batch: EventBatch, outcome: SendOutcome) -> None:
-    await tx.execute(
-        RECORD_ATTEMPT,
-        lease.organisation_id,
-        lease.id,
-        new_id("att"),
-        list(batch.positions),
-        outcome.status,
-        outcome.error,
-        outcome.duration_ms,
-        outcome.answer,
-        int(isinstance(outcome, Delivered)),
-    )
+    attempt = (new_id("att"), list(batch.positions), isinstance(outcome, Delivered), *outcome.recorded)
+    await tx.execute(RECORD_ATTEMPT, lease.organisation_id, lease.id, *attempt)
 
 
 LIST_ATTEMPTS = """

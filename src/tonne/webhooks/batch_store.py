@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Sequence
 
+import asyncpg
+
 from tonne.db.pool import Connection
 from tonne.webhooks.model import EventBatch, Lease
 from tonne.webhooks.schedule import MAX_BATCH_BYTES
@@ -32,7 +34,7 @@ async def read_stream(connection: Connection, lease: Lease, after: int, limit: i
     if len(events) > MAX_EVENTS_BYTES:
         # Rare. Only the sizes of the single events tell how many fit.
         rows = await connection.fetch(READ_STREAM_ROWS, lease.organisation_id, lease.mode, after, count)
-        return _fitting([row["position"] for row in rows], [row["payload"] for row in rows], count, after + count)
+        return _fitting(rows, count, after + count)
     return EventBatch(range(after + 1, after + 1 + count), events, after + count)
 
 
@@ -54,20 +56,12 @@ LEFT JOIN LATERAL (
 
 async def read_in_scope(connection: Connection, lease: Lease) -> EventBatch:
     """The next events in scope of accounts that are not parked. An empty batch reaches as far as was searched."""
-    rows = await connection.fetch(
-        READ_IN_SCOPE,
-        lease.organisation_id,
-        lease.mode,
-        lease.cursor_position,
-        list(lease.account_ids),
-        lease.id,
-        SEARCH_POSITIONS,
-        lease.batch_limit,
-    )
+    key, accounts = (lease.organisation_id, lease.mode, lease.cursor_position), list(lease.account_ids)
+    rows = await connection.fetch(READ_IN_SCOPE, *key, accounts, lease.id, SEARCH_POSITIONS, lease.batch_limit)
     reaches: int = rows[0]["reaches"]
     if rows[0]["position"] is None:
         return EventBatch([], b"", reaches)
-    return _fitting([row["position"] for row in rows], [row["payload"] for row in rows], lease.batch_limit, reaches)
+    return _fitting(rows, lease.batch_limit, reaches)
 
 
 FIND_ACCOUNT = "SELECT account_id FROM events WHERE organisation_id = $1 AND mode = $2 AND position = $3"
@@ -95,16 +89,8 @@ ORDER BY event.position LIMIT $7
 
 async def read_probes(connection: Connection, lease: Lease, without_account: str, limit: int) -> list[EventBatch]:
     """Batches of one event each, in order of position."""
-    rows = await connection.fetch(
-        READ_PROBES,
-        lease.organisation_id,
-        lease.mode,
-        lease.cursor_position,
-        list(lease.account_ids),
-        lease.id,
-        without_account,
-        limit,
-    )
+    key, accounts = (lease.organisation_id, lease.mode, lease.cursor_position), list(lease.account_ids)
+    rows = await connection.fetch(READ_PROBES, *key, accounts, lease.id, without_account, limit)
     return [EventBatch([row["position"]], row["payload"], row["position"], is_probe=True) for row in rows]
 
 
@@ -120,12 +106,12 @@ async def read_parked(connection: Connection, lease: Lease, account_id: str, pos
     rows = await connection.fetch(
         READ_PARKED, lease.organisation_id, lease.mode, account_id, position, lease.cursor_position, limit
     )
-    positions, payloads = [row["position"] for row in rows], [row["payload"] for row in rows]
-    return _fitting(positions, payloads, limit, lease.cursor_position)
+    return _fitting(rows, limit, lease.cursor_position)
 
 
-def _fitting(positions: Sequence[int], payloads: Sequence[bytes], limit: int, end: int) -> EventBatch:
+def _fitting(rows: Sequence[asyncpg.Record], limit: int, end: int) -> EventBatch:
     """As many events as fit into a request. If events are left out, the batch reaches only its last event."""
+    positions, payloads = [row["position"] for row in rows], [row["payload"] for row in rows]
     sizes = itertools.accumulate(len(payload) + len(b",") for payload in payloads)
     count = max(1, sum(size <= MAX_EVENTS_BYTES + len(b",") for size in sizes))
     cut = count < len(payloads) or len(payloads) == limit

@@ -4,6 +4,7 @@ Times are the database's: workers on several machines compare them.
 """
 
 import time
+from dataclasses import fields
 from datetime import timedelta
 
 import asyncpg
@@ -12,29 +13,19 @@ from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.webhooks.model import Lease
 
-# Fields of `Lease` and the expressions that read them, for a statement in which `webhook` is the row of the webhook.
-_LEASE_COLUMNS = {
-    "organisation_id": "webhook.organisation_id",
-    "mode": "webhook.mode",
-    "id": "webhook.id",
-    "url": "webhook.url",
-    "account_ids": "webhook.account_ids",
-    "sealed_secret": "webhook.secret_box",
-    "old_sealed_secret": "CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END",
-    "cursor_position": "webhook.cursor_position",
-    "batch_limit": "webhook.batch_limit",
-    "failures": "webhook.failures",
-    "head_refusals": "webhook.head_refusals",
-    "token": "webhook.lease_token",
-    "version": "webhook.version",
-    "main_due": "webhook.next_attempt_at <= clock_timestamp()",
-    "last_position": """(SELECT stream.last_position FROM event_streams stream
-        WHERE stream.organisation_id = webhook.organisation_id AND stream.mode = webhook.mode)""",
-    "has_parked": """EXISTS (SELECT FROM webhook_parked parked
-        WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id)""",
-}
-LEASE_FIELDS = ", ".join(_LEASE_COLUMNS)
-LEASE_EXPRESSIONS = ", ".join(f"{expression} AS {name}" for name, expression in _LEASE_COLUMNS.items())
+LEASE_FIELDS = ", ".join(field.name for field in fields(Lease) if field.name != "expires_at")
+# The same fields, for a statement in which `webhook` is the row of the webhook.
+LEASE_COLUMNS = """
+    webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhook.account_ids,
+    webhook.secret_box AS sealed_secret,
+    CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END AS old_sealed_secret,
+    webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals, webhook.version,
+    webhook.lease_token AS token, webhook.next_attempt_at <= clock_timestamp() AS main_due,
+    (SELECT stream.last_position FROM event_streams stream
+     WHERE stream.organisation_id = webhook.organisation_id AND stream.mode = webhook.mode) AS last_position,
+    EXISTS (SELECT FROM webhook_parked parked WHERE parked.organisation_id = webhook.organisation_id
+                                                AND parked.webhook_id = webhook.id) AS has_parked
+"""
 
 # The webhook that was claimed longest ago comes first, so that no organisation starves another.
 CLAIM = f"""
@@ -53,7 +44,7 @@ WITH due AS (
 UPDATE webhooks webhook SET lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $2::interval,
                             last_attempt_at = clock_timestamp()
 FROM due WHERE (webhook.organisation_id, webhook.mode, webhook.id) = (due.organisation_id, due.mode, due.id)
-RETURNING {LEASE_EXPRESSIONS}
+RETURNING {LEASE_COLUMNS}
 """  # noqa: S608 - only the constant above is inserted
 
 
@@ -66,7 +57,7 @@ async def claim_any_account(connection: Connection, limit: int, lease_s: float) 
 RENEW = f"""
 UPDATE webhooks webhook SET lease_until = clock_timestamp() + $4::interval, last_attempt_at = clock_timestamp()
 WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND enabled AND deleted_at IS NULL
-RETURNING {LEASE_EXPRESSIONS}
+RETURNING {LEASE_COLUMNS}
 """  # noqa: S608 - only the constant above is inserted
 
 
@@ -85,7 +76,7 @@ SELECT true FROM webhooks WHERE organisation_id = $1 AND id = $2 AND lease_token
 
 async def lock_lease(tx: Connection, lease: Lease) -> bool:
     """False when the lease is lost or the registration has changed."""
-    return await tx.fetchval(LOCK_LEASE, lease.organisation_id, lease.id, lease.token, lease.version) is True
+    return await tx.fetchval(LOCK_LEASE, *lease.fence) is True
 
 
 RELEASE = """
@@ -102,5 +93,5 @@ async def release(connection: Connection, lease: Lease) -> bool:
 
 
 def lease_from(row: asyncpg.Record, expires_at: float) -> Lease:
-    fields = {**row, "mode": Mode(row["mode"]), "account_ids": tuple(row["account_ids"])}
-    return Lease(**fields, expires_at=expires_at)
+    converted = {"mode": Mode(row["mode"]), "account_ids": tuple(row["account_ids"]), "expires_at": expires_at}
+    return Lease(**{**row, **converted})

@@ -16,6 +16,7 @@ from tonne.webhooks.parked_accounts import ParkedAccounts
 from tonne.webhooks.send_batch import BatchSender, LeaseTooOld
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.settle import Settlement
+from tonne.webhooks.shared_event_reads import SharedEventReads
 
 _log = structlog.get_logger()
 
@@ -35,9 +36,9 @@ class Deliverer:
         self._settings = settings
         self._stopping = asyncio.Event()
         self._sender = BatchSender(make_sender, box, settings, wall_clock)
-        settlement = Settlement(database, settings)
+        reads, settlement = SharedEventReads(database), Settlement(database, settings)
         self._parked_accounts = ParkedAccounts(database, self._sender, settlement, self._stopping)
-        self._main_stream = MainStream(database, self._sender, settlement, self._stopping)
+        self._main_stream = MainStream(database, reads, self._sender, settlement, self._stopping)
         self._busy: set[asyncio.Task[None]] = set()
         # Set when a webhook is released with more events due: the job then runs again without waiting.
         self.more_due = asyncio.Event()

@@ -15,7 +15,7 @@ from tonne.http.json_body import read
 from tonne.http.lists import Paging, list_response
 from tonne.http.route import Request, Response, json_response
 from tonne.webhooks import attempt_store, progress_store, register, registration_store
-from tonne.webhooks.errors import RewindInvalid, WebhookNotFound
+from tonne.webhooks.errors import RewindInvalid
 from tonne.webhooks.model import Webhook
 from tonne.webhooks.schemas import (
     RewindIn,
@@ -78,7 +78,8 @@ class WebhookEndpoints:
     async def read_webhook(self, request: Request) -> Response:
         """Returns one webhook with its delivery state."""
         async with self._database.connection() as connection:
-            return await _show(connection, await _find(connection, request))
+            webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
+            return await _show(connection, webhook)
 
     async def change_webhook(self, request: Request) -> Response:
         """Changes a webhook; fields that are left out keep their values.
@@ -118,7 +119,7 @@ class WebhookEndpoints:
         The event is not stored in the event log.
         """
         async with self._database.connection() as connection:
-            webhook = await _find(connection, request)
+            webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
             sealed = await registration_store.find_sealed_secrets(connection, webhook)
         secrets = [self._box.open(secret, webhook.id) for secret in sealed]
         brand, account_id, now = self._settings.brand, request.scope.account_id, self._clock()
@@ -131,7 +132,7 @@ class WebhookEndpoints:
         """Returns the delivery attempts of a webhook, newest first."""
         paging = Paging.of(request, f"attempts {request.path('webhook_id')}")
         async with self._database.connection() as connection:
-            webhook = await _find(connection, request)
+            webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
             rows = await attempt_store.list_attempts(connection, webhook, paging.start, paging.fetch)
         page, cursor = paging.cut(rows, lambda row: Position(row["at"], row["id"]))
         return list_response([attempt_out(row) for row in page], cursor)
@@ -160,14 +161,7 @@ class WebhookEndpoints:
     @asynccontextmanager
     async def _locked(self, request: Request) -> AsyncIterator[tuple[Connection, Webhook]]:
         async with self._database.transaction() as tx:
-            yield tx, await register.lock_webhook(tx, request.scope, request.path("webhook_id"))
-
-
-async def _find(connection: Connection, request: Request) -> Webhook:
-    webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
-    if webhook is None:
-        raise WebhookNotFound
-    return webhook
+            yield tx, await registration_store.lock_webhook(tx, request.scope, request.path("webhook_id"))
 
 
 async def _show(connection: Connection, webhook: Webhook, secret: str | None = None, status: int = 200) -> Response:

@@ -1,7 +1,7 @@
 """Deliver a webhook's main stream: all its events in order, except those of parked accounts."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tonne.db.pool import Connection, Database
 from tonne.webhooks import batch_store
@@ -14,43 +14,41 @@ from tonne.webhooks.shared_event_reads import SharedEventReads
 from tonne.webhooks.stream_pipeline import StreamPipeline
 
 
+@dataclass(frozen=True, slots=True)
 class MainStream:
-    def __init__(
-        self, database: Database, sender: BatchSender, settlement: Settlement, stopping: asyncio.Event
-    ) -> None:
-        self._database = database
-        self._sender = sender
-        self._settlement = settlement
-        self._stopping = stopping
-        self._reads = SharedEventReads(database)
+    database: Database
+    reads: SharedEventReads
+    sender: BatchSender
+    settlement: Settlement
+    stopping: asyncio.Event
 
     async def deliver(self, lease: Lease) -> None:
         """One batch at a time while events are filtered out, parked or refused; pipelined otherwise."""
         held: Lease | None = lease
         for _ in range(BATCHES_PER_CLAIM):
-            if held is None or held.takes_whole_stream or self._stopping.is_set():
+            if held is None or held.takes_whole_stream or self.stopping.is_set():
                 break
             held = await self._deliver_next(held)
         if held is not None and held.takes_whole_stream:
-            await StreamPipeline(held, self._reads, self._sender, self._settlement, self._stopping).deliver()
+            await StreamPipeline(held, self.reads, self.sender, self.settlement, self.stopping).deliver()
 
     async def _deliver_next(self, lease: Lease) -> Lease | None:
         """Deliver one batch. Returns the renewed lease if another may follow at once."""
         if not lease.main_due or lease.cursor_position >= lease.last_position:
             return None
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             batch = await batch_store.read_in_scope(connection, lease)
             suspect = await self._find_suspect(connection, lease, batch)
         if not batch.positions:
             reached = batch.reaches == lease.cursor_position
-            return None if reached else await self._settlement.pass_over(lease, batch.reaches)
+            return None if reached else await self.settlement.pass_over(lease, batch.reaches)
         if suspect is None:
-            return await self._settlement.settle(lease, batch, await self._sender.send(lease, batch))
+            return await self.settlement.settle(lease, batch, await self.sender.send(lease, batch))
         account_id, probe = suspect
-        outcome: DeliveryOutcome = await self._sender.send(lease, probe)
+        outcome: DeliveryOutcome = await self.sender.send(lease, probe)
         if isinstance(outcome, Delivered):
             outcome = Parked(account_id, batch.positions[0], outcome)
-        return await self._settlement.settle(lease, probe, outcome)
+        return await self.settlement.settle(lease, probe, outcome)
 
     @staticmethod
     async def _find_suspect(connection: Connection, lease: Lease, batch: EventBatch) -> tuple[str, EventBatch] | None:

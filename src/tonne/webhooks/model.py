@@ -77,6 +77,11 @@ class Lease:
     expires_at: float
 
     @property
+    def fence(self) -> tuple[str, str, int, int]:
+        """The keys of the webhook's row, and the token and version that it must still have."""
+        return self.organisation_id, self.id, self.token, self.version
+
+    @property
     def takes_whole_stream(self) -> bool:
         """No failure, no parked account and no filter: the next events are simply those at the next positions."""
         return self.main_due and not self.failures and not self.account_ids and not self.has_parked

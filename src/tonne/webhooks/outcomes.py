@@ -12,6 +12,11 @@ class ReceiverResponse:
     duration_ms: int
     answer: str
 
+    @property
+    def recorded(self) -> tuple[int | None, str | None, int, str]:
+        """The columns of `webhook_attempts` that describe the response."""
+        return self.status, self.error, self.duration_ms, self.answer
+
 
 @dataclass(frozen=True, slots=True)
 class Delivered(ReceiverResponse):

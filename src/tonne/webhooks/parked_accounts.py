@@ -1,7 +1,7 @@
 """Deliver the waiting events of parked accounts, each account with a back-off of its own."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tonne.db.pool import Database
 from tonne.webhooks import batch_store, parked_store
@@ -12,20 +12,18 @@ from tonne.webhooks.send_batch import BatchSender
 from tonne.webhooks.settle import Settlement
 
 
+@dataclass(frozen=True, slots=True)
 class ParkedAccounts:
-    def __init__(
-        self, database: Database, sender: BatchSender, settlement: Settlement, stopping: asyncio.Event
-    ) -> None:
-        self._database = database
-        self._sender = sender
-        self._settlement = settlement
-        self._stopping = stopping
+    database: Database
+    sender: BatchSender
+    settlement: Settlement
+    stopping: asyncio.Event
 
     async def deliver_due(self, lease: Lease) -> Lease | None:
         """Returns the renewed lease; None when it is lost."""
         if not lease.has_parked:
             return lease
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             due = await parked_store.list_due(connection, lease)
         held: Lease | None = lease
         for account in due:
@@ -36,12 +34,12 @@ class ParkedAccounts:
         """One event, then twice as many after each success."""
         limit = 1
         for _ in range(BATCHES_PER_CLAIM):
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 batch = await batch_store.read_parked(connection, lease, account.account_id, account.position, limit)
-            if not batch.positions or self._stopping.is_set():
+            if not batch.positions or self.stopping.is_set():
                 break
-            outcome = await self._sender.send(lease, batch)
-            renewed = await self._settlement.settle_parked(lease, account, batch, outcome)
+            outcome = await self.sender.send(lease, batch)
+            renewed = await self.settlement.settle_parked(lease, account, batch, outcome)
             if renewed is None or not isinstance(outcome, Delivered):
                 return renewed
             lease, limit = renewed, min(limit * 2, MAX_BATCH)

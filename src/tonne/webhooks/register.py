@@ -15,7 +15,6 @@ from tonne.webhooks.errors import (
     EventNotParked,
     WebhookAccountInvalid,
     WebhookLimitReached,
-    WebhookNotFound,
     WebhookUrlInvalid,
 )
 from tonne.webhooks.model import Webhook
@@ -68,7 +67,7 @@ async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, acto
 
 
 async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: str, now: datetime) -> None:
-    webhook = await lock_webhook(tx, scope, webhook_id)
+    webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
     await registration_store.delete_webhook(tx, webhook)
     await _record(tx, webhook, "webhook.deleted", actor, now)
 
@@ -98,14 +97,6 @@ async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: 
 async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: str, now: datetime) -> None:
     await progress_store.rewind(tx, webhook, before_position)
     await _record(tx, webhook, "webhook.rewound", actor, now)
-
-
-async def lock_webhook(tx: Connection, scope: Scope, webhook_id: str) -> Webhook:
-    """Raises `WebhookNotFound`. Nothing else changes the webhook until the transaction ends."""
-    webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
-    if webhook is None:
-        raise WebhookNotFound
-    return webhook
 
 
 async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import asyncpg
 from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
+from tonne.webhooks.errors import WebhookNotFound
 from tonne.webhooks.model import Webhook
 
 _COLUMNS = "organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four"
@@ -55,17 +56,17 @@ SELECT {_COLUMNS} FROM webhooks WHERE organisation_id = $1 AND mode = $2 AND id 
 """  # noqa: S608 - only the constant above is inserted
 
 
-async def find_webhook(connection: Connection, scope: Scope, webhook_id: str) -> Webhook | None:
-    row = await connection.fetchrow(FIND_WEBHOOK, scope.organisation_id, scope.mode, webhook_id)
-    return None if row is None else _webhook(row)
+async def find_webhook(connection: Connection, scope: Scope, webhook_id: str) -> Webhook:
+    """Raises `WebhookNotFound`."""
+    return _webhook(await connection.fetchrow(FIND_WEBHOOK, scope.organisation_id, scope.mode, webhook_id))
 
 
 LOCK_WEBHOOK = f"{FIND_WEBHOOK} FOR UPDATE"
 
 
-async def lock_webhook(tx: Connection, scope: Scope, webhook_id: str) -> Webhook | None:
-    row = await tx.fetchrow(LOCK_WEBHOOK, scope.organisation_id, scope.mode, webhook_id)
-    return None if row is None else _webhook(row)
+async def lock_webhook(tx: Connection, scope: Scope, webhook_id: str) -> Webhook:
+    """Raises `WebhookNotFound`. Nothing else changes the webhook until the transaction ends."""
+    return _webhook(await tx.fetchrow(LOCK_WEBHOOK, scope.organisation_id, scope.mode, webhook_id))
 
 
 LIST_WEBHOOKS = f"""
@@ -150,5 +151,7 @@ async def find_foreign_accounts(connection: Connection, scope: Scope, account_id
     return [row["id"] for row in rows]
 
 
-def _webhook(row: asyncpg.Record) -> Webhook:
+def _webhook(row: asyncpg.Record | None) -> Webhook:
+    if row is None:
+        raise WebhookNotFound
     return Webhook(**{**row, "mode": Mode(row["mode"]), "account_ids": tuple(row["account_ids"])})

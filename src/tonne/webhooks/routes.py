@@ -1,6 +1,6 @@
 """Routes of the webhook endpoints."""
 
-from typing import Any
+from functools import partial
 
 from tonne.events.errors import SequenceInvalid
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
@@ -25,7 +25,7 @@ from tonne.webhooks.schemas import (
     WebhookOut,
 )
 
-_ALL: dict[str, Any] = {"access": Access.API_KEY, "tag": "Webhooks"}
+_route = partial(Route, access=Access.API_KEY, tag="Webhooks")
 _ONE = "/v1/webhooks/{webhook_id}"
 
 
@@ -35,7 +35,7 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
 
 def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
     return [
-        Route(
+        _route(
             method="POST",
             path="/v1/webhooks",
             endpoint=endpoints.register_webhook,
@@ -44,9 +44,8 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
             example={"url": "https://hooks.example.com/tonne"},
             answers={201: WebhookOut},
             errors=(WebhookUrlInvalid, WebhookAccountInvalid, WebhookLimitReached),
-            **_ALL,
         ),
-        Route(
+        _route(
             method="GET",
             path="/v1/webhooks",
             endpoint=endpoints.list_webhooks,
@@ -54,18 +53,16 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
             query=LIST_PARAMETERS,
             answers={200: ListOut[WebhookOut]},
             errors=LIST_ERRORS,
-            **_ALL,
         ),
-        Route(
+        _route(
             method="GET",
             path=_ONE,
             endpoint=endpoints.read_webhook,
             summary="Read a webhook and its delivery state",
             answers={200: WebhookOut},
             errors=(WebhookNotFound,),
-            **_ALL,
         ),
-        Route(
+        _route(
             method="PUT",
             path=_ONE,
             endpoint=endpoints.change_webhook,
@@ -74,18 +71,16 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
             example={"enabled": False},
             answers={200: WebhookOut},
             errors=(WebhookNotFound, WebhookUrlInvalid, WebhookAccountInvalid),
-            **_ALL,
         ),
-        Route(
+        _route(
             method="DELETE",
             path=_ONE,
             endpoint=endpoints.delete_webhook,
             summary="Delete a webhook",
             answers={204: None},
             errors=(WebhookNotFound,),
-            **_ALL,
         ),
-        Route(
+        _route(
             method="POST",
             path=f"{_ONE}/rotate-secret",
             endpoint=endpoints.rotate_secret,
@@ -95,23 +90,21 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
             example={"overlap_seconds": 86400},
             answers={200: WebhookOut},
             errors=(WebhookNotFound,),
-            **_ALL,
         ),
     ]
 
 
 def _delivery_routes(endpoints: WebhookEndpoints) -> list[Route]:
     return [
-        Route(
+        _route(
             method="POST",
             path=f"{_ONE}/test",
             endpoint=endpoints.test_webhook,
             summary="Send a test event now",
             answers={200: TestOut},
             errors=(WebhookNotFound,),
-            **_ALL,
         ),
-        Route(
+        _route(
             method="GET",
             path=f"{_ONE}/attempts",
             endpoint=endpoints.list_attempts,
@@ -119,9 +112,8 @@ def _delivery_routes(endpoints: WebhookEndpoints) -> list[Route]:
             query=LIST_PARAMETERS,
             answers={200: ListOut[AttemptOut]},
             errors=(*LIST_ERRORS, WebhookNotFound),
-            **_ALL,
         ),
-        Route(
+        _route(
             method="POST",
             path=f"{_ONE}/rewind",
             endpoint=endpoints.rewind_webhook,
@@ -130,18 +122,16 @@ def _delivery_routes(endpoints: WebhookEndpoints) -> list[Route]:
             example={"sequence": "2026-11-15T10:00:00.000Z"},
             answers={200: WebhookOut},
             errors=(WebhookNotFound, RewindInvalid, SequenceInvalid),
-            **_ALL,
         ),
-        Route(
+        _route(
             method="POST",
             path=f"{_ONE}/retry-now",
             endpoint=endpoints.retry_webhook_now,
             summary="Retry without waiting for the back-off",
             answers={200: WebhookOut},
             errors=(WebhookNotFound,),
-            **_ALL,
         ),
-        Route(
+        _route(
             method="POST",
             path=f"{_ONE}/skip",
             endpoint=endpoints.skip_event,
@@ -150,6 +140,5 @@ def _delivery_routes(endpoints: WebhookEndpoints) -> list[Route]:
             example={"event_id": "evt_06gtv1alff3htg9thvlvj59t20"},
             answers={200: WebhookOut},
             errors=(WebhookNotFound, EventNotParked),
-            **_ALL,
         ),
     ]

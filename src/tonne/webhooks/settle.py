@@ -76,14 +76,13 @@ WITH settled AS (
     SET cursor_position = CASE WHEN version = $4 THEN greatest(cursor_position, $5) ELSE cursor_position END,
         batch_limit = least($13, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
         alerts_sent = 0, next_attempt_at = clock_timestamp(), acknowledged_count = acknowledged_count + 1,
-        lease_until = clock_timestamp() + $11::interval, last_attempt_at = clock_timestamp()
+        lease_until = clock_timestamp() + $14::interval, last_attempt_at = clock_timestamp()
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
-    RETURNING {claim.LEASE_EXPRESSIONS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use
+    RETURNING {claim.LEASE_COLUMNS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use
 ), attempt AS (
-    INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged,
-                                  duration_ms, answer)
+    INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
     SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
-           coalesce($7::bigint[], ARRAY(SELECT generate_series($12::bigint, $5))), $8, NULL, true, $9, $10
+           coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
     FROM settled
 )
 SELECT {claim.LEASE_FIELDS} FROM settled, set_config('synchronous_commit', 'off', true) WHERE in_use
@@ -95,61 +94,35 @@ async def _acknowledge(
 ) -> Lease | None:
     """The renewed lease; None when it is lost, so that the events are sent again, or the webhook is not in use."""
     expires_at = time.monotonic() + lease_s
+    # The database writes out consecutive positions faster than a list is encoded.
+    positions = None if isinstance(batch.positions, range) else list(batch.positions)
+    attempt = (new_id("att"), positions, batch.positions[0], *outcome.recorded)
     row = await connection.fetchrow(
-        ACKNOWLEDGE,
-        lease.organisation_id,
-        lease.id,
-        lease.token,
-        lease.version,
-        batch.reaches,
-        new_id("att"),
-        # The database writes out consecutive positions faster than a list is encoded.
-        None if isinstance(batch.positions, range) else list(batch.positions),
-        outcome.status,
-        outcome.duration_ms,
-        outcome.answer,
-        timedelta(seconds=lease_s),
-        batch.positions[0],
-        MAX_BATCH,
+        ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s)
     )
     return None if row is None else claim.lease_from(row, expires_at)
 
 
-REFUSE = """
+REFUSE = f"""
 WITH settled AS (
     UPDATE webhooks
     SET batch_limit = 1, refused_count = refused_count + 1,
         failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
         -- After a change of the registration another event may be first.
-        head_refusals = head_refusals + CASE WHEN version = $5 THEN $4::integer ELSE 0 END,
-        next_attempt_at = CASE WHEN version = $5 THEN clock_timestamp() + $6::interval ELSE next_attempt_at END
+        head_refusals = head_refusals + CASE WHEN version = $4 THEN $5::integer ELSE 0 END,
+        next_attempt_at = CASE WHEN version = $4 THEN clock_timestamp() + $6::interval ELSE next_attempt_at END
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
     RETURNING organisation_id, id
 )
-INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, error, acknowledged, duration_ms,
-                              answer)
-SELECT organisation_id, id, $7, date_trunc('milliseconds', clock_timestamp()), $8, $9, $10, false, $11, $12 FROM settled
-"""
+INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
+SELECT organisation_id, id, $7, date_trunc('milliseconds', clock_timestamp()), $8, false, $9, $10, $11, $12 FROM settled
+"""  # noqa: S608 - only the constant is inserted
 
 
 async def _refuse(tx: Connection, lease: Lease, batch: EventBatch, outcome: Retry, pause: timedelta) -> bool:
     """False when the lease is lost."""
-    status = await tx.execute(
-        REFUSE,
-        lease.organisation_id,
-        lease.id,
-        lease.token,
-        int(batch.is_head_alone),
-        lease.version,
-        pause,
-        new_id("att"),
-        list(batch.positions),
-        outcome.status,
-        outcome.error,
-        outcome.duration_ms,
-        outcome.answer,
-    )
-    return status == "INSERT 0 1"
+    attempt = (new_id("att"), list(batch.positions), *outcome.recorded)
+    return await tx.execute(REFUSE, *lease.fence, int(batch.is_head_alone), pause, *attempt) == "INSERT 0 1"
 
 
 MOVE_CURSOR = """
@@ -159,4 +132,4 @@ WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4
 
 
 async def _move_cursor(connection: Connection, lease: Lease, reaches: int) -> None:
-    await connection.execute(MOVE_CURSOR, lease.organisation_id, lease.id, lease.token, lease.version, reaches)
+    await connection.execute(MOVE_CURSOR, *lease.fence, reaches)

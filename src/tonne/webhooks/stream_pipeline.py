@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import dataclass, field
 
 from tonne.webhooks.model import EventBatch, Lease
 from tonne.webhooks.outcomes import Delivered, SendOutcome
@@ -14,34 +15,27 @@ from tonne.webhooks.shared_event_reads import SharedEventReads
 SETTLE_FIRST_AFTER_S = 0.1
 
 
+@dataclass(slots=True)
 class StreamPipeline:
     """While a batch is being sent, the previous one is settled and the next one is read.
 
     A change of the registration may therefore be seen one request late, but never after a slow request.
     """
 
-    def __init__(
-        self,
-        lease: Lease,
-        reads: SharedEventReads,
-        sender: BatchSender,
-        settlement: Settlement,
-        stopping: asyncio.Event,
-    ) -> None:
-        self._lease = lease
-        self._reads = reads
-        self._sender = sender
-        self._settlement = settlement
-        self._stopping = stopping
-        # When the registration was last known to be as in the lease.
-        self._seen_at = time.monotonic()
-        self._unsettled: tuple[Lease, EventBatch, SendOutcome] | None = None
+    lease: Lease
+    reads: SharedEventReads
+    sender: BatchSender
+    settlement: Settlement
+    stopping: asyncio.Event
+    # When the registration was last known to be as in the lease.
+    seen_at: float = field(default_factory=time.monotonic)
+    unsettled: tuple[Lease, EventBatch, SendOutcome] | None = None
 
     async def deliver(self) -> None:
-        limit = self._lease.batch_limit
-        batch = await self._read(self._lease.cursor_position, limit)
+        limit = self.lease.batch_limit
+        batch = await self._read(self.lease.cursor_position, limit)
         for batches_left in reversed(range(BATCHES_PER_CLAIM)):
-            if batch is None or self._stopping.is_set() or not await self._settle_after_slow_request():
+            if batch is None or self.stopping.is_set() or not await self._settle_after_slow_request():
                 break
             limit = min(MAX_BATCH, limit * 2)
             batch = await self._send(batch, next_limit=limit if batches_left else 0)
@@ -49,36 +43,36 @@ class StreamPipeline:
 
     async def _send(self, batch: EventBatch, *, next_limit: int) -> EventBatch | None:
         """Returns the next batch, if it may be sent."""
-        lease, started = self._lease, time.monotonic()
-        sending = asyncio.create_task(self._sender.send(lease, batch))
+        lease, started = self.lease, time.monotonic()
+        sending = asyncio.create_task(self.sender.send(lease, batch))
         settling = asyncio.create_task(self._settle())
         reading = asyncio.create_task(self._read(batch.reaches, next_limit))
         # Not a TaskGroup: a failed read must not cancel the request or the settlement.
         await asyncio.gather(sending, settling, reading, return_exceptions=True)
         outcome = sending.result()
-        self._unsettled, self._seen_at = (lease, batch, outcome), started
+        self.unsettled, self.seen_at = (lease, batch, outcome), started
         may_continue, next_batch = settling.result(), reading.result()
         return next_batch if may_continue and isinstance(outcome, Delivered) else None
 
     async def _settle_after_slow_request(self) -> bool:
-        if self._unsettled is None or time.monotonic() - self._seen_at <= SETTLE_FIRST_AFTER_S:
+        if self.unsettled is None or time.monotonic() - self.seen_at <= SETTLE_FIRST_AFTER_S:
             return True
         may_continue = await self._settle()
-        self._seen_at = time.monotonic()
+        self.seen_at = time.monotonic()
         return may_continue
 
     async def _settle(self) -> bool:
         """False when nothing more may be sent: the lease is lost or the registration has changed."""
-        if self._unsettled is None:
+        if self.unsettled is None:
             return True
-        unsettled, self._unsettled = self._unsettled, None
-        renewed = await self._settlement.settle(*unsettled)
-        if renewed is None or renewed.version != self._lease.version:
+        unsettled, self.unsettled = self.unsettled, None
+        renewed = await self.settlement.settle(*unsettled)
+        if renewed is None or renewed.version != self.lease.version:
             return False
-        self._lease = renewed
+        self.lease = renewed
         return True
 
     async def _read(self, after: int, limit: int) -> EventBatch | None:
-        if limit == 0 or after >= self._lease.last_position:
+        if limit == 0 or after >= self.lease.last_position:
             return None
-        return await self._reads.read(self._lease, after, limit)
+        return await self.reads.read(self.lease, after, limit)
