@@ -98,7 +98,7 @@ class CheckoutPage:
         view = await self._view(request)
         (returned,) = request.query("paid")
         if returned is not None and view.order is not None and view.is_pending:
-            await self._pay.look_now(view.order)
+            await self._pay.look_up_now(view.order)
         if view.state == "to_pay":
             return await self._show_payment(request, view)
         return self._show_progress(request, view)

@@ -35,12 +35,21 @@ class Offered:
         return self.bundle.enabled and self.bundle.free_grams > 0
 
 
-def offered_bundles(link: OffsetLink, terms: Terms, catalogue: Catalogue) -> list[Offered]:
-    """The bundles of the link, else the account's default, else the catalogue's. Unknown bundles are left out."""
-    stored = link.bundle_selection or terms.default_selection or catalogue.default_selection or []
-    choices = [msgspec.convert(choice, BundleChoiceIn) for choice in stored]
-    found = [(catalogue.bundles.get(choice.bundle_id), choice) for choice in choices]
-    return [Offered(bundle, choice) for bundle, choice in found if bundle is not None]
+@dataclass(frozen=True, slots=True)
+class LinkOffer:
+    """A link, and what its prices depend on."""
+
+    link: OffsetLink
+    terms: Terms
+    catalogue: Catalogue
+
+    @property
+    def bundles(self) -> list[Offered]:
+        """The bundles of the link, else the account's default, else the catalogue's. Unknown bundles are left out."""
+        stored = self.link.bundle_selection or self.terms.default_selection or self.catalogue.default_selection or []
+        choices = [msgspec.convert(choice, BundleChoiceIn) for choice in stored]
+        found = [(self.catalogue.bundles.get(choice.bundle_id), choice) for choice in choices]
+        return [Offered(bundle, choice) for bundle, choice in found if bundle is not None]
 
 
 def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[BundleChoiceIn]:
@@ -82,15 +91,15 @@ def _parse(text: str) -> Decimal:
     return number
 
 
-def price_offer(link: OffsetLink, wanted: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
+def price_offer(offer: LinkOffer, wanted: PriceRequest) -> Priced:
     """The current price. Raises if the link's limits or the available supply do not allow it."""
-    priced = price(wanted, terms, catalogue)
+    priced = price(wanted, offer.terms, offer.catalogue)
     if priced.total_cost_minor < 1:
         raise AmountOutOfBounds("This amount is too small to have a price. Choose a larger one.", field="amount")
-    _check_bounds(link.bounds, wanted, priced)
+    _check_bounds(offer.link.bounds, wanted, priced)
     for line in priced.lines:
         if line.insufficient_available_quantity:
-            left = catalogue.bundles[line.bundle_id].free_grams
+            left = offer.catalogue.bundles[line.bundle_id].free_grams
             words = f"only {format_tonnes(left)} t left" if left else "sold out"
             raise BundleSoldOut(
                 f"Not enough of {line.bundle_name}: {words}. Choose a smaller amount or another option.",

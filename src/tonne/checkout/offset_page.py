@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import Terms
 from tonne.accounts.redirect_hosts import list_hosts
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
@@ -13,7 +12,6 @@ from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.catalog.model import Catalogue
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
@@ -22,7 +20,7 @@ from tonne.checkout.begin_checkout import Visitor, begin_checkout, read_email, r
 from tonne.checkout.errors import AlreadyPaid, OffsetLinkClosed, RedirectRefused
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
-from tonne.checkout.offer import Offered, choose, offered_bundles, parse_quantity, parse_value, price_offer
+from tonne.checkout.offer import LinkOffer, Offered, choose, parse_quantity, parse_value, price_offer
 from tonne.checkout.redirects import check_redirect
 from tonne.db.pool import Database
 from tonne.http.rate_limit import TokenBuckets
@@ -46,14 +44,6 @@ class OffsetForm:
     external_id: str
     redirect_url: str
     redirect_label: str
-
-
-@dataclass(frozen=True, slots=True)
-class _LinkOffer:
-    link: OffsetLink
-    terms: Terms
-    catalogue: Catalogue
-    offered: list[Offered]
 
 
 class OffsetPage:
@@ -116,7 +106,7 @@ class OffsetPage:
             return self._form(request, offer, filled, priced=priced, fault=fault, status=422)
         return see_other(f"/checkout/{token}")
 
-    async def _load_offer(self, request: Request) -> _LinkOffer:
+    async def _load_offer(self, request: Request) -> LinkOffer:
         link_id = request.path("link_id")
         async with self._database.connection() as connection:
             link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
@@ -124,7 +114,7 @@ class OffsetPage:
             raise OffsetLinkClosed
         terms = await self._directory.terms_of(link.scope)
         catalogue = await self._catalogues.current(link.scope.mode)
-        return _LinkOffer(link, terms, catalogue, offered_bundles(link, terms, catalogue))
+        return LinkOffer(link, terms, catalogue)
 
     async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> tuple[str | None, str | None]:
         """Target and label of the button after the payment. Validated every time, because hosts can be forbidden.
@@ -144,7 +134,7 @@ class OffsetPage:
     def _form(
         self,
         request: Request,
-        offer: _LinkOffer,
+        offer: LinkOffer,
         filled: OffsetForm,
         *,
         priced: Priced | None,
@@ -163,7 +153,7 @@ class OffsetPage:
             link=offer.link,
             filled=filled,
             currency=offer.terms.currency,
-            bundles=[_bundle(each, filled) for each in offer.offered],
+            bundles=[_bundle(each, filled) for each in offer.bundles],
             form_token=token,
             fault=first,
             back=back,
@@ -186,8 +176,8 @@ def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:
     }
 
 
-def _price(offer: _LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, Priced]:
-    choices = choose(offer.offered, filled.bundle_ids)
+def _price(offer: LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, Priced]:
+    choices = choose(offer.bundles, filled.bundle_ids)
     link = offer.link
     if not link.amount_editable:
         wanted = PriceRequest(
@@ -197,10 +187,10 @@ def _price(offer: _LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, Priced]
         wanted = PriceRequest(value_minor=parse_value(filled.amount, offer.terms.currency), choices=choices)
     else:
         wanted = PriceRequest(mass_grams=parse_quantity(filled.amount), choices=choices)
-    return wanted, price_offer(link, wanted, offer.terms, offer.catalogue)
+    return wanted, price_offer(offer, wanted)
 
 
-def _try_to_price(offer: _LinkOffer, filled: OffsetForm) -> tuple[Priced | None, TonneError | None]:
+def _try_to_price(offer: LinkOffer, filled: OffsetForm) -> tuple[Priced | None, TonneError | None]:
     if not filled.amount:
         return None, None
     try:
@@ -209,7 +199,7 @@ def _try_to_price(offer: _LinkOffer, filled: OffsetForm) -> tuple[Priced | None,
         return None, fault
 
 
-def _from_query(request: Request, offer: _LinkOffer) -> OffsetForm:
+def _from_query(request: Request, offer: LinkOffer) -> OffsetForm:
     quantity, value, by, amount, email, external_id, redirect_url, redirect_label = request.query(
         "quantity", "value", "by", "amount", "email", "external_id", "redirect_url", "redirect_label"
     )
@@ -245,7 +235,7 @@ def _from_form(fields: dict[str, list[str]], fixed: tuple[str, str] | None) -> O
     )
 
 
-def _preset(request: Request, offer: _LinkOffer) -> tuple[str, str]:
+def _preset(request: Request, offer: LinkOffer) -> tuple[str, str]:
     """The preset of the link, with the visitor's decimal separator."""
     sign = decimal_sign(locale_of(request.headers.get(b"accept-language", b"").decode("latin-1")))
     link = offer.link

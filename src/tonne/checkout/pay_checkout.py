@@ -1,76 +1,55 @@
-"""The person pays: one order and one charge, however often the button is pressed, in however many windows.
+"""Paying a checkout: one order and one charge, however often and in however many tabs the visitor clicks.
 
-The order and its pending charge are committed before any gateway is asked, as everywhere: see `charge_cards.py`.
+The order and its pending charge are committed before the gateway is called, as in `cards/charge_cards.py`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-
-import msgspec
+from datetime import timedelta
 
 from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
-from tonne.base.idempotency import Idempotency
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import open_charges
 from tonne.cards.settle_charges import settle_charges
-from tonne.catalog.price import PriceRequest
+from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced
-from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
-from tonne.checkout import queue, store
-from tonne.checkout.errors import (
-    AlreadyPaid,
-    CheckoutNotFound,
-    CheckoutOver,
-    OffsetLinkClosed,
-    PaymentPageUnavailable,
-    PriceChanged,
-    TestCardUnknown,
-)
+from tonne.checkout import store
+from tonne.checkout.errors import CheckoutNotFound, CheckoutOver, PaymentPageUnavailable, TestCardUnknown
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
-from tonne.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
-from tonne.checkout.offer import price_offer
+from tonne.checkout.model import Checkout, hash_token
+from tonne.checkout.offer import LinkOffer, price_offer
+from tonne.checkout.order_checkout import order_checkout, price_request_of
 from tonne.db.pool import Connection, Database
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
-from tonne.invoices.cancel_order import cancel_order
 from tonne.orders.model import Order, OrderStatus
-from tonne.orders.place_order import CheckoutCustomer, OrderRequest, place_order
-from tonne.orders.queue import lock_order
 
-# The gateway wants its page to live for half an hour at least.
+# Stripe requires its pages to stay open for at least 30 minutes.
 PAGE_LIFE = timedelta(minutes=35)
 _TEST_NUMBERS = {card.number for card in SIMULATED_CARDS}
-_ACTOR = "checkout"
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """What is to be done outside the transaction: ask about a charge, if there is one to ask about."""
+class _Payment:
+    """A committed order and its open charge. `attempt` is None if nothing is left to pay."""
 
     link: OffsetLink
     order: Order
     attempt: ChargeAttempt | None
 
 
-def _wanted_of(checkout: Checkout) -> PriceRequest:
-    choices = [msgspec.convert(choice, BundleChoiceIn) for choice in checkout.bundle_selection]
-    return PriceRequest(
-        mass_grams=checkout.requested_quantity_grams, value_minor=checkout.requested_value_minor, choices=choices
-    )
-
-
 def read_test_card(text: str) -> str:
-    """The number of a test card. Nothing else is ever stored, logged or repeated."""
+    """Returns the number of a test card. Any other input is never stored, logged or repeated."""
     number = "".join(text.split()).replace("-", "")
     if number not in _TEST_NUMBERS:
         raise TestCardUnknown(field="card_number")
@@ -95,61 +74,64 @@ class PayCheckout:
         self._directory = directory
         self._clock = clock
         self._settings = settings
-        self._base_url = settings.base_url
         self._schedule = RetrySchedule(settings)
         self._notifier = notifier
 
     async def price(self, checkout: Checkout, link: OffsetLink) -> Priced:
-        """What a checkout without an order costs now."""
-        terms = await self._directory.terms_of(checkout.scope)
-        return price_offer(link, _wanted_of(checkout), terms, await self._catalogues.current(checkout.scope.mode))
+        """The current price of a checkout without an order."""
+        terms, catalogue = await self._price_basis(checkout)
+        return price_offer(LinkOffer(link, terms, catalogue), price_request_of(checkout))
+
+    async def _price_basis(self, checkout: Checkout) -> tuple[Terms, Catalogue]:
+        """Call it before acquiring a connection: holding one while waiting for another could exhaust the pool."""
+        return await self._directory.terms_of(checkout.scope), await self._catalogues.current(checkout.scope.mode)
 
     async def pay_by_test_card(self, token: str, shown_total: int, number: str) -> None:
-        """Charge a test card now. What came of it, the checkout's page shows."""
+        """Charge a test card. The result is in the order and its charges."""
         checkout = await self._find(token, Mode.TEST)
-        step = await self._step(token, checkout, shown_total, StoredCard(checkout.id, number))
-        if step.attempt is not None and step.attempt.is_new:
-            answer = await self._gateways[step.attempt.gateway].charge(step.attempt.request)
-            await self._settle(step.attempt, answer)
+        payment = await self._start_payment(token, checkout, shown_total, StoredCard(checkout.id, number))
+        if payment.attempt is not None and payment.attempt.is_new:
+            result = await self._gateways[payment.attempt.gateway].charge(payment.attempt.request)
+            await self._settle(payment.attempt, result)
         self._notifier.notify()
 
     async def open_page(self, token: str, shown_total: int) -> str | None:
-        """The address of the gateway's page; None when there is nothing more to pay there."""
+        """The URL of the gateway's payment page. None if there is nothing left to pay there."""
         checkout = await self._find(token, Mode.LIVE)
-        pages = self._pages()
-        step = await self._step(token, checkout, shown_total, HostedPage())
+        pages = self._gateways.get(GATEWAY_OF[Mode.LIVE])
+        if pages is None or not isinstance(pages, PaymentPages):
+            raise PaymentPageUnavailable
+        payment = await self._start_payment(token, checkout, shown_total, HostedPage())
         self._notifier.notify()
-        if step.attempt is None:
+        if payment.attempt is None:
             return None
-        request = step.attempt.request
+        address = f"{self._settings.base_url}/checkout/{token}"
+        request = PageRequest(
+            charge=payment.attempt.request,
+            email=checkout.email,
+            title=payment.link.title,
+            paid_url=f"{address}?paid=1",
+            back_url=address,
+            expires_at=self._clock() + PAGE_LIFE,
+        )
         try:
-            page = await pages.open_page(
-                PageRequest(
-                    charge=request,
-                    email=checkout.email,
-                    title=step.link.title,
-                    paid_url=f"{self._base_url}/checkout/{token}?paid=1",
-                    back_url=f"{self._base_url}/checkout/{token}",
-                    expires_at=self._clock() + PAGE_LIFE,
-                )
-            )
+            page = await pages.open_page(request)
         except PageNotOpened as error:
-            if step.attempt.is_new:
-                await self._settle(
-                    step.attempt, ChargeResult(ChargeOutcome.UNAVAILABLE, code="page", message=str(error))
-                )
+            if payment.attempt.is_new:
+                result = ChargeResult(ChargeOutcome.UNAVAILABLE, code="page", message=str(error))
+                await self._settle(payment.attempt, result)
                 raise PaymentPageUnavailable from error
-            # It is over: paid, perhaps. The worker asks what came of it.
-            await self.look_now(step.order)
+            # The page is closed, perhaps because it was paid. The worker looks it up.
+            await self.look_up_now(payment.order)
             return None
         async with self._database.connection() as connection:
             # Recorded before the redirect, so that a worker can look the page up. If the charge has been settled
             # meanwhile, nobody would notice a payment on that page.
-            is_recorded = await record_page(connection, request, page.session_id)
+            is_recorded = await record_page(connection, payment.attempt.request, page.session_id)
         return page.url if is_recorded else None
 
-    async def look_now(self, order: Order) -> None:
-        """Somebody waits for what came of a charge: the worker shall ask at once."""
+    async def look_up_now(self, order: Order) -> None:
+        """Make the pending charge due: the visitor is waiting for its result."""
         async with self._database.connection() as connection:
             attempt = await find_pending(connection, order)
             if attempt is not None:
@@ -163,78 +145,29 @@ class PayCheckout:
             raise CheckoutNotFound
         return checkout
 
-    def _pages(self) -> PaymentPages:
-        gateway = self._gateways.get(GATEWAY_OF[Mode.LIVE])
-        if gateway is None or not isinstance(gateway, PaymentPages):
-            raise PaymentPageUnavailable
-        return gateway
-
-    async def _step(self, token: str, checkout: Checkout, shown_total: int, source: StoredCard | HostedPage) -> _Step:
-        """The order, made if there is none yet, and a charge of it that may be paid now; all on record."""
-        # Before the transaction: one request never holds one connection and waits for another.
-        terms = await self._directory.terms_of(checkout.scope)
-        catalogue = await self._catalogues.current(checkout.scope.mode)
-        now = self._clock()
+    async def _start_payment(
+        self, token: str, checkout: Checkout, shown_total: int, source: StoredCard | HostedPage
+    ) -> _Payment:
+        """Commit the order and an open charge: if the process dies while calling the gateway, a worker finds them."""
+        terms, catalogue = await self._price_basis(checkout)
         async with self._database.transaction() as tx:
-            if checkout.external_id is not None:
-                await store.lock_reference(tx, checkout.scope, f"{checkout.offset_link_id} {checkout.external_id}")
-            held = await store.lock_checkout(tx, hash_token(token))
-            link = None if held is None else await find_link_any_account(tx, held.offset_link_id)
-            if held is None or link is None:
-                raise CheckoutNotFound
-            if held.status is CheckoutStatus.CLOSED:
-                raise CheckoutOver
-            if held.status is CheckoutStatus.OPEN:
-                if now >= held.expires_at:
-                    raise CheckoutOver
-                if not link.is_open(now):
-                    raise OffsetLinkClosed
-                wanted = _wanted_of(held)
-                priced = price_offer(link, wanted, terms, catalogue)
-                if priced.total_cost_minor != shown_total:
-                    raise PriceChanged
-                await self._make_way(tx, held, now)
-                request = OrderRequest(
-                    wanted=wanted,
-                    idempotency=Idempotency(None, hash_token(held.id)),
-                    metadata=_metadata(held),
-                    customer=CheckoutCustomer(link.id, held.email),
-                )
-                placed = await place_order(
-                    tx, held.scope, request, terms, catalogue, now=now, retry_after=CHECK_INTERVAL
-                )
-                if placed is None:
-                    raise LookupError(f"{held.id} has no order, but its key is taken")
-                order = placed.order
-                await store.set_ordered(tx, held.scope, held.id, order, now + CHECK_INTERVAL)
-            else:
-                order = await _require_order(tx, held)
-                if order.status is OrderStatus.PLACED and held.total_cost_minor != shown_total:
-                    raise PriceChanged
-            return _Step(link, order, await self._attempt(tx, held, order, source, now))
-
-    async def _make_way(self, tx: Connection, checkout: Checkout, now: datetime) -> None:
-        """With an external id a flow completes once: another window that has not paid gives way, one that has wins."""
-        if checkout.external_id is None:
-            return
-        other = await store.lock_ordered(tx, checkout.scope, checkout.offset_link_id, checkout.external_id)
-        if other is None:
-            return
-        order = await _require_order(tx, other)
-        if order.status is OrderStatus.PLACED:
-            if (await read_chargeable(tx, [order.key]))[0].has_open_charge:
-                raise AlreadyPaid
-            await cancel_order(
-                tx, order, settings=self._settings, actor=_ACTOR, reason="Begun again in another window.", now=now
+            checkout, link = await _lock(tx, token, checkout)
+            order = await order_checkout(
+                tx,
+                checkout,
+                LinkOffer(link, terms, catalogue),
+                shown_total=shown_total,
+                settings=self._settings,
+                now=self._clock(),
             )
-        elif order.status not in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
-            raise AlreadyPaid
-        await queue.close(tx, other.scope, other.id)
+            attempt = await self._open_charge(tx, checkout, order, source)
+        return _Payment(link, order, attempt)
 
-    async def _attempt(
-        self, tx: Connection, checkout: Checkout, order: Order, source: StoredCard | HostedPage, now: datetime
+    async def _open_charge(
+        self, tx: Connection, checkout: Checkout, order: Order, source: StoredCard | HostedPage
     ) -> ChargeAttempt | None:
-        """A charge to ask about: a new one, or the one that is open. None when nothing is left to pay."""
+        """The open charge of the order, or a new one. None if nothing is left to pay."""
+        now = self._clock()
         if order.status is not OrderStatus.PLACED:
             return None
         [chargeable] = await read_chargeable(tx, [order.key])
@@ -247,20 +180,17 @@ class PayCheckout:
         opened = await open_charges(tx, [chargeable.paid_with(source)], now, now + self._schedule.lease())
         return opened.attempts[0]
 
-    async def _settle(self, attempt: ChargeAttempt, answer: ChargeResult) -> None:
+    async def _settle(self, attempt: ChargeAttempt, result: ChargeResult) -> None:
         async with self._database.transaction() as tx:
-            await settle_charges(tx, [(attempt, answer)], [], self._clock(), self._schedule)
+            await settle_charges(tx, [(attempt, result)], [], self._clock(), self._schedule)
 
 
-async def _require_order(tx: Connection, checkout: Checkout) -> Order:
-    order = await lock_order(tx, checkout.scope, checkout.order_id or "")
-    if order is None:
-        raise LookupError(f"{checkout.id} has no order")
-    return order
-
-
-def _metadata(checkout: Checkout) -> str:
-    """What the client needs to know the order again."""
-    if checkout.external_id is None:
-        return "{}"
-    return msgspec.json.encode({"external_id": checkout.external_id}).decode()
+async def _lock(tx: Connection, token: str, checkout: Checkout) -> tuple[Checkout, OffsetLink]:
+    """Serialises payments of one checkout, and of all checkouts of a link with the same external id."""
+    if checkout.external_id is not None:
+        await store.lock_reference(tx, checkout.scope, f"{checkout.offset_link_id} {checkout.external_id}")
+    locked = await store.lock_checkout(tx, hash_token(token))
+    link = None if locked is None else await find_link_any_account(tx, locked.offset_link_id)
+    if locked is None or link is None:
+        raise CheckoutNotFound
+    return locked, link

@@ -1,0 +1,97 @@
+"""Placing the order of a checkout when the visitor first pays."""
+
+from datetime import datetime
+
+import msgspec
+
+from tonne.base.idempotency import Idempotency
+from tonne.base.settings import Settings
+from tonne.cards.charge_store import read_chargeable
+from tonne.catalog.price import PriceRequest
+from tonne.catalog.selection import BundleChoiceIn
+from tonne.checkout import queue, store
+from tonne.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed, PriceChanged
+from tonne.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
+from tonne.checkout.offer import LinkOffer, price_offer
+from tonne.db.pool import Connection
+from tonne.invoices.cancel_order import cancel_order
+from tonne.orders.model import Order, OrderStatus
+from tonne.orders.place_order import CheckoutCustomer, OrderRequest, place_order
+from tonne.orders.queue import lock_order
+
+
+def price_request_of(checkout: Checkout) -> PriceRequest:
+    choices = [msgspec.convert(choice, BundleChoiceIn) for choice in checkout.bundle_selection]
+    return PriceRequest(
+        mass_grams=checkout.requested_quantity_grams, value_minor=checkout.requested_value_minor, choices=choices
+    )
+
+
+async def order_checkout(
+    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown_total: int, settings: Settings, now: datetime
+) -> Order:
+    """The order of a locked checkout, placed now if there is none yet.
+
+    Raises PriceChanged if the order costs something else than `shown_total`.
+    """
+    if checkout.status is CheckoutStatus.CLOSED:
+        raise CheckoutOver
+    if checkout.status is CheckoutStatus.ORDERED:
+        order = await _lock_order(tx, checkout)
+        if order.status is OrderStatus.PLACED and checkout.total_cost_minor != shown_total:
+            raise PriceChanged
+        return order
+    if now >= checkout.expires_at:
+        raise CheckoutOver
+    if not offer.link.is_open(now):
+        raise OffsetLinkClosed
+    wanted = price_request_of(checkout)
+    if price_offer(offer, wanted).total_cost_minor != shown_total:
+        raise PriceChanged
+    if checkout.external_id is not None:
+        await _close_other_checkout(tx, checkout, checkout.external_id, settings=settings, now=now)
+    return await _place_order(tx, checkout, offer, wanted, now)
+
+
+async def _close_other_checkout(
+    tx: Connection, checkout: Checkout, external_id: str, *, settings: Settings, now: datetime
+) -> None:
+    """At most one checkout per external id is paid. An unpaid one is replaced; otherwise raises AlreadyPaid."""
+    other = await store.lock_ordered(tx, checkout.scope, checkout.offset_link_id, external_id)
+    if other is None:
+        return
+    order = await _lock_order(tx, other)
+    if order.status is OrderStatus.PLACED:
+        if (await read_chargeable(tx, [order.key]))[0].has_open_charge:
+            raise AlreadyPaid
+        reason = "The customer started again in another window."
+        await cancel_order(tx, order, settings=settings, actor="checkout", reason=reason, now=now)
+    elif order.status not in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
+        raise AlreadyPaid
+    await queue.close(tx, other.scope, other.id)
+
+
+async def _place_order(
+    tx: Connection, checkout: Checkout, offer: LinkOffer, wanted: PriceRequest, now: datetime
+) -> Order:
+    metadata = {} if checkout.external_id is None else {"external_id": checkout.external_id}
+    request = OrderRequest(
+        wanted=wanted,
+        idempotency=Idempotency(None, hash_token(checkout.id)),
+        metadata=msgspec.json.encode(metadata).decode(),
+        customer=CheckoutCustomer(offer.link.id, checkout.email),
+    )
+    placed = await place_order(
+        tx, checkout.scope, request, offer.terms, offer.catalogue, now=now, retry_after=CHECK_INTERVAL
+    )
+    if placed is None:
+        raise LookupError(f"{checkout.id} has no order, but its key is taken")
+    await store.set_ordered(tx, checkout.scope, checkout.id, placed.order, now + CHECK_INTERVAL)
+    return placed.order
+
+
+async def _lock_order(tx: Connection, checkout: Checkout) -> Order:
+    order = await lock_order(tx, checkout.scope, checkout.order_id or "")
+    if order is None:
+        raise LookupError(f"{checkout.id} has no order")
+    return order
