@@ -55,7 +55,6 @@ def _bare_route(name: str, file: Path) -> Route:
         path=bare_path(name),
         endpoint=endpoint,
         access=Access.PUBLIC,
-        summary="Bytes held in memory",
         tag="Bench",
         answers={200: None},
     )

@@ -255,12 +255,10 @@ async def test_the_examples_of_the_documentation_work_as_they_stand(api: ApiClie
     routes = {route.method: route for route in services.routes() if route.path.startswith(LINKS) and route.body}
     made = await api.post(LINKS, routes["POST"].example)
     assert made.status_code == 201, made.text
-    own = ("id", "url", "created_at")
-    assert {name: value for name, value in made.json().items() if name not in own} == {
-        name: value for name, value in routes["POST"].answer_example.items() if name not in own
-    }
+    assert routes["POST"].example.items() <= made.json().items()
     changed = await put(api, made.json()["id"], routes["PUT"].example)
-    assert (changed.status_code, changed.json()["enabled"]) == (200, False)
+    assert changed.status_code == 200
+    assert routes["PUT"].example.items() <= changed.json().items()
 
 
 async def test_who_made_and_changed_a_link_is_on_record(api: ApiClient, world: World, furnished_db: Database) -> None:

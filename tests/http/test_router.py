@@ -12,9 +12,7 @@ async def endpoint(_: Request) -> Response:
 
 
 def route(path: str, method: str = "GET") -> Route:
-    return Route(
-        method=method, path=path, endpoint=endpoint, access=Access.PUBLIC, summary="", tag="", answers={200: None}
-    )
+    return Route(method=method, path=path, endpoint=endpoint, access=Access.PUBLIC, tag="", answers={200: None})
 
 
 PATHS = (

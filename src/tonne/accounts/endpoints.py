@@ -9,7 +9,7 @@ from tonne.accounts.model import Account
 from tonne.base.clock import to_wire
 from tonne.db.pool import Database
 from tonne.http.errors import AccountNotFound
-from tonne.http.route import Access, Request, Response, Route, json_response
+from tonne.http.route import Request, Response, Route, RouteMaker, json_response
 
 
 class AccountOut(msgspec.Struct):
@@ -55,7 +55,10 @@ class AccountEndpoints:
         self._database = database
 
     async def read_account(self, request: Request) -> Response:
-        """Returns the account that the API key, or the account header, selects."""
+        """Read the account.
+
+        Returns the account that the API key, or the account header, selects.
+        """
         async with self._database.connection() as connection:
             account = await store.find_account(connection, request.scope)
         if account is None:
@@ -64,17 +67,7 @@ class AccountEndpoints:
 
 
 def account_routes(endpoints: AccountEndpoints) -> list[Route]:
-    return [
-        Route(
-            method="GET",
-            path="/v1/account",
-            endpoint=endpoints.read_account,
-            access=Access.API_KEY,
-            summary="Read the account",
-            tag="Account",
-            answers={200: AccountOut},
-        )
-    ]
+    return [RouteMaker("Account")("GET /v1/account", endpoints.read_account, AccountOut)]
 
 
 def _account_out(account: Account) -> AccountOut:

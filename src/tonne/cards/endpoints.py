@@ -58,7 +58,10 @@ class CardEndpoints:
         self._notifier = notifier
 
     async def pay_test_order(self, request: Request) -> Response:
-        """Pays a test order with a simulated card that works, whatever card the account has. Test keys only."""
+        """Pay a placed order by card now.
+
+        Pays a test order with a simulated card that works, whatever card the account has. Test keys only.
+        """
         require_test_mode(request.scope)
         read(request.json_or_empty(), PayIn)
         order = await simulate_payment(
@@ -72,7 +75,9 @@ class CardEndpoints:
         return self._show(order)
 
     async def decline_test_order(self, request: Request) -> Response:
-        """Declines the payment of a test order. Test keys only.
+        """Let the bank decline a placed order's card now.
+
+        Declines the payment of a test order. Test keys only.
 
         The retry schedule continues; a final decline fails the order.
         """
@@ -90,6 +95,7 @@ class CardEndpoints:
         return self._show(order)
 
     async def handle_stripe_event(self, request: Request) -> Response:
+        """Take an event from Stripe, verified by its signature."""
         if not self._settings.stripe_webhook_secret:
             raise RouteNotFound
         try:

@@ -10,7 +10,7 @@ from tonne.catalog.model import Bundle, Project
 from tonne.catalog.schemas import BundleOut, ProjectOut, bundle_out, project_out
 from tonne.catalog.snapshot import Catalogues
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
-from tonne.http.route import Access, Request, Response, Route, json_response
+from tonne.http.route import Access, Request, Response, Route, RouteMaker, json_response
 
 Item = TypeVar("Item", Bundle, Project)
 
@@ -21,7 +21,10 @@ class CatalogueEndpoints:
         self._directory = directory
 
     async def list_bundles(self, request: Request) -> Response:
-        """Returns the enabled bundles, newest first, with prices in the account's currency."""
+        """List the bundles on sale.
+
+        Returns the enabled bundles, newest first, with prices in the account's currency.
+        """
         catalogue = await self._catalogues.current(request.scope.mode)
         terms = await self._directory.terms_of(request.scope)
         enabled = (bundle for bundle in catalogue.bundles.values() if bundle.enabled)
@@ -30,7 +33,10 @@ class CatalogueEndpoints:
         return list_response(shown, cursor)
 
     async def read_bundle(self, request: Request) -> Response:
-        """Returns one bundle. A bundle that is no longer on sale has `enabled` set to false."""
+        """Read a bundle.
+
+        Returns one bundle. A bundle that is no longer on sale has `enabled` set to false.
+        """
         catalogue = await self._catalogues.current(request.scope.mode)
         terms = await self._directory.terms_of(request.scope)
         bundle = catalogue.bundles.get(request.path("bundle_id"))
@@ -39,13 +45,16 @@ class CatalogueEndpoints:
         return json_response(bundle_out(bundle, catalogue, terms.currency, terms.fee_rate))
 
     async def list_projects(self, request: Request) -> Response:
-        """Returns the projects of the catalogue, newest first."""
+        """List the projects behind the bundles.
+
+        Returns the projects of the catalogue, newest first.
+        """
         catalogue = await self._catalogues.current(request.scope.mode)
         page, cursor = _page(request, catalogue.projects.values(), f"projects {request.scope.mode}")
         return list_response([project_out(project) for project in page], cursor)
 
     async def read_project(self, request: Request) -> Response:
-        """Returns one project of the catalogue."""
+        """Read a project."""
         catalogue = await self._catalogues.current(request.scope.mode)
         project = catalogue.projects.get(request.path("project_id"))
         if project is None:
@@ -53,7 +62,10 @@ class CatalogueEndpoints:
         return json_response(project_out(project))
 
     async def read_image(self, request: Request) -> Response:
-        """The demo catalogue's pictures; an operator's own catalogue names images anywhere."""
+        """A picture of the demo catalogue.
+
+        The demo catalogue's pictures; an operator's own catalogue names images anywhere.
+        """
         body = demo_image(request.path("name"))
         if body is None:
             raise ImageNotFound
@@ -61,64 +73,17 @@ class CatalogueEndpoints:
         return Response(body, media_type=b"image/svg+xml", headers=headers)
 
     def page_routes(self) -> list[Route]:
-        """What pages and mails show, and the OpenAPI document does not."""
-        return [
-            Route(
-                method="GET",
-                path="/images/bundles/{name}",
-                endpoint=self.read_image,
-                access=Access.PUBLIC,
-                summary="A picture of the demo catalogue",
-                tag="Catalogue",
-                answers={200: None},
-                errors=(ImageNotFound,),
-            ),
-        ]
+        """Not in the OpenAPI document: pages and mails show these."""
+        route = RouteMaker("Catalogue", Access.PUBLIC)
+        return [route("GET /images/bundles/{name}", self.read_image, None, ImageNotFound)]
 
     def routes(self) -> list[Route]:
+        route, listing = RouteMaker("Catalogue"), RouteMaker("Catalogue", query=LIST_PARAMETERS)
         return [
-            Route(
-                method="GET",
-                path="/v1/bundles",
-                endpoint=self.list_bundles,
-                access=Access.API_KEY,
-                summary="List the bundles on sale",
-                tag="Catalogue",
-                query=LIST_PARAMETERS,
-                answers={200: ListOut[BundleOut]},
-                errors=LIST_ERRORS,
-            ),
-            Route(
-                method="GET",
-                path="/v1/bundles/{bundle_id}",
-                endpoint=self.read_bundle,
-                access=Access.API_KEY,
-                summary="Read a bundle",
-                tag="Catalogue",
-                answers={200: BundleOut},
-                errors=(BundleNotFound,),
-            ),
-            Route(
-                method="GET",
-                path="/v1/projects",
-                endpoint=self.list_projects,
-                access=Access.API_KEY,
-                summary="List the projects behind the bundles",
-                tag="Catalogue",
-                query=LIST_PARAMETERS,
-                answers={200: ListOut[ProjectOut]},
-                errors=LIST_ERRORS,
-            ),
-            Route(
-                method="GET",
-                path="/v1/projects/{project_id}",
-                endpoint=self.read_project,
-                access=Access.API_KEY,
-                summary="Read a project",
-                tag="Catalogue",
-                answers={200: ProjectOut},
-                errors=(ProjectNotFound,),
-            ),
+            listing("GET /v1/bundles", self.list_bundles, ListOut[BundleOut], *LIST_ERRORS),
+            route("GET /v1/bundles/{bundle_id}", self.read_bundle, BundleOut, BundleNotFound),
+            listing("GET /v1/projects", self.list_projects, ListOut[ProjectOut], *LIST_ERRORS),
+            route("GET /v1/projects/{project_id}", self.read_project, ProjectOut, ProjectNotFound),
         ]
 
 

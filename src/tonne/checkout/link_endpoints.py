@@ -33,7 +33,10 @@ class OffsetLinkEndpoints:
         self._base_url = settings.base_url
 
     async def create_offset_link(self, request: Request) -> Response:
-        """Creates a public page where anyone can pay by card for an order of the account."""
+        """Create an offset link.
+
+        Creates a public page where anyone can pay by card for an order of the account.
+        """
         body = read(request.json(), OffsetLinkIn)
         owner = await self._owner(request)
         async with self._database.transaction() as tx:
@@ -41,7 +44,7 @@ class OffsetLinkEndpoints:
         return json_response(offset_link_out(link, owner.currency, self._base_url), 201)
 
     async def list_offset_links(self, request: Request) -> Response:
-        """Returns the offset links of the account, newest first."""
+        """List the account's offset links, newest first."""
         paging = Paging.of(request, f"offset links {request.scope.account_id}")
         currency = await self._currency(request)
         async with self._database.connection() as connection:
@@ -50,7 +53,7 @@ class OffsetLinkEndpoints:
         return list_response([offset_link_out(link, currency, self._base_url) for link in page], cursor)
 
     async def read_offset_link(self, request: Request) -> Response:
-        """Returns one offset link of the account."""
+        """Read an offset link."""
         currency = await self._currency(request)
         async with self._database.connection() as connection:
             link = await store.find_link(connection, request.scope, request.path("offset_link_id"))
@@ -59,7 +62,9 @@ class OffsetLinkEndpoints:
         return json_response(offset_link_out(link, currency, self._base_url))
 
     async def replace_offset_link(self, request: Request) -> Response:
-        """Replaces all settings of an offset link; fields that are left out return to their defaults.
+        """Replace the settings of an offset link.
+
+        Replaces all settings of an offset link; fields that are left out return to their defaults.
 
         To close a link, send its settings with `enabled` set to false.
         """

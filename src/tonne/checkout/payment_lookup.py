@@ -30,7 +30,9 @@ class PaymentLookup:
         self._misses = TokenBuckets(settings.failed_lookup_per_minute / 60, settings.failed_lookup_burst)
 
     async def find_payment_by_temporary_id(self, request: Request) -> Response:
-        """Finds the order of a payment by the `temporary_id` in the redirect after it.
+        """Find a payment by its temporary id.
+
+        Finds the order of a payment by the `temporary_id` in the redirect after it.
 
         The id is valid for 15 minutes after the payment, for every key of the organisation in the same mode.
         """

@@ -1,6 +1,6 @@
 """Routes of offset links, checkouts and payments."""
 
-from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.payment_lookup import PaymentLookup, PaymentOut
 from tonne.http.errors import FormInvalid, RateLimited
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Access, Route
+from tonne.http.route import Access, Route, RouteMaker
 from tonne.web.forms import FormTokenInvalid
 from tonne.web.render import Renderer
 
@@ -36,27 +36,6 @@ _SETTINGS = {
     "preset_quantity": "1.5",
     "max_quantity": "100",
 }
-_LINK = {
-    "id": "lnk_6s0h1v3m9k2qdb7t4n8cfj5gau",
-    "url": "https://offsets.example.com/offset/lnk_6s0h1v3m9k2qdb7t4n8cfj5gau",
-    "title": "Offset your flight",
-    "message": "Thank you for flying with us.",
-    "bundle_selection": None,
-    "preset_quantity": "1.5",
-    "preset_value": None,
-    "amount_editable": True,
-    "min_quantity": None,
-    "max_quantity": "100",
-    "min_value": None,
-    "max_value": None,
-    "redirect_url": None,
-    "redirect_label": None,
-    "enabled": True,
-    "expires_at": None,
-    "currency": "EUR",
-    "account_type": "test",
-    "created_at": "2026-11-15T10:00:00.123Z",
-}
 
 
 class FormIn(msgspec.Struct):
@@ -64,127 +43,41 @@ class FormIn(msgspec.Struct):
 
 
 def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
-    route = partial(Route, access=Access.API_KEY, tag="Offset links")
+    route = RouteMaker("Offset links")
+    body: dict[str, Any] = {"body": OffsetLinkIn, "example": _SETTINGS}
     return [
         route(
-            method="POST",
-            path="/v1/offset-links",
-            endpoint=endpoints.create_offset_link,
-            summary="Create an offset link",
-            body=OffsetLinkIn,
-            example=_SETTINGS,
-            answers={201: OffsetLinkOut},
-            answer_example=_LINK,
-            errors=(*_SETTINGS_ERRORS, OffsetLinkExpiryInvalid),
+            *("POST /v1/offset-links", endpoints.create_offset_link, {201: OffsetLinkOut}),
+            *(*_SETTINGS_ERRORS, OffsetLinkExpiryInvalid),
+            **body,
         ),
         route(
-            method="GET",
-            path="/v1/offset-links",
-            endpoint=endpoints.list_offset_links,
-            summary="List the account's offset links, newest first",
+            *("GET /v1/offset-links", endpoints.list_offset_links, ListOut[OffsetLinkOut], *LIST_ERRORS),
             query=LIST_PARAMETERS,
-            answers={200: ListOut[OffsetLinkOut]},
-            errors=LIST_ERRORS,
         ),
+        route(f"GET {_ONE}", endpoints.read_offset_link, OffsetLinkOut, OffsetLinkNotFound),
         route(
-            method="GET",
-            path=_ONE,
-            endpoint=endpoints.read_offset_link,
-            summary="Read an offset link",
-            answers={200: OffsetLinkOut},
-            answer_example=_LINK,
-            errors=(OffsetLinkNotFound,),
-        ),
-        route(
-            method="PUT",
-            path=_ONE,
-            endpoint=endpoints.replace_offset_link,
-            summary="Replace the settings of an offset link",
-            body=OffsetLinkIn,
-            example={**_SETTINGS, "enabled": False},
-            answers={200: OffsetLinkOut},
-            answer_example={**_LINK, "enabled": False},
-            errors=(OffsetLinkNotFound, *_SETTINGS_ERRORS),
+            *(f"PUT {_ONE}", endpoints.replace_offset_link, OffsetLinkOut, OffsetLinkNotFound, *_SETTINGS_ERRORS),
+            **body,
         ),
     ]
 
 
 def payment_routes(lookup: PaymentLookup) -> list[Route]:
-    return [
-        Route(
-            method="GET",
-            path="/v1/payments/by-temporary-id/{temporary_id}",
-            endpoint=lookup.find_payment_by_temporary_id,
-            access=Access.API_KEY,
-            summary="Find a payment by its temporary id",
-            tag="Payments",
-            answers={200: PaymentOut},
-            errors=(Invalid, PaymentNotFound),
-        )
-    ]
+    path = "GET /v1/payments/by-temporary-id/{temporary_id}"
+    return [RouteMaker("Payments")(path, lookup.find_payment_by_temporary_id, PaymentOut, Invalid, PaymentNotFound)]
 
 
 def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Renderer) -> list[Route]:
-    page = partial(Route, access=Access.PUBLIC, tag="Pages", show_error=renderer.error)
-    form_errors = (FormInvalid, FormTokenInvalid, RateLimited)
+    page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
+    sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
+    pay_errors = (CheckoutNotFound, CheckoutOver, *form_errors)
     return [
-        page(
-            method="GET",
-            path="/offset/{link_id}",
-            endpoint=offset.show,
-            summary="The page of an offset link",
-            errors=(OffsetLinkClosed, AlreadyPaid),
-            answers={200: None},
-        ),
-        page(
-            method="GET",
-            path="/offset/{link_id}/price",
-            endpoint=offset.price,
-            summary="The price of a choice",
-            errors=(OffsetLinkClosed,),
-            answers={200: None},
-        ),
-        page(
-            method="POST",
-            path="/offset/{link_id}",
-            endpoint=offset.begin,
-            summary="Begin a checkout",
-            errors=(OffsetLinkClosed, *form_errors),
-            body=FormIn,
-            answers={303: None},
-        ),
-        page(
-            method="GET",
-            path="/checkout/{token}",
-            endpoint=checkout.show,
-            summary="The page of a checkout",
-            errors=(CheckoutNotFound,),
-            answers={200: None},
-        ),
-        page(
-            method="POST",
-            path="/checkout/{token}/pay",
-            endpoint=checkout.pay,
-            summary="Pay a checkout",
-            errors=(CheckoutNotFound, CheckoutOver, *form_errors),
-            body=FormIn,
-            answers={303: None},
-        ),
-        page(
-            method="GET",
-            path="/checkout/{token}/state",
-            endpoint=checkout.state,
-            summary="The state of a checkout",
-            errors=(CheckoutNotFound,),
-            answers={200: StateOut},
-            show_error=None,
-        ),
-        page(
-            method="GET",
-            path="/checkout/{token}/certificate.pdf",
-            endpoint=checkout.certificate,
-            summary="The certificate of a paid checkout",
-            errors=(CheckoutNotFound,),
-            answers={200: None},
-        ),
+        page("GET /offset/{link_id}", offset.show, None, OffsetLinkClosed, AlreadyPaid),
+        page("GET /offset/{link_id}/price", offset.price, None, OffsetLinkClosed),
+        page("POST /offset/{link_id}", offset.begin, sent, OffsetLinkClosed, *form_errors, body=FormIn),
+        page("GET /checkout/{token}", checkout.show, None, CheckoutNotFound),
+        page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),
+        page("GET /checkout/{token}/state", checkout.state, StateOut, CheckoutNotFound, show_error=None),
+        page("GET /checkout/{token}/certificate.pdf", checkout.certificate, None, CheckoutNotFound),
     ]

@@ -16,7 +16,7 @@ from tonne.estimates.record_estimate import new_estimate, record_estimate_once
 from tonne.estimates.schemas import EstimateIn, EstimateOut, estimate_out
 from tonne.http.client_fields import idempotency_of, metadata_text, replay
 from tonne.http.json_body import Document, read
-from tonne.http.route import Access, Request, Response, Route, json_response
+from tonne.http.route import Request, Response, Route, RouteMaker, json_response
 
 
 class EstimateEndpoints:
@@ -29,7 +29,10 @@ class EstimateEndpoints:
         self._clock = clock
 
     async def create_estimate(self, request: Request) -> Response:
-        """Stores an estimate that you calculated, and returns it with a quote for offsetting it now."""
+        """Record an emission calculation.
+
+        Stores an estimate that you calculated, and returns it with a quote for offsetting it now.
+        """
         document = request.json()
         idempotency = idempotency_of("estimate", document)
         async with self._database.connection() as connection:
@@ -42,7 +45,10 @@ class EstimateEndpoints:
         return replay(msgspec.json.encode(shown), original_digest, idempotency.digest)
 
     async def read_estimate(self, request: Request) -> Response:
-        """Returns one estimate of the account with a quote for offsetting it now."""
+        """Read an emission calculation.
+
+        Returns one estimate of the account with a quote for offsetting it now.
+        """
         async with self._database.connection() as connection:
             estimate = await store.find_estimate(connection, request.scope, request.path("estimate_id"))
         if estimate is None:
@@ -72,31 +78,8 @@ class EstimateEndpoints:
         return None if priced is None else quote_out(priced, request, estimate_id=estimate.id)
 
     def routes(self) -> list[Route]:
+        route, shown = RouteMaker("Estimates"), {200: EstimateOut, 201: EstimateOut}
         return [
-            Route(
-                method="POST",
-                path="/v1/estimates",
-                endpoint=self.create_estimate,
-                access=Access.API_KEY,
-                summary="Record an emission calculation",
-                tag="Estimates",
-                body=EstimateIn,
-                example={
-                    "mass": {"amount": "1040", "unit": "t"},
-                    "description": "Yearly footprint of a small factory",
-                    "idempotency_key": "footprint-2026",
-                },
-                answers={200: EstimateOut, 201: EstimateOut},
-                errors=(MassInvalid,),
-            ),
-            Route(
-                method="GET",
-                path="/v1/estimates/{estimate_id}",
-                endpoint=self.read_estimate,
-                access=Access.API_KEY,
-                summary="Read an emission calculation",
-                tag="Estimates",
-                answers={200: EstimateOut},
-                errors=(EstimateNotFound,),
-            ),
+            route("POST /v1/estimates", self.create_estimate, shown, MassInvalid, body=EstimateIn),
+            route("GET /v1/estimates/{estimate_id}", self.read_estimate, EstimateOut, EstimateNotFound),
         ]

@@ -12,7 +12,7 @@ from tonne.db.pool import Database
 from tonne.events import store
 from tonne.events.errors import EventNotFound, SequenceInvalid
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, raw_list_response
-from tonne.http.route import Access, Parameter, Request, Response, Route
+from tonne.http.route import Parameter, Request, Response, Route, RouteMaker
 
 _SEQUENCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z", re.ASCII)
 _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -34,7 +34,9 @@ class EventEndpoints:
         self._database = database
 
     async def list_events(self, request: Request) -> Response:
-        """Returns the organisation's events, newest first, or oldest first with `order=asc`.
+        """List the events of the organisation in this mode.
+
+        Returns the organisation's events, newest first, or oldest first with `order=asc`.
 
         To catch up, ask for the events after the last `sequence` that you processed, oldest first.
         """
@@ -61,7 +63,10 @@ class EventEndpoints:
         return raw_list_response(",".join([row["payload"] for row in page]).encode(), cursor)
 
     async def read_event(self, request: Request) -> Response:
-        """Returns one event, byte for byte as it is delivered to webhooks."""
+        """Read an event.
+
+        Returns one event, byte for byte as it is delivered to webhooks.
+        """
         async with self._database.connection() as connection:
             row = await store.find_event(connection, request.scope, request.path("event_id"))
         if row is None:
@@ -77,35 +82,18 @@ class EventEndpoints:
         )
 
     def routes(self) -> list[Route]:
-        text = {"type": "string"}
+        route, text = RouteMaker("Events"), {"type": "string"}
+        query = (
+            *LIST_PARAMETERS,
+            Parameter("account_id", "Only events of this account.", text),
+            Parameter("event_type", "Only events of this type, such as order.placed.", text),
+            Parameter("after_sequence", "Only events with a higher sequence.", text),
+            Parameter("order", "desc (the default) or asc.", {"type": "string", "enum": ["asc", "desc"]}),
+        )
+        page = ListOut[WebhookEventOut]
         return [
-            Route(
-                method="GET",
-                path="/v1/events",
-                endpoint=self.list_events,
-                access=Access.API_KEY,
-                summary="List the events of the organisation in this mode",
-                tag="Events",
-                query=(
-                    *LIST_PARAMETERS,
-                    Parameter("account_id", "Only events of this account.", text),
-                    Parameter("event_type", "Only events of this type, such as order.placed.", text),
-                    Parameter("after_sequence", "Only events with a higher sequence.", text),
-                    Parameter("order", "desc (the default) or asc.", {"type": "string", "enum": ["asc", "desc"]}),
-                ),
-                answers={200: ListOut[WebhookEventOut]},
-                errors=(*LIST_ERRORS, SequenceInvalid),
-            ),
-            Route(
-                method="GET",
-                path="/v1/events/{event_id}",
-                endpoint=self.read_event,
-                access=Access.API_KEY,
-                summary="Read an event",
-                tag="Events",
-                answers={200: WebhookEventOut},
-                errors=(EventNotFound,),
-            ),
+            route("GET /v1/events", self.list_events, page, *LIST_ERRORS, SequenceInvalid, query=query),
+            route("GET /v1/events/{event_id}", self.read_event, WebhookEventOut, EventNotFound),
         ]
 
 

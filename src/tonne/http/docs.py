@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tonne.base.errors import Kind, TonneError
-from tonne.http.route import Access, Request, Response, Route
+from tonne.http.route import Access, Request, Response, Route, RouteMaker
 
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -35,10 +35,12 @@ class DocsEndpoints:
         self._document = cache(lambda: msgspec.json.encode(document()))
 
     async def page(self, _: Request) -> Response:
+        """This documentation."""
         headers = {"Content-Security-Policy": _PAGE_POLICY}
         return Response(_own_file("docs.html"), media_type=b"text/html; charset=utf-8", headers=headers)
 
     async def asset(self, request: Request) -> Response:
+        """A file of the documentation."""
         name = request.path("name")
         if name not in _ASSETS:
             raise AssetNotFound
@@ -46,24 +48,15 @@ class DocsEndpoints:
         return Response(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
 
     async def document(self, _: Request) -> Response:
+        """The OpenAPI document."""
         return Response(self._document())
 
     def routes(self) -> list[Route]:
+        route = RouteMaker("Documentation", Access.PUBLIC)
         return [
-            Route(
-                method="GET",
-                path=path,
-                endpoint=endpoint,
-                access=Access.PUBLIC,
-                summary=summary,
-                tag="Documentation",
-                answers={200: None},
-            )
-            for path, endpoint, summary in (
-                ("/docs", self.page, "This documentation"),
-                ("/docs/assets/{name}", self.asset, "A file of the documentation"),
-                ("/openapi.json", self.document, "The OpenAPI document"),
-            )
+            route("GET /docs", self.page),
+            route("GET /docs/assets/{name}", self.asset),
+            route("GET /openapi.json", self.document),
         ]
 
 

@@ -6,7 +6,7 @@ from tonne.db.migrate import MigrationError, require_migrated
 from tonne.db.pool import Database
 from tonne.http.errors import ServiceUnavailable
 from tonne.http.metrics import Metrics
-from tonne.http.route import Access, Request, Response, Route, json_response
+from tonne.http.route import Access, Request, Response, Route, RouteMaker, json_response
 
 
 class HealthOut(msgspec.Struct):
@@ -19,11 +19,17 @@ class HealthEndpoints:
         self._metrics = metrics
 
     async def live(self, _: Request) -> Response:
-        """The process answers: restart it only when this fails."""
+        """Whether the process answers.
+
+        The process answers: restart it only when this fails.
+        """
         return json_response(HealthOut("ok"))
 
     async def ready(self, _: Request) -> Response:
-        """The database answers, and its schema is this release's: send traffic only while this succeeds."""
+        """Whether the database answers too.
+
+        The database answers, and its schema is this release's: send traffic only while this succeeds.
+        """
         async with self._database.connection() as connection:
             try:
                 await require_migrated(connection)
@@ -32,19 +38,9 @@ class HealthEndpoints:
         return json_response(HealthOut("ok"))
 
     def routes(self) -> list[Route]:
+        route = RouteMaker("Operation", Access.PUBLIC)
         return [
-            Route(
-                method="GET",
-                path=path,
-                endpoint=endpoint,
-                access=Access.PUBLIC,
-                summary=summary,
-                tag="Operation",
-                answers={200: shape},
-            )
-            for path, endpoint, summary, shape in (
-                ("/health/live", self.live, "Whether the process answers", HealthOut),
-                ("/health/ready", self.ready, "Whether the database answers too", HealthOut),
-                ("/metrics", self._metrics.endpoint, "Metrics for Prometheus", None),
-            )
+            route("GET /health/live", self.live, HealthOut),
+            route("GET /health/ready", self.ready, HealthOut),
+            route("GET /metrics", self._metrics.endpoint),
         ]

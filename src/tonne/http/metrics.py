@@ -42,6 +42,7 @@ class Metrics:
         children[1].observe(seconds)
 
     async def endpoint(self, _: Request) -> Response:
+        """Metrics for Prometheus."""
         body = generate_latest(self.registry)
         for source in self.sources:
             body += generate_latest(_Snapshot(await source()))

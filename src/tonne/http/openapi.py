@@ -74,10 +74,11 @@ def _shapes(routes: Iterable[Route]) -> list[Any]:
 
 
 def _operation(route: Route, schemas: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    summary, _, description = (inspect.getdoc(route.endpoint) or "").partition("\n")
     operation: dict[str, Any] = {
         "operationId": route.endpoint.__name__,
-        "summary": route.summary,
-        "description": inspect.getdoc(route.endpoint) or "",
+        "summary": summary.rstrip("."),
+        "description": description.strip() or summary,
         "tags": [route.tag],
         "parameters": _parameters(route, settings),
         "responses": {**_answers(route, schemas), **_refusals(route, schemas)},
@@ -85,7 +86,9 @@ def _operation(route: Route, schemas: dict[str, Any], settings: Settings) -> dic
     if route.access is Access.PUBLIC:
         operation["security"] = []
     if route.body is not None:
-        content = {"schema": schemas[repr(route.body)], **_example(route.example)}
+        content = {"schema": schemas[repr(route.body)]}
+        if route.example is not None:
+            content["example"] = route.example
         operation["requestBody"] = {"required": route.body_required, "content": {"application/json": content}}
     return operation
 
@@ -123,8 +126,7 @@ def _answers(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     for status, shape in route.answers.items():
         answer: dict[str, Any] = {"description": descriptions[status]}
         if shape is not None:
-            content = {"schema": schemas[repr(shape)], **_example(route.answer_example)}
-            answer["content"] = {"application/json": content}
+            answer["content"] = {"application/json": {"schema": schemas[repr(shape)]}}
         answers[str(status)] = answer
     return answers
 
@@ -147,10 +149,6 @@ def _refusals(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         }
         for status, group in sorted(by_status.items())
     }
-
-
-def _example(value: Any) -> dict[str, Any]:
-    return {} if value is None else {"example": value}
 
 
 def _complete_schemas(node: Any) -> None:

@@ -158,8 +158,6 @@ class Route:
     path: str
     endpoint: Endpoint
     access: Access
-    # In a few words; the description in the OpenAPI document is the endpoint's docstring.
-    summary: str
     tag: str
     body: type[msgspec.Struct] | None = None
     body_required: bool = True
@@ -167,10 +165,29 @@ class Route:
     # Status code to the shape of the answer; None for one that is not JSON.
     answers: dict[int, Any]
     errors: Sequence[type[TonneError]] = ()
+    # Of the body; without it the OpenAPI document shows the examples of the body's fields.
     example: Any = None
-    answer_example: Any = None
     # How a page shows a refusal, with the id of the request; without it, a refusal is JSON.
     show_error: Callable[[TonneError, str], Response] | None = None
+
+
+class RouteMaker:
+    """Makes routes that share a tag, an access rule, and whatever else `shared` names.
+
+    A route's summary is the first line of its endpoint's docstring, its description the rest.
+    """
+
+    def __init__(self, tag: str, access: Access = Access.API_KEY, **shared: Any) -> None:
+        self._shared = {"tag": tag, "access": access, **shared}
+
+    def __call__(
+        self, place: str, endpoint: Endpoint, answer: Any = None, *errors: type[TonneError], **more: Any
+    ) -> Route:
+        """`place` is method and path; `answer` is the shape of a 200, or a dictionary of shapes by status."""
+        method, path = place.split(" ")
+        answers = answer if isinstance(answer, dict) else {200: answer}
+        fields = {**self._shared, "errors": errors, **more}
+        return Route(method=method, path=path, endpoint=endpoint, answers=answers, **fields)
 
 
 def json_response(value: Any, status: int = 200) -> Response:

@@ -1,7 +1,7 @@
 """HTTP endpoints: the invoice as a PDF, cancelling an order, and the test helpers for both."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -11,7 +11,7 @@ from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound, require_test_mode
 from tonne.http.json_body import read
-from tonne.http.route import Access, Request, Response, Route
+from tonne.http.route import Request, Response, Route, RouteMaker
 from tonne.invoices import store as invoice_store
 from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
@@ -44,7 +44,10 @@ class InvoiceEndpoints:
         self._notifier = notifier
 
     async def read_invoice(self, request: Request) -> Response:
-        """Returns the invoice of an order as a PDF, as it was mailed to the organisation's admins."""
+        """Read an order's invoice as a PDF.
+
+        Returns the invoice of an order as a PDF, as it was mailed to the organisation's admins.
+        """
         order_id = request.path("order_id")
         async with self._database.connection() as connection:
             invoice = await invoice_store.find_invoice(connection, request.scope, order_id)
@@ -56,7 +59,9 @@ class InvoiceEndpoints:
         return Response(pdf, 200, b"application/pdf", headers)
 
     async def cancel_order(self, request: Request) -> Response:
-        """Cancels an order whose status is `received` or `placed`.
+        """Cancel an order.
+
+        Possible while its status is `received` or `placed`.
 
         If a payment races the cancellation, exactly one of them wins. A captured charge is refunded.
         """
@@ -75,12 +80,18 @@ class InvoiceEndpoints:
         return Response(order_document(cancelled))
 
     async def cancel_test_order(self, request: Request) -> Response:
-        """Cancels a test order, like the endpoint for all orders. Test keys only."""
+        """Cancel an order that is received or placed, as the order's own endpoint does.
+
+        Cancels a test order, like the endpoint for all orders. Test keys only.
+        """
         require_test_mode(request.scope)
         return await self.cancel_order(request)
 
     async def settle_test_invoice(self, request: Request) -> Response:
-        """Marks the invoice of a test order as paid, and issues it first if necessary. Test keys only."""
+        """Settle a placed order's invoice now, as if its money had come.
+
+        Marks the invoice of a test order as paid, and issues it first if necessary. Test keys only.
+        """
         require_test_mode(request.scope)
         async with self._database.transaction() as tx:
             paid = await settle_test_invoice(
@@ -95,53 +106,15 @@ class InvoiceEndpoints:
         return Response(order_document(paid))
 
 
-_CANCEL: dict[str, Any] = {
-    "method": "POST",
-    "access": Access.API_KEY,
-    "body": CancelIn,
-    "body_required": False,
-    "answers": {200: OrderOut},
-}
-
-
 def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
+    order, helper = RouteMaker("Orders"), RouteMaker("Test helpers")
+    one, helped = "/v1/orders/{order_id}", "/v1/test-helpers/orders/{order_id}"
+    settling = (OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard)
+    cancelling = (OrderNotFound, RouteNotFound, TransitionInvalid)
+    body = {"body": CancelIn, "body_required": False}
     return [
-        Route(
-            method="GET",
-            path="/v1/orders/{order_id}/invoice",
-            endpoint=endpoints.read_invoice,
-            access=Access.API_KEY,
-            summary="Read the invoice of an order",
-            tag="Orders",
-            answers={200: None},
-            errors=(OrderNotFound, InvoiceNotAvailable),
-        ),
-        Route(
-            method="POST",
-            path="/v1/test-helpers/orders/{order_id}/settle-invoice",
-            endpoint=endpoints.settle_test_invoice,
-            access=Access.API_KEY,
-            summary="Settle the invoice of a test order",
-            tag="Test helpers",
-            answers={200: OrderOut},
-            errors=(OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard),
-        ),
-        Route(
-            path="/v1/orders/{order_id}/cancel",
-            endpoint=endpoints.cancel_order,
-            summary="Cancel an order",
-            tag="Orders",
-            example={"reason": "Ordered twice"},
-            errors=(OrderNotFound, TransitionInvalid),
-            **_CANCEL,
-        ),
-        Route(
-            path="/v1/test-helpers/orders/{order_id}/cancel",
-            endpoint=endpoints.cancel_test_order,
-            summary="Cancel a test order",
-            tag="Test helpers",
-            example={"reason": "Trying it out"},
-            errors=(OrderNotFound, RouteNotFound, TransitionInvalid),
-            **_CANCEL,
-        ),
+        order(f"GET {one}/invoice", endpoints.read_invoice, None, OrderNotFound, InvoiceNotAvailable),
+        helper(f"POST {helped}/settle-invoice", endpoints.settle_test_invoice, OrderOut, *settling),
+        order(f"POST {one}/cancel", endpoints.cancel_order, OrderOut, OrderNotFound, TransitionInvalid, **body),
+        helper(f"POST {helped}/cancel", endpoints.cancel_test_order, OrderOut, *cancelling, **body),
     ]

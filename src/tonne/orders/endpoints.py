@@ -33,7 +33,9 @@ class OrderEndpoints:
         self._place_order = place_order
 
     async def place_by_estimate(self, request: Request) -> Response:
-        """Places an order for the mass of an estimate.
+        """Place an order by estimate.
+
+        Places an order for the mass of an estimate.
 
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
@@ -41,7 +43,9 @@ class OrderEndpoints:
         return await self._place(request, OrderByEstimateIn)
 
     async def place_by_mass(self, request: Request) -> Response:
-        """Places an order for a mass of CO2 equivalent.
+        """Place an order by mass.
+
+        Places an order for a mass of CO2 equivalent.
 
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
@@ -49,7 +53,9 @@ class OrderEndpoints:
         return await self._place(request, OrderByMassIn)
 
     async def place_by_value(self, request: Request) -> Response:
-        """Places an order for an amount of money.
+        """Place an order by value.
+
+        Places an order for an amount of money.
 
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
@@ -57,28 +63,37 @@ class OrderEndpoints:
         return await self._place(request, OrderByValueIn)
 
     async def quote_by_estimate(self, request: Request) -> Response:
-        """Prices an order for the mass of an estimate without placing it.
+        """Price an order by estimate without placing it.
+
+        Prices an order for the mass of an estimate without placing it.
 
         Takes the body of the order; `idempotency_key` and `metadata` are ignored.
         """
         return await self._quote(request, OrderByEstimateIn)
 
     async def quote_by_mass(self, request: Request) -> Response:
-        """Prices an order for a mass of CO2 equivalent without placing it.
+        """Price an order by mass without placing it.
+
+        Prices an order for a mass of CO2 equivalent without placing it.
 
         Takes the body of the order; `idempotency_key` and `metadata` are ignored.
         """
         return await self._quote(request, OrderByMassIn)
 
     async def quote_by_value(self, request: Request) -> Response:
-        """Prices an order for an amount of money without placing it.
+        """Price an order by value without placing it.
+
+        Prices an order for an amount of money without placing it.
 
         Takes the body of the order; `idempotency_key` and `metadata` are ignored.
         """
         return await self._quote(request, OrderByValueIn)
 
     async def read_order(self, request: Request) -> Response:
-        """Returns one order of the account in its current state."""
+        """Read an order.
+
+        Returns one order of the account in its current state.
+        """
         async with self._database.connection() as connection:
             document = await store.find_by_id(connection, request.scope, request.path("order_id"))
         if document is None:
@@ -86,7 +101,9 @@ class OrderEndpoints:
         return Response(document)
 
     async def read_by_key(self, request: Request) -> Response:
-        """Returns the order that was placed with an `idempotency_key`.
+        """Read an order by its idempotency key.
+
+        Returns the order that was placed with an `idempotency_key`.
 
         URL-encode the key: a slash in it is `%2F`.
         """
@@ -97,7 +114,7 @@ class OrderEndpoints:
         return Response(found[0])
 
     async def list_orders(self, request: Request) -> Response:
-        """Returns the orders of the account, newest first."""
+        """List the account's orders, newest first."""
         (link,) = request.query("offset_link_id")
         paging = Paging.of(request, f"orders {request.scope.account_id} {link}")
         async with self._database.connection() as connection:

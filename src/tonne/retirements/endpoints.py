@@ -38,12 +38,17 @@ class RetirementEndpoints:
         self._notifier = notifier
 
     async def certificate(self, request: Request) -> Response:
-        """Returns the retirement certificate of a completed order as a PDF."""
+        """The certificate of a complete order, as a PDF.
+
+        Returns the retirement certificate of a completed order as a PDF.
+        """
         record = msgspec.json.decode(await self._record(request), type=CertificateRecord)
         return pdf_answer(record, await render_certificate(self._database, record, self._clock))
 
     async def certificate_json(self, request: Request) -> Response:
-        """Returns the retirement certificate of a completed order as JSON, with the same contents as the PDF.
+        """The facts of that certificate.
+
+        Returns the retirement certificate of a completed order as JSON, with the same contents as the PDF.
 
         The contents never change after the order has completed.
         """
@@ -59,7 +64,9 @@ class RetirementEndpoints:
         return record
 
     async def list_retirements(self, request: Request) -> Response:
-        """Returns the organisation's retirements, newest first, with their serial numbers and the share of each
+        """List the retirements of your organisation.
+
+        Returns the organisation's retirements, newest first, with their serial numbers and the share of each
         order.
         """
         paging = Paging.of(request, f"retirements {request.scope.organisation_id} {request.scope.mode}")
@@ -69,14 +76,19 @@ class RetirementEndpoints:
         return list_response([retirement.wire for retirement in page], cursor)
 
     async def retire(self, request: Request) -> Response:
-        """Retires the credits of a paid test order, and allocates them first if necessary. Test keys only.
+        """Retire the credits of a paid order.
+
+        Retires the credits of a paid test order, and allocates them first if necessary. Test keys only.
 
         The order is `retiring` afterwards and completes within seconds.
         """
         return await self._help(request, self._retire_test_order.retire)
 
     async def complete(self, request: Request) -> Response:
-        """Retires the credits of a test order if necessary, issues its certificate and completes it. Test keys only."""
+        """Complete a paid order.
+
+        Retires the credits of a test order if necessary, issues its certificate and completes it. Test keys only.
+        """
         return await self._help(request, self._retire_test_order.complete)
 
     async def _help(self, request: Request, step: Step) -> Response:

@@ -42,6 +42,7 @@ class CertificatePages:
         self._lookups = TokenBuckets(settings.verify_per_minute / 60, settings.verify_burst)
 
     async def show_certificate(self, request: Request) -> Response:
+        """A public certificate."""
         scope, record = await self._public(request)
         async with self._database.connection() as connection:
             sustainability = await find_page(connection, scope)
@@ -55,7 +56,10 @@ class CertificatePages:
         )
 
     async def show_pdf(self, request: Request) -> Response:
-        """Counts towards the rate limit, because rendering a PDF takes time."""
+        """A public certificate as a PDF.
+
+        Counts towards the rate limit, because rendering a PDF takes time.
+        """
         self._count(request)
         _, record = await self._public(request)
         response = pdf_answer(record, await render_certificate(self._database, record, self._clock))
@@ -64,7 +68,10 @@ class CertificatePages:
         return response
 
     async def show_verify_form(self, request: Request) -> Response:
-        """The form for a number. A number that was entered redirects to its result."""
+        """The form for checking a certificate.
+
+        The form for a number. A number that was entered redirects to its result.
+        """
         (number,) = request.query("number")
         if number is None:
             return self._form(request)
@@ -75,7 +82,10 @@ class CertificatePages:
         return see_other(f"/verify/{entered}")
 
     async def verify(self, request: Request) -> Response:
-        """Malformed numbers are looked up too, so that they get the same answer as unknown ones."""
+        """Check a certificate and its PDF.
+
+        Malformed numbers are looked up too, so that they get the same answer as unknown ones.
+        """
         self._count(request)
         (sha256,) = request.query("sha256")
         number = normal_number(request.path("number"))

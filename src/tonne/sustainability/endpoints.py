@@ -18,7 +18,9 @@ class SustainabilityEndpoints:
         self._base_url = settings.base_url
 
     async def read_sustainability_page(self, request: Request) -> Response:
-        """Returns the settings of the account's Sustainability page.
+        """Read the account's Sustainability page.
+
+        Returns the settings of the account's Sustainability page.
 
         A page that was never set up is not enabled, and has a free slug as a suggestion.
         """
@@ -26,7 +28,9 @@ class SustainabilityEndpoints:
             return json_response(page_out(await read_page(connection, request.scope), self._base_url))
 
     async def change_sustainability_page(self, request: Request) -> Response:
-        """Changes the settings of the account's Sustainability page; fields that are left out keep their values.
+        """Set up or change the account's Sustainability page.
+
+        Changes the settings of the account's Sustainability page; fields that are left out keep their values.
 
         Previous addresses of the page redirect to the current one.
         """

@@ -113,13 +113,17 @@ class PublicPage:
         return Response(picture, media_type=PNG, headers={**ONE_MINUTE, **IMAGE_POLICY})
 
     async def show_nothing(self, _: Request) -> Response:
-        """The slug `test` is reserved: the addresses of test pages begin with it."""
+        """No page.
+
+        The slug `test` is reserved: the addresses of test pages begin with it.
+        """
         raise SustainabilityPageNotFound
 
     def of_slug(self, mode: Mode, tail: str, show: Show) -> Endpoint:
         """An endpoint that finds the page by its slug. Earlier slugs redirect to the current one."""
 
         async def endpoint(request: Request) -> Response:
+            """Show a Sustainability page, its logo or its preview image."""
             slug = request.path("slug")
             async with self._database.connection() as connection:
                 page = await store.find_enabled_any_account(connection, mode, slug)

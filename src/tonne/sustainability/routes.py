@@ -1,13 +1,10 @@
 """Routes of Sustainability pages and public certificates."""
 
-from functools import partial
-from typing import Any
-
 from tonne.base.errors import Invalid
 from tonne.base.paging import CursorInvalid
 from tonne.base.scope import Mode
 from tonne.http.errors import RateLimited
-from tonne.http.route import Access, Parameter, Route
+from tonne.http.route import Access, Parameter, Route, RouteMaker
 from tonne.sustainability.certificate_pages import CertificatePages
 from tonne.sustainability.endpoints import SustainabilityEndpoints
 from tonne.sustainability.errors import (
@@ -25,96 +22,42 @@ from tonne.web.render import Renderer
 
 
 def sustainability_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
-    every: dict[str, Any] = {
-        "path": "/v1/sustainability-page",
-        "access": Access.API_KEY,
-        "tag": "Sustainability page",
-        "answers": {200: SustainabilityPageOut},
-    }
+    route, path = RouteMaker("Sustainability page"), "/v1/sustainability-page"
+    errors = (SlugReserved, SlugTaken, SlugLimitReached, LogoInvalid)
+    example = {"enabled": True, "slug": "acme", "title": "Acme and the climate", "sections": ["timeline", "projects"]}
     return [
-        Route(
-            method="GET",
-            endpoint=endpoints.read_sustainability_page,
-            summary="Read the account's Sustainability page",
-            **every,
-        ),
-        Route(
-            method="PUT",
-            endpoint=endpoints.change_sustainability_page,
-            summary="Set up or change the account's Sustainability page",
+        route(f"GET {path}", endpoints.read_sustainability_page, SustainabilityPageOut),
+        route(
+            *(f"PUT {path}", endpoints.change_sustainability_page, SustainabilityPageOut, *errors),
             body=SustainabilityPageIn,
-            example={
-                "enabled": True,
-                "slug": "acme",
-                "title": "Acme and the climate",
-                "sections": ["timeline", "projects", "certificates"],
-            },
-            errors=(SlugReserved, SlugTaken, SlugLimitReached, LogoInvalid),
-            **every,
+            example=example,
         ),
     ]
 
 
 def public_page_routes(page: PublicPage, renderer: Renderer) -> list[Route]:
-    route = partial(
-        Route,
-        method="GET",
-        access=Access.PUBLIC,
-        tag="Pages",
-        answers={200: None},
-        errors=(SustainabilityPageNotFound, CursorInvalid),
-        show_error=renderer.error,
-    )
+    route = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
+    errors = (SustainabilityPageNotFound, CursorInvalid)
     after = Parameter("after", "Cursor of the next page of certificates.", {"type": "string"})
-    shows = (
-        ("", page.show_page, "A Sustainability page"),
-        ("/logo", page.show_logo, "The logo of a Sustainability page"),
-        ("/preview.png", page.show_preview, "The link preview image of a Sustainability page"),
-    )
+    shows = (("", page.show_page), ("/logo", page.show_logo), ("/preview.png", page.show_preview))
     return [
-        route(path=page_path(Mode.LIVE, "test"), endpoint=page.show_nothing, summary="No page"),
+        route(f"GET {page_path(Mode.LIVE, 'test')}", page.show_nothing, None, *errors),
         *(
             route(
-                path=page_path(mode, "{slug}") + tail,
-                endpoint=page.of_slug(mode, tail, show),
-                summary=summary,
+                *(f"GET {page_path(mode, '{slug}')}{tail}", page.of_slug(mode, tail, show), None, *errors),
                 query=() if tail else (after,),
             )
             for mode in Mode
-            for tail, show, summary in shows
+            for tail, show in shows
         ),
     ]
 
 
 def certificate_routes(pages: CertificatePages, renderer: Renderer) -> list[Route]:
-    route = partial(Route, method="GET", access=Access.PUBLIC, tag="Pages", show_error=renderer.error)
+    route = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     return [
-        route(
-            path="/certificates/{number}",
-            endpoint=pages.show_certificate,
-            summary="A public certificate",
-            answers={200: None},
-            errors=(CertificateNotFound, RateLimited),
-        ),
-        route(
-            path="/certificates/{number}/document",
-            endpoint=pages.show_pdf,
-            summary="A public certificate as a PDF",
-            answers={200: None},
-            errors=(CertificateNotFound, RateLimited),
-        ),
-        route(
-            path="/verify",
-            endpoint=pages.show_verify_form,
-            summary="The form for checking a certificate",
-            answers={200: None, 303: None},
-            errors=(Invalid,),
-        ),
-        route(
-            path="/verify/{number}",
-            endpoint=pages.verify,
-            summary="Check a certificate and its PDF",
-            answers={200: None},
-            errors=(Invalid, RateLimited),
-        ),
+        route("GET /certificates/{number}", pages.show_certificate, None, CertificateNotFound, RateLimited),
+        route("GET /certificates/{number}/document", pages.show_pdf, None, CertificateNotFound, RateLimited),
+        route("GET /verify", pages.show_verify_form, {200: None, 303: None}, Invalid),
+        route("GET /verify/{number}", pages.verify, None, Invalid, RateLimited),
     ]

@@ -1,7 +1,7 @@
 """Routes of the static files of the pages."""
 
 from tonne.http.docs import AssetNotFound
-from tonne.http.route import Access, Request, Response, Route
+from tonne.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.web.render import asset
 
 
@@ -11,6 +11,7 @@ async def read_icon(_: Request) -> Response:
 
 
 async def read_asset(request: Request) -> Response:
+    """A file of the pages."""
     return _found(request.path("name"))
 
 
@@ -22,19 +23,8 @@ def _found(name: str) -> Response:
 
 
 def asset_routes() -> list[Route]:
+    route = RouteMaker("Pages", Access.PUBLIC)
     return [
-        Route(
-            method="GET",
-            path=path,
-            endpoint=endpoint,
-            access=Access.PUBLIC,
-            summary=summary,
-            tag="Pages",
-            answers={200: None},
-            errors=(AssetNotFound,),
-        )
-        for path, endpoint, summary in (
-            ("/assets/{name}", read_asset, "A static file of the pages"),
-            ("/favicon.ico", read_icon, "The icon in the browser's tab"),
-        )
+        route("GET /assets/{name}", read_asset, None, AssetNotFound),
+        route("GET /favicon.ico", read_icon, None, AssetNotFound),
     ]

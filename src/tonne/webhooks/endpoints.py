@@ -53,7 +53,9 @@ class WebhookEndpoints:
             await self._made_sender.close()
 
     async def register_webhook(self, request: Request) -> Response:
-        """Registers a webhook for the events of the API key's mode from now on.
+        """Register a webhook.
+
+        Registers a webhook for the events of the API key's mode from now on.
 
         The signing secret is returned only in this response.
         """
@@ -67,7 +69,10 @@ class WebhookEndpoints:
             return await _show(tx, webhook, secret, status=201)
 
     async def list_webhooks(self, request: Request) -> Response:
-        """Returns the organisation's webhooks in the API key's mode, newest first."""
+        """List the webhooks, newest first.
+
+        Returns the organisation's webhooks in the API key's mode, newest first.
+        """
         paging = Paging.of(request, f"webhooks {request.scope.organisation_id} {request.scope.mode}")
         async with self._database.connection() as connection:
             found = await registration_store.list_webhooks(connection, request.scope, paging.start, paging.fetch)
@@ -76,13 +81,15 @@ class WebhookEndpoints:
         return list_response(shown, cursor)
 
     async def read_webhook(self, request: Request) -> Response:
-        """Returns one webhook with its delivery state."""
+        """Read a webhook and its delivery state."""
         async with self._database.connection() as connection:
             webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
             return await _show(connection, webhook)
 
     async def change_webhook(self, request: Request) -> Response:
-        """Changes a webhook; fields that are left out keep their values.
+        """Change a webhook.
+
+        Changes a webhook; fields that are left out keep their values.
 
         The events of a request that is in progress are sent again.
         """
@@ -95,14 +102,19 @@ class WebhookEndpoints:
             return await _show(tx, changed)
 
     async def delete_webhook(self, request: Request) -> Response:
-        """Deletes a webhook. Events that were not delivered are not sent any more."""
+        """Delete a webhook.
+
+        Deletes a webhook. Events that were not delivered are not sent any more.
+        """
         async with self._database.transaction() as tx:
             webhook_id = request.path("webhook_id")
             await register.remove_webhook(tx, request.scope, webhook_id, actor=request.actor, now=self._clock())
         return Response(b"", 204)
 
     async def rotate_secret(self, request: Request) -> Response:
-        """Replaces the signing secret and returns the new one.
+        """Rotate the signing secret.
+
+        Replaces the signing secret and returns the new one.
 
         For `overlap_seconds`, requests are signed with both secrets.
         """
@@ -114,7 +126,9 @@ class WebhookEndpoints:
             return await _show(tx, rotated, secret)
 
     async def test_webhook(self, request: Request) -> Response:
-        """Sends one event marked as a test now and returns the receiver's response.
+        """Send a test event now.
+
+        Sends one event marked as a test now and returns the receiver's response.
 
         The event is not stored in the event log.
         """
@@ -129,7 +143,7 @@ class WebhookEndpoints:
         return json_response(test_out(event_id, outcome))
 
     async def list_attempts(self, request: Request) -> Response:
-        """Returns the delivery attempts of a webhook, newest first."""
+        """List the delivery attempts, newest first."""
         paging = Paging.of(request, f"attempts {request.path('webhook_id')}")
         async with self._database.connection() as connection:
             webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
@@ -138,7 +152,10 @@ class WebhookEndpoints:
         return list_response([attempt_out(row) for row in page], cursor)
 
     async def rewind_webhook(self, request: Request) -> Response:
-        """Moves a webhook back to an earlier event, so that all events from there on are sent again."""
+        """Send events again from a sequence or an event on.
+
+        Moves a webhook back to an earlier event, so that all events from there on are sent again.
+        """
         body = read(request.json(), RewindIn)
         async with self._locked(request) as (tx, webhook):
             before = await _position_before(tx, request.scope, body)
@@ -146,13 +163,19 @@ class WebhookEndpoints:
             return await _show(tx, webhook)
 
     async def retry_webhook_now(self, request: Request) -> Response:
-        """Retries the next delivery of a webhook now instead of after the back-off."""
+        """Retry without waiting for the back-off.
+
+        Retries the next delivery of a webhook now instead of after the back-off.
+        """
         async with self._locked(request) as (tx, webhook):
             await progress_store.retry_now(tx, webhook)
             return await _show(tx, webhook)
 
     async def skip_event(self, request: Request) -> Response:
-        """Gives up the refused event of a parked account, and continues with the account's next event."""
+        """Skip the refused event of a parked account.
+
+        Gives up the refused event of a parked account, and continues with the account's next event.
+        """
         body = read(request.json(), SkipIn)
         async with self._locked(request) as (tx, webhook):
             await register.skip_event(tx, webhook, body.event_id, actor=request.actor, now=self._clock())
