@@ -20,7 +20,7 @@ class OffsetLinkAmountInvalid(TonneError):
 class OffsetLinkExpiryInvalid(TonneError):
     kind = Kind.INVALID
     code = "offset_link_expiry_invalid"
-    message = "expires_at is in the past. Use a later time, or leave it out."
+    message = "The time in expires_at is in the past. Use a later time, or leave it out."
 
 
 class RedirectRefused(TonneError):

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import pwd
+import re
 import signal
 import stat
 import subprocess
@@ -26,6 +27,7 @@ REPORT_EVERY_S = 5.0
 STOP_WITHIN_S = 60.0
 # A server outlives the handle of the process that started it when others still use it.
 _started: list[subprocess.Popen[bytes]] = []
+_PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
 _OWN_FILES = {"lock", "users", "log", "data.new", SOCKET, f"{SOCKET}.lock"}
 
 
@@ -182,11 +184,13 @@ class Postmaster:
             self._report(f"The database in {self.folder} is still shutting down; see {self.log}.")
 
     def _options(self) -> tuple[str, ...]:
-        # A list setting: quotes keep spaces and commas in the path.
-        folder = str(self.socket_folder).replace('"', '""')
+        folder = str(self.socket_folder)
+        if not _PLAIN_PATH.fullmatch(folder):
+            # The setting is a list: quotes keep spaces and commas in the path.
+            folder = '"{}"'.format(folder.replace('"', '""'))
         return (
             *("-c", "listen_addresses="),
-            *("-c", f'unix_socket_directories="{folder}"'),
+            *("-c", f"unix_socket_directories={folder}"),
             *("-c", "unix_socket_permissions=0700"),
         )
 
