@@ -48,6 +48,12 @@ def test_the_architecture_page_lists_all_packages_in_order() -> None:
     assert listed == [package for package in PACKAGES if (PACKAGE / package).exists()]
 
 
+def test_the_guide_for_contributors_lists_all_packages_in_order() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    chain = text.partition("A package may import only from packages before it:")[2].partition("A package contains")[0]
+    assert re.findall(r"`([a-z.]+)`", chain) == [package for package in PACKAGES if (PACKAGE / package).exists()]
+
+
 def test_the_architecture_page_lists_all_jobs() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.partition("| Job | Due rows | Held by |")[2].partition("\n\n")[0]

@@ -235,43 +235,6 @@ CREATE TABLE exchange_rates (
     PRIMARY KEY (mode, base, quote, as_of)
 );
 
--- Registries number credits within a block of serials. Multiplying the block's number into the range below keeps the
--- ranges of different blocks apart, so that one exclusion constraint covers all lots without an extension.
-CREATE TABLE serial_blocks (
-    number    integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    registry  text NOT NULL,
-    block     text NOT NULL CHECK (length(block) BETWEEN 1 AND 200),
-    UNIQUE (registry, block)
-);
-
--- Credits with consecutive serial numbers, one tonne each.
-CREATE TABLE lots (
-    mode             mode NOT NULL,
-    id               text NOT NULL UNIQUE,
-    project_id       text NOT NULL,
-    vintage          smallint NOT NULL CHECK (vintage BETWEEN 1990 AND 2100),
-    serial_block     integer NOT NULL REFERENCES serial_blocks,
-    first_number     bigint NOT NULL CHECK (first_number >= 0),
-    last_number      bigint NOT NULL CHECK (last_number < 1000000000000000),
-    country          text NOT NULL,
-    methodology      text,
-    status           text NOT NULL CHECK (status IN ('held', 'pre_retired')),
-    retirement_url   text,
-    retired_on       date,
-    quantity_grams   bigint NOT NULL GENERATED ALWAYS AS ((last_number - first_number + 1) * 1000000) STORED,
-    allocated_grams  bigint NOT NULL DEFAULT 0,
-    created_at       timestamptz NOT NULL,
-    PRIMARY KEY (mode, id),
-    FOREIGN KEY (mode, project_id) REFERENCES projects,
-    CHECK (last_number >= first_number AND last_number - first_number < 1000000000),
-    CHECK (allocated_grams BETWEEN 0 AND (last_number - first_number + 1) * 1000000),
-    CHECK ((status = 'pre_retired') = (retirement_url IS NOT NULL AND retired_on IS NOT NULL)),
-    CONSTRAINT lots_never_overlap EXCLUDE USING gist (
-        numrange(serial_block * 1000000000000000::numeric + first_number,
-                 serial_block * 1000000000000000::numeric + last_number, '[]') WITH &&)
-);
-CREATE INDEX lots_by_project ON lots (mode, project_id, vintage, id);
-
 -- estimates ----------------------------------------------------------------------------------------------------
 
 -- Emission calculations. Estimates and orders have no foreign key to accounts: accounts are never deleted, and a share
@@ -487,6 +450,43 @@ CREATE TABLE bank_transfers (
 CREATE INDEX bank_transfers_of_invoice ON bank_transfers (account_id, order_id) WHERE order_id IS NOT NULL;
 
 -- retirements --------------------------------------------------------------------------------------------------
+
+-- Registries number credits within a block of serials. Multiplying the block's number into the range below keeps the
+-- ranges of different blocks apart, so that one exclusion constraint covers all lots without an extension.
+CREATE TABLE serial_blocks (
+    number    integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    registry  text NOT NULL,
+    block     text NOT NULL CHECK (length(block) BETWEEN 1 AND 200),
+    UNIQUE (registry, block)
+);
+
+-- Credits with consecutive serial numbers, one tonne each.
+CREATE TABLE lots (
+    mode             mode NOT NULL,
+    id               text NOT NULL UNIQUE,
+    project_id       text NOT NULL,
+    vintage          smallint NOT NULL CHECK (vintage BETWEEN 1990 AND 2100),
+    serial_block     integer NOT NULL REFERENCES serial_blocks,
+    first_number     bigint NOT NULL CHECK (first_number >= 0),
+    last_number      bigint NOT NULL CHECK (last_number < 1000000000000000),
+    country          text NOT NULL,
+    methodology      text,
+    status           text NOT NULL CHECK (status IN ('held', 'pre_retired')),
+    retirement_url   text,
+    retired_on       date,
+    quantity_grams   bigint NOT NULL GENERATED ALWAYS AS ((last_number - first_number + 1) * 1000000) STORED,
+    allocated_grams  bigint NOT NULL DEFAULT 0,
+    created_at       timestamptz NOT NULL,
+    PRIMARY KEY (mode, id),
+    FOREIGN KEY (mode, project_id) REFERENCES projects,
+    CHECK (last_number >= first_number AND last_number - first_number < 1000000000),
+    CHECK (allocated_grams BETWEEN 0 AND (last_number - first_number + 1) * 1000000),
+    CHECK ((status = 'pre_retired') = (retirement_url IS NOT NULL AND retired_on IS NOT NULL)),
+    CONSTRAINT lots_never_overlap EXCLUDE USING gist (
+        numrange(serial_block * 1000000000000000::numeric + first_number,
+                 serial_block * 1000000000000000::numeric + last_number, '[]') WITH &&)
+);
+CREATE INDEX lots_by_project ON lots (mode, project_id, vintage, id);
 
 -- The projects of an order and their quantities, fixed when supply is allocated.
 CREATE TABLE order_projects (
