@@ -1,6 +1,5 @@
-"""What a client can select: bundles on sale with prices in its currency, and the projects behind them."""
+"""The endpoints for bundles, projects and images."""
 
-import asyncio
 from typing import Any
 
 import httpx
@@ -42,7 +41,7 @@ PROJECT_FIELDS = [
 ]
 
 
-async def walk(api: ApiClient, path: str, limit: int) -> list[dict[str, Any]]:
+async def read_all(api: ApiClient, path: str, limit: int) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     after = ""
     while True:
@@ -55,8 +54,8 @@ async def walk(api: ApiClient, path: str, limit: int) -> list[dict[str, Any]]:
         after = f"&after={page['next_cursor']}"
 
 
-async def test_bundles_on_sale_are_listed_whole(api: ApiClient, world: World) -> None:
-    bundles = await walk(api, "/v1/bundles", 100)
+async def test_enabled_bundles_are_listed_with_all_fields(api: ApiClient, world: World) -> None:
+    bundles = await read_all(api, "/v1/bundles", 100)
     assert {bundle["slug"]: bundle["id"] for bundle in bundles} == world.bundles_test
     for bundle in bundles:
         assert list(bundle) == BUNDLE_FIELDS
@@ -69,8 +68,8 @@ async def test_bundles_on_sale_are_listed_whole(api: ApiClient, world: World) ->
     assert (wind["unit_price"], wind["gross_unit_price"]) == ("6.90", "7.67")
 
 
-async def test_projects_are_listed_whole(api: ApiClient) -> None:
-    projects = await walk(api, "/v1/projects", 100)
+async def test_projects_are_listed_with_all_fields(api: ApiClient) -> None:
+    projects = await read_all(api, "/v1/projects", 100)
     assert len(projects) >= 10
     for project in projects:
         assert list(project) == PROJECT_FIELDS
@@ -78,37 +77,37 @@ async def test_projects_are_listed_whole(api: ApiClient) -> None:
 
 
 async def test_every_project_of_a_bundle_can_be_read(api: ApiClient) -> None:
-    for bundle in await walk(api, "/v1/bundles", 100):
+    for bundle in await read_all(api, "/v1/bundles", 100):
         for share in bundle["projects"]:
             project = (await api.get(f"/v1/projects/{share['project_id']}")).json()
             assert (project["name"], project["slug"]) == (share["project_name"], share["project_slug"])
 
 
-async def test_pages_of_any_size_make_the_same_list(api: ApiClient) -> None:
+async def test_pages_of_any_size_give_the_same_list(api: ApiClient) -> None:
     for path in ("/v1/bundles", "/v1/projects"):
-        whole = await walk(api, path, 100)
+        whole = await read_all(api, path, 100)
         for limit in (1, 2, 3, len(whole)):
-            assert await walk(api, path, limit) == whole
+            assert await read_all(api, path, limit) == whole
         order = [(item["created_at"], item["id"]) for item in whole]
         assert order == sorted(order, reverse=True)
 
 
-async def test_a_bundle_off_sale_is_not_listed_yet_can_be_read(
+async def test_a_disabled_bundle_is_not_listed_but_can_be_read(
     api: ApiClient, world: World, furnished_db: Database
 ) -> None:
     bundle = world.bundles_test["wind-power"]
     async with furnished_db.transaction() as tx:
         await switch_bundle(tx, bundle, enabled=False)
-    listed = {item["id"] for item in await walk(api, "/v1/bundles", 100)}
+    listed = {item["id"] for item in await read_all(api, "/v1/bundles", 100)}
     assert listed == set(world.bundles_test.values()) - {bundle}
     for off_sale in (bundle, world.disabled_bundle_test):
         answer = await api.get(f"/v1/bundles/{off_sale}")
         assert (answer.status_code, answer.json()["enabled"]) == (200, False)
 
 
-async def test_the_other_modes_catalogue_is_unknown(api: ApiClient, world: World) -> None:
+async def test_ids_of_the_other_mode_are_not_found(api: ApiClient, world: World) -> None:
     live = api.as_key(world.ours_live.key)
-    assert {bundle["id"] for bundle in await walk(live, "/v1/bundles", 100)} == set(world.bundles_live.values())
+    assert {bundle["id"] for bundle in await read_all(live, "/v1/bundles", 100)} == set(world.bundles_live.values())
     project = (await live.get("/v1/projects?limit=1")).json()["data"][0]["id"]
     bundle = next(iter(world.bundles_live.values()))
     for path, code in ((f"/v1/bundles/{bundle}", "bundle_not_found"), (f"/v1/projects/{project}", "project_not_found")):
@@ -121,8 +120,8 @@ def without_request_id(answer: httpx.Response) -> str:
     return answer.text.replace(answer.headers["x-request-id"], "")
 
 
-async def test_the_pictures_of_the_demo_catalogue_are_served(api: ApiClient) -> None:
-    for bundle in await walk(api, "/v1/bundles", 100):
+async def test_the_images_of_the_demo_catalogue_are_served(api: ApiClient) -> None:
+    for bundle in await read_all(api, "/v1/bundles", 100):
         answer = await api.http.get(bundle["primary_image"])
         assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
         assert answer.headers["content-security-policy"] == "default-src 'none'"
@@ -132,19 +131,19 @@ async def test_the_pictures_of_the_demo_catalogue_are_served(api: ApiClient) -> 
         assert (answer.status_code, codes(answer)) in ((404, ["image_not_found"]), (404, ["route_not_found"])), name
 
 
-async def test_a_rate_that_was_imported_ahead_of_its_time_counts_from_then_on(
-    api: ApiClient, world: World, furnished_db: Database
-) -> None:
-    """The copy of the catalogue must not outlive the moment from which another rate is the newest."""
+async def test_a_future_rate_applies_from_its_time_on(api: ApiClient, world: World, furnished_db: Database) -> None:
+    """The cached catalogue must be refreshed when another rate becomes the newest."""
     async with furnished_db.transaction() as tx:
         await tx.execute("UPDATE accounts SET currency = 'USD' WHERE id = $1", world.ours_test.scope.account_id)
         await tx.execute(
             "INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source)"
-            " VALUES ($1, 'EUR', 'USD', now() + interval '300 ms', 2, 'test')",
+            " VALUES ($1, 'EUR', 'USD', now() + interval '1 hour', 2, 'test')",
             Mode.TEST,
         )
         await tx.execute("UPDATE catalogues SET version = version + 1")
     path = f"/v1/bundles/{world.bundles_test['wind-power']}"
     assert (await api.get(path)).json()["unit_price"] == "7.45"
-    await asyncio.sleep(0.4)
+    async with furnished_db.transaction() as tx:
+        # As if the hour had passed: the catalogue's version stays the same.
+        await tx.execute("UPDATE exchange_rates SET as_of = now() WHERE as_of > now()")
     assert (await api.get(path)).json()["unit_price"] == "13.80"

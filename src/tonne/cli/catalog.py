@@ -16,16 +16,12 @@ from tonne.catalog.switch_bundle import switch_bundle
 from tonne.cli.database import run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import print_table
+from tonne.cli.parameters import MODE
 from tonne.retirements.import_lots import import_files
 from tonne.sheets.csv_lines import SheetFile
 
 _NAMES = f"the names are {', '.join(FileKind)}"
-_mode_option = click.option(
-    "--mode",
-    type=click.Choice([str(mode) for mode in Mode]),
-    required=True,
-    help="Catalogue to use: live and test have one each.",
-)
+_mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
 
 @click.group()
@@ -66,7 +62,7 @@ def import_lots(mode: str, file: Path) -> None:
 @_mode_option
 def list_all(mode: str) -> None:
     """List the bundles of a catalogue, including those not on sale."""
-    bundles = run_in_transaction(lambda tx: list_bundles(tx, Mode(mode)))
+    bundles = run_in_transaction(list_bundles, Mode(mode))
     if not bundles:
         click.echo(f"The {mode} catalogue has no bundles yet: import some with `tonne catalogue import --mode {mode}`.")
         return
@@ -78,7 +74,7 @@ def list_all(mode: str) -> None:
 @click.argument("bundle_id")
 def enable(bundle_id: str) -> None:
     """Put a bundle on sale."""
-    bundle = run_in_transaction(lambda tx: switch_bundle(tx, bundle_id, enabled=True))
+    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=True)
     click.echo(f"{bundle.slug} ({bundle.mode}) is {'already' if bundle.enabled else 'now'} on sale.")
 
 
@@ -86,7 +82,7 @@ def enable(bundle_id: str) -> None:
 @click.argument("bundle_id")
 def disable(bundle_id: str) -> None:
     """Take a bundle off sale. Existing orders do not change."""
-    bundle = run_in_transaction(lambda tx: switch_bundle(tx, bundle_id, enabled=False))
+    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=False)
     click.echo(f"{bundle.slug} ({bundle.mode}) is {'now' if bundle.enabled else 'already'} off sale.")
     if bundle.in_default_selection:
         click.echo(
@@ -99,15 +95,12 @@ def disable(bundle_id: str) -> None:
 def _import(mode: Mode, files: Files, currency: str | None) -> None:
     try:
         with reported_errors():
-            report = run_in_transaction(lambda tx: import_files(tx, mode, files, utc_now(), currency=currency))
+            report = run_in_transaction(import_files, mode, files, utc_now(), currency=currency)
     except CatalogueError as error:
         raise click.ClickException(str(error)) from error
-    catalogue, version = f"the {mode} catalogue ({report.currency})", f"version {report.version}"
-    click.echo(
-        f"Imported: {catalogue} is now at {version}."
-        if report.changed
-        else f"No changes: {catalogue} stays at {version}."
-    )
+    catalogue = f"the {mode} catalogue ({report.currency})"
+    outcome = f"Imported: {catalogue} is now at" if report.changed else f"No changes: {catalogue} stays at"
+    click.echo(f"{outcome} version {report.version}.")
     click.echo()
     rows = [
         (each.file, *map(str, (len(each.new), len(each.changed), each.unchanged_count, len(each.removed))))

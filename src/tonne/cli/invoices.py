@@ -160,7 +160,7 @@ def import_(file: Path, mode: str) -> None:
     """
     upload = read_file(file)
     with reported_errors():
-        booked = run_in_transaction(lambda tx: import_statement(tx, Mode(mode), upload, actor=ACTOR, now=utc_now()))
+        booked = run_in_transaction(import_statement, Mode(mode), upload, actor=ACTOR, now=utc_now())
     _print_report(booked)
 
 

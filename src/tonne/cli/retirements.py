@@ -10,6 +10,7 @@ from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import print_table
+from tonne.cli.parameters import MODE
 from tonne.retirements.import_confirmations import import_confirmations
 from tonne.retirements.work_list import export_tasks, list_tasks_any_account
 from tonne.sheets.errors import quoted
@@ -17,12 +18,7 @@ from tonne.sheets.errors import quoted
 # Longer lists are exported to a file.
 SHOWN = 100
 
-_mode_option = click.option(
-    "--mode",
-    type=click.Choice([mode.value for mode in Mode]),
-    required=True,
-    help="Work list to use: live and test have one each.",
-)
+_mode_option = click.option("--mode", type=MODE, required=True, help="Work list to use: live and test have one each.")
 
 
 @click.group()
@@ -34,7 +30,7 @@ def retirement() -> None:
 @_mode_option
 def list_(mode: str) -> None:
     """List the credits to retire, oldest first."""
-    tasks = run_in_transaction(lambda tx: list_tasks_any_account(tx, Mode(mode)))
+    tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
     if not tasks:
         click.echo(f"Nothing to retire in {mode} mode.")
         return
@@ -60,7 +56,7 @@ def export(mode: str, output: Path) -> None:
     Retire the credits, add the columns retired_on and retirement_url, and import the file with
     `tonne retirement import`.
     """
-    tasks = run_in_transaction(lambda tx: list_tasks_any_account(tx, Mode(mode)))
+    tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
     try:
         # Never overwrite: the file may be an earlier list that is partly filled in.
         with output.open("xb") as stream:
@@ -86,7 +82,7 @@ def import_(mode: str, file: Path) -> None:
     """
     upload = read_file(file)
     with reported_errors():
-        report = run_in_transaction(lambda tx: import_confirmations(tx, Mode(mode), upload, now=utc_now(), actor=ACTOR))
+        report = run_in_transaction(import_confirmations, Mode(mode), upload, now=utc_now(), actor=ACTOR)
     if report.confirmed_count:
         tonnes = format_tonnes(report.confirmed_grams)
         click.echo(f"{_count(report.confirmed_count)} of {tonnes} t confirmed. Their orders complete automatically.")
