@@ -9,7 +9,7 @@ from tests.support.world import START
 from tonne.app import Services
 from tonne.base.ids import new_secret_id
 from tonne.base.scope import Scope
-from tonne.checkout.link_model import Bounds, OffsetLink
+from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import insert_link
 
 GOOD_CARD, STOLEN_CARD, POOR_CARD = "4242 4242 4242 4242", "4000000000009979", "4000000000009995"
@@ -99,7 +99,10 @@ async def make_link(services: Services, scope: Scope, **settings: object) -> Off
         "preset_quantity_grams": None,
         "preset_value_minor": None,
         "amount_editable": True,
-        "bounds": Bounds(),
+        "min_quantity_grams": None,
+        "max_quantity_grams": None,
+        "min_value_minor": None,
+        "max_value_minor": None,
         "redirect_url": None,
         "redirect_label": None,
         "enabled": True,

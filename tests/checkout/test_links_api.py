@@ -92,7 +92,7 @@ async def test_every_setting_is_stored_and_shown_everywhere_alike(
         stored = await find_link_any_account(connection, link["id"])
         assert await find_link_any_account(connection, new_secret_id("lnk")) is None
     assert stored is not None
-    assert (stored.scope, stored.preset_quantity_grams, stored.bounds.max_value_minor) == (
+    assert (stored.scope, stored.preset_quantity_grams, stored.max_value_minor) == (
         world.ours_test.scope,
         1_500_000,
         25_000,

@@ -9,7 +9,7 @@ from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
 from tests.checkout.shopper import Shopper, form_of, make_link
 from tests.support.world import World
 from tonne.app import Services
-from tonne.checkout.link_model import Bounds, OffsetLink
+from tonne.checkout.link_model import OffsetLink
 
 
 def value_of(page: httpx.Response, name: str) -> list[str]:
@@ -94,8 +94,8 @@ async def test_what_is_no_address_is_told_beside_the_field(shopper: Shopper, lin
 async def test_bounds_hold_on_the_page_and_on_the_way_to_the_payment(
     services: Services, world: World, shopper: Shopper
 ) -> None:
-    bounds = Bounds(min_quantity_grams=1_000_000, max_value_minor=10_000)
-    link = await make_link(services, world.ours_test.scope, bounds=bounds)
+    limits = {"min_quantity_grams": 1_000_000, "max_value_minor": 10_000}
+    link = await make_link(services, world.ours_test.scope, **limits)
     for amount, words in (("0.5", "The minimum is 1 t"), ("99", "The maximum is 100.00 EUR")):
         assert words in (await shopper.open(f"/offset/{link.id}/price", by="quantity", amount=amount)).text
         assert (await shopper.choose(link, amount=amount)).status_code == 422

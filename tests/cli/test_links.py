@@ -88,7 +88,9 @@ def test_faults_are_told_all_at_once_in_one_line(operator: Operator, world: Worl
     refusal = operator.is_refused("link", "create", *account, "--title", "x", "--fixed", "--min-quantity", "0")
     assert "min_quantity must be" in refusal
     assert "cannot edit must be preset" in refusal
-    assert "no such bundle" in operator.is_refused("link", "create", *account, "--title", "x", "--bundle", "bun_gone")
+    assert "The bundle does not exist" in operator.is_refused(
+        "link", "create", *account, "--title", "x", "--bundle", "bun_gone"
+    )
     both = ("--quantity", "1", "--value", "1")
     assert "not both" in operator.is_refused("link", "create", *account, "--title", "x", *both)
     assert operator.does("link", "list", *account).splitlines() == ["id  state  title"]

@@ -7,16 +7,6 @@ from typing import Any
 from tonne.base.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Limits on the amount; None means no limit. Values are totals, fee included."""
-
-    min_quantity_grams: int | None = None
-    max_quantity_grams: int | None = None
-    min_value_minor: int | None = None
-    max_value_minor: int | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetLink:
     scope: Scope
@@ -29,7 +19,11 @@ class OffsetLink:
     preset_quantity_grams: int | None
     preset_value_minor: int | None
     amount_editable: bool
-    bounds: Bounds
+    # Limits; None means no limit. Values are totals, fee included.
+    min_quantity_grams: int | None
+    max_quantity_grams: int | None
+    min_value_minor: int | None
+    max_value_minor: int | None
     redirect_url: str | None
     redirect_label: str | None
     enabled: bool

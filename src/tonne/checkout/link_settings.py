@@ -4,24 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from tonne.accounts import audit
 from tonne.accounts.redirect_hosts import list_hosts
 from tonne.accounts.store import find_account
 from tonne.base.currency import DECIMALS
-from tonne.base.decimals import scaled
+from tonne.base.decimals import scaled, spell
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.base.ids import new_secret_id
 from tonne.base.mass import MAX_GRAMS
-from tonne.base.money import format_money
 from tonne.base.scope import Scope
 from tonne.catalog.errors import BundleInvalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.selection import FIELD, BundleChoiceIn, resolve, storable
 from tonne.catalog.store import load_catalogue
 from tonne.checkout.errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInvalid
-from tonne.checkout.link_model import Bounds, OffsetLink
+from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.checkout.redirects import check_redirect
 from tonne.db.pool import Connection
@@ -57,10 +56,8 @@ async def build_link(
     validates all of this again for every visitor.
     """
     faults: list[Fault] = []
-    grams = {name: _grams(body, name, faults) for name in ("preset_quantity", "min_quantity", "max_quantity")}
-    minor = {name: _minor(body, name, owner, faults) for name in ("preset_value", "min_value", "max_value")}
-    _check_range("quantity", grams, faults)
-    _check_range("value", minor, faults)
+    grams = _read_amounts(body, "quantity", "t", 6, MAX_GRAMS, faults=faults)
+    minor = _read_amounts(body, "value", owner.currency, DECIMALS[owner.currency], MAX_VALUE_MINOR, faults=faults)
     _check_presets(body, faults)
     if old is None and body.expires_at is not None and body.expires_at <= now:
         faults += OffsetLinkExpiryInvalid(field="expires_at").faults
@@ -80,10 +77,13 @@ async def build_link(
         title=body.title,
         message=body.message,
         bundle_selection=selection,
-        preset_quantity_grams=grams["preset_quantity"],
-        preset_value_minor=minor["preset_value"],
+        preset_quantity_grams=grams.preset,
+        preset_value_minor=minor.preset,
         amount_editable=body.amount_editable,
-        bounds=Bounds(grams["min_quantity"], grams["max_quantity"], minor["min_value"], minor["max_value"]),
+        min_quantity_grams=grams.least,
+        max_quantity_grams=grams.most,
+        min_value_minor=minor.least,
+        max_value_minor=minor.most,
         redirect_url=redirect_url,
         redirect_label=body.redirect_label,
         enabled=body.enabled,
@@ -92,41 +92,39 @@ async def build_link(
     )
 
 
-def _grams(body: OffsetLinkIn, name: str, faults: list[Fault]) -> int | None:
-    text: str | None = getattr(body, name)
-    if text is None:
-        return None
-    grams = scaled(Decimal(text), 6)
-    if grams is None or not 1 <= grams <= MAX_GRAMS:
-        faults += OffsetLinkAmountInvalid(
-            f"{name} must be from 0.000001 to 100,000,000 tonnes, with at most 6 decimals.", field=name
-        ).faults
-        return None
-    return grams
+class _Amounts(NamedTuple):
+    """In grams or minor units."""
+
+    preset: int | None
+    least: int | None
+    most: int | None
 
 
-def _minor(body: OffsetLinkIn, name: str, owner: LinkOwner, faults: list[Fault]) -> int | None:
-    text: str | None = getattr(body, name)
-    if text is None:
-        return None
-    minor = scaled(Decimal(text), DECIMALS[owner.currency])
-    if minor is None or not 1 <= minor <= MAX_VALUE_MINOR:
-        least, most = (format_money(bound, owner.currency) for bound in (1, MAX_VALUE_MINOR))
-        faults += OffsetLinkAmountInvalid(
-            f"{name} must be from {least} to {most} {owner.currency}, without further decimals.", field=name
-        ).faults
-        return None
-    return minor
+def _read_amounts(
+    body: OffsetLinkIn, kind: str, unit: str, decimals: int, largest: int, *, faults: list[Fault]
+) -> _Amounts:
+    """The preset, the minimum and the maximum of one kind, `quantity` or `value`."""
 
+    def invalid(name: str, message: str) -> None:
+        faults.extend(OffsetLinkAmountInvalid(f"{name} {message}", field=name).faults)
 
-def _check_range(kind: str, amounts: dict[str, int | None], faults: list[Fault]) -> None:
-    preset, least, most = (amounts[f"{bound}_{kind}"] for bound in ("preset", "min", "max"))
+    def read(name: str) -> int | None:
+        text: str | None = getattr(body, name)
+        amount = None if text is None else scaled(Decimal(text), decimals)
+        if text is None or (amount is not None and 1 <= amount <= largest):
+            return amount
+        allowed = f"from {spell(1, decimals)} to {spell(largest, decimals)} {unit}"
+        invalid(name, f"must be {allowed}, with {f'at most {decimals}' if decimals else 'no'} decimals.")
+        return None
+
+    preset, least, most = (read(f"{name}_{kind}") for name in ("preset", "min", "max"))
     if least is not None and most is not None and least > most:
-        faults += OffsetLinkAmountInvalid(f"min_{kind} is above max_{kind}.", field=f"min_{kind}").faults
+        invalid(f"min_{kind}", f"is above max_{kind}.")
     elif preset is not None and least is not None and preset < least:
-        faults += OffsetLinkAmountInvalid(f"preset_{kind} is below min_{kind}.", field=f"preset_{kind}").faults
+        invalid(f"preset_{kind}", f"is below min_{kind}.")
     elif preset is not None and most is not None and preset > most:
-        faults += OffsetLinkAmountInvalid(f"preset_{kind} is above max_{kind}.", field=f"preset_{kind}").faults
+        invalid(f"preset_{kind}", f"is above max_{kind}.")
+    return _Amounts(preset, least, most)
 
 
 def _check_presets(body: OffsetLinkIn, faults: list[Fault]) -> None:

@@ -1,17 +1,24 @@
 """SQL for offset links."""
 
 import json
+from dataclasses import asdict
+from typing import Any
 
 import asyncpg
 
 from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
-from tonne.checkout.link_model import Bounds, OffsetLink
+from tonne.checkout.link_model import OffsetLink
 from tonne.db.pool import Connection
 
 _COLUMNS = """organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
        preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
        redirect_url, redirect_label, enabled, expires_at, created_at"""
+_SETTINGS = (
+    *("title", "message", "bundle_selection", "preset_quantity_grams", "preset_value_minor", "amount_editable"),
+    *("min_quantity_grams", "max_quantity_grams", "min_value_minor", "max_value_minor", "redirect_url"),
+    *("redirect_label", "enabled", "expires_at"),
+)
 INSERT_LINK = f"""
 INSERT INTO offset_links ({_COLUMNS})
 VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
@@ -88,44 +95,14 @@ async def list_links(connection: Connection, scope: Scope, start: Position, limi
     return [_link(row) for row in rows]
 
 
-def _settings(link: OffsetLink) -> tuple[object, ...]:
+def _settings(link: OffsetLink) -> list[Any]:
     """The values of INSERT_LINK and UPDATE_LINK, from $5 on."""
-    selection = link.bundle_selection
-    return (
-        link.title,
-        link.message,
-        None if selection is None else json.dumps(selection),
-        link.preset_quantity_grams,
-        link.preset_value_minor,
-        link.amount_editable,
-        link.bounds.min_quantity_grams,
-        link.bounds.max_quantity_grams,
-        link.bounds.min_value_minor,
-        link.bounds.max_value_minor,
-        link.redirect_url,
-        link.redirect_label,
-        link.enabled,
-        link.expires_at,
-    )
+    values = {**asdict(link), "bundle_selection": link.bundle_selection and json.dumps(link.bundle_selection)}
+    return [values[name] for name in _SETTINGS]
 
 
 def _link(row: asyncpg.Record) -> OffsetLink:
-    selection = row["bundle_selection"]
-    return OffsetLink(
-        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-        id=row["id"],
-        title=row["title"],
-        message=row["message"],
-        bundle_selection=None if selection is None else json.loads(selection),
-        preset_quantity_grams=row["preset_quantity_grams"],
-        preset_value_minor=row["preset_value_minor"],
-        amount_editable=row["amount_editable"],
-        bounds=Bounds(
-            row["min_quantity_grams"], row["max_quantity_grams"], row["min_value_minor"], row["max_value_minor"]
-        ),
-        redirect_url=row["redirect_url"],
-        redirect_label=row["redirect_label"],
-        enabled=row["enabled"],
-        expires_at=row["expires_at"],
-        created_at=row["created_at"],
-    )
+    values = dict(row)
+    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
+    selection = values.pop("bundle_selection")
+    return OffsetLink(scope=scope, bundle_selection=selection and json.loads(selection), **values)

@@ -18,7 +18,7 @@ from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
-from tonne.checkout.link_model import Bounds, OffsetLink
+from tonne.checkout.link_model import OffsetLink
 
 _AMOUNT = re.compile(r"[0-9]{1,15}([.,][0-9]{1,12})?", re.ASCII)
 
@@ -96,7 +96,7 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> Priced:
     priced = price(wanted, offer.terms, offer.catalogue)
     if priced.total_cost_minor < 1:
         raise AmountOutOfBounds("This amount is too small to have a price. Choose a larger one.", field="amount")
-    _check_bounds(offer.link.bounds, wanted, priced)
+    _check_limits(offer.link, wanted, priced)
     for line in priced.lines:
         if line.insufficient_available_quantity:
             left = offer.catalogue.bundles[line.bundle_id].free_grams
@@ -108,7 +108,7 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> Priced:
     return priced
 
 
-def _check_bounds(bounds: Bounds, wanted: PriceRequest, priced: Priced) -> None:
+def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced) -> None:
     """Compares a requested value as such: what it buys may cost a cent less."""
 
     def tonnes(grams: int) -> str:
@@ -118,8 +118,8 @@ def _check_bounds(bounds: Bounds, wanted: PriceRequest, priced: Priced) -> None:
         return f"{format_money(minor, priced.currency)} {priced.currency}"
 
     for found, least, most, spell in (
-        (priced.quantity_grams, bounds.min_quantity_grams, bounds.max_quantity_grams, tonnes),
-        (wanted.value_minor or priced.total_cost_minor, bounds.min_value_minor, bounds.max_value_minor, money),
+        (priced.quantity_grams, link.min_quantity_grams, link.max_quantity_grams, tonnes),
+        (wanted.value_minor or priced.total_cost_minor, link.min_value_minor, link.max_value_minor, money),
     ):
         if least is not None and found < least:
             raise AmountOutOfBounds(
