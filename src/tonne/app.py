@@ -56,8 +56,8 @@ from tonne.orders.place_order import PlaceOrder
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
 from tonne.retirements.allocate_orders import AllocateOrders
+from tonne.retirements.close_units import CloseUnits
 from tonne.retirements.endpoints import RetirementEndpoints
-from tonne.retirements.retire_parcels import CloseUnits
 from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.retirements.routes import retirement_routes
 from tonne.sustainability.certificate_pages import CertificatePages
@@ -114,7 +114,7 @@ class Services:
         )
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
-        retire_test_order = RetireTestOrder(database, self.allocate_orders, clock, settings)
+        retire_test_order = RetireTestOrder(database, clock, settings)
         self.retirements = RetirementEndpoints(database, retire_test_order, clock=clock, notifier=self.notifier)
         self._open_pages(clock)
         self.box = SecretBox.from_settings(settings)

@@ -14,7 +14,7 @@ from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Catalogue, ExchangeRate
-from tonne.catalog.pricing import PriceList, Share, price_quantity
+from tonne.catalog.pricing import BundleShare, PriceList, price_quantity
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "pricing.md").read_text(encoding="utf-8")
 VECTORS = [
@@ -210,7 +210,7 @@ def test_a_price_that_rounds_to_nothing_sells_by_quantity_but_not_by_value() -> 
 
 def test_short_supply_is_said_and_does_not_change_the_price() -> None:
     case = Case((690, 940), (1, 1))
-    shares = [Share(replace(share.bundle, free_grams=500_000), share.weight) for share in case.shares()]
+    shares = [BundleShare(replace(share.bundle, free_grams=500_000), share.weight) for share in case.shares()]
     enough = price_quantity(case.prices(), shares, 1_000_000)
     short = price_quantity(case.prices(), shares, 1_000_001)
     assert [line.insufficient_available_quantity for line in enough.lines] == [False, False]

@@ -24,11 +24,12 @@ from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.cli.doctor import examine
 from tonne.orders import store as order_store
-from tonne.orders.model import Order, OrderKey
+from tonne.orders.model import Order
 from tonne.orders.move_order import mark_paid
 from tonne.orders.place_order import OrderRequest
 from tonne.orders.queue import lock_order
 from tonne.retirements.certificates import find_certificate
+from tonne.retirements.complete_orders import complete_orders
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
 from tonne.retirements.import_lots import import_files
 from tonne.retirements.work_list import Task, list_tasks_any_account
@@ -219,9 +220,7 @@ class Shop:
             assert await lock_order(tx, order.scope, order.id) is not None
             task = asyncio.create_task(meanwhile)
             await self.wait_for_a_lock()
-            await self.services.allocate_orders.complete(
-                tx, [OrderKey(order.scope.account_id, order.id)], self.calendar.now
-            )
+            await complete_orders(tx, [order.key], self.services.settings, self.calendar.now)
         return await task
 
     async def wait_for_a_lock(self) -> None:

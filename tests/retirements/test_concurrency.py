@@ -16,6 +16,7 @@ from tonne.catalog.import_rows import FileKind
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import claim_due_any_account
+from tonne.retirements.allocate_orders import allocate_orders
 
 LOT_SUMS = """
 SELECT sum(lot.quantity_grams) AS quantity, sum(lot.allocated_grams) AS allocated FROM lots lot
@@ -196,7 +197,7 @@ async def test_an_import_that_changes_a_lot_and_a_worker_do_not_lock_each_other_
         keys = await claim_due_any_account(tx, OrderStatus.PAID, Mode.LIVE, live.calendar.now, limit=1)
         importing = asyncio.create_task(asyncio.to_thread(output_of, *words, database_url=live.services.database._url))
         await live.wait_for_a_lock()
-        await live.services.allocate_orders.allocate(tx, Mode.LIVE, await load_orders(tx, keys), live.calendar.now)
+        await allocate_orders(tx, await load_orders(tx, keys), live.services.settings, live.calendar.now)
     assert "version" in await importing
     await live.work()
     assert await live.statuses(order) == ["retiring"], "and the order that was held meanwhile is woken all the same"

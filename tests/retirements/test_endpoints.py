@@ -17,6 +17,7 @@ from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.orders.load import load_order, load_orders
 from tonne.orders.model import Order, OrderKey
+from tonne.retirements.allocate_orders import allocate_orders
 
 QUARTER = {"amount": "250", "unit": "kg"}
 
@@ -135,7 +136,7 @@ async def test_helpers_for_orders_that_share_a_unit_do_not_deadlock(
         if allocated:
             async with trial.services.database.transaction() as tx:
                 paid = await load_orders(tx, [OrderKey(waiting.scope.account_id, order_id) for order_id in ids])
-                await trial.services.allocate_orders.allocate(tx, trial.mode, paid, trial.calendar.now)
+                await allocate_orders(tx, paid, trial.services.settings, trial.calendar.now)
         responses = await asyncio.gather(*(helped(api, order_id, "complete") for order_id in ids))
         assert [(each.status_code, each.json().get("status")) for each in responses] == [(200, "complete")] * 4
     await trial.check_all_is_well()

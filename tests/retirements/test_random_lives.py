@@ -18,6 +18,8 @@ from tonne.db.pool import Connection
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import claim_due_any_account
+from tonne.retirements.allocate_orders import allocate_orders
+from tonne.retirements.complete_orders import complete_orders
 
 CHUNKS, LIVES, STEPS = 9, 12, 10
 
@@ -67,13 +69,13 @@ class Life:
     async def crash(self) -> None:
         """At the end of a transaction in which everything was done."""
         status = self.rng.choice((OrderStatus.PAID, OrderStatus.RETIRING))
-        jobs, now = self.shop.services.allocate_orders, self.shop.calendar.now
+        settings, now = self.shop.services.settings, self.shop.calendar.now
         async with self._crashing() as tx:
             keys = await claim_due_any_account(tx, status, self.shop.mode, now, limit=5)
             if keys and status is OrderStatus.PAID:
-                await jobs.allocate(tx, self.shop.mode, await load_orders(tx, keys), now)
+                await allocate_orders(tx, await load_orders(tx, keys), settings, now)
             elif keys:
-                await jobs.complete(tx, keys, now)
+                await complete_orders(tx, keys, settings, now)
 
     @contextlib.asynccontextmanager
     async def _crashing(self) -> AsyncIterator[Connection]:

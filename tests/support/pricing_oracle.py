@@ -14,7 +14,7 @@ from tonne.base.currency import DECIMALS
 from tonne.base.mass import MAX_GRAMS
 from tonne.base.scope import Mode
 from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
-from tonne.catalog.pricing import Priced, PriceList, Share, price_quantity, price_value
+from tonne.catalog.pricing import BundleShare, Priced, PriceList, price_quantity, price_value
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GRAMS = 1_000_000
@@ -31,8 +31,10 @@ class Case:
     currency: str = "EUR"
     rate: Decimal = Decimal(1)
 
-    def shares(self) -> list[Share]:
-        return [Share(_bundle(i, net), w) for i, (net, w) in enumerate(zip(self.net_minor, self.weights, strict=True))]
+    def shares(self) -> list[BundleShare]:
+        return [
+            BundleShare(_bundle(i, net), w) for i, (net, w) in enumerate(zip(self.net_minor, self.weights, strict=True))
+        ]
 
     def prices(self) -> PriceList:
         rates = {}

@@ -288,3 +288,21 @@ def _api_key(row: asyncpg.Record) -> ApiKey:
         last_used_at=row["last_used_at"],
         revoked_at=row["revoked_at"],
     )
+
+
+LOCK_ORGANISATION_MODE = """
+SELECT mode FROM organisation_modes WHERE organisation_id = $1 AND mode = $2 FOR NO KEY UPDATE
+"""
+
+
+async def lock_organisation_mode(tx: Connection, scope: Scope) -> None:
+    await tx.execute(LOCK_ORGANISATION_MODE, scope.organisation_id, scope.mode)
+
+
+LOCK_ACCOUNT = """
+SELECT id FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3 FOR NO KEY UPDATE
+"""
+
+
+async def lock_account(tx: Connection, scope: Scope) -> None:
+    await tx.execute(LOCK_ACCOUNT, scope.organisation_id, scope.mode, scope.account_id)

@@ -18,7 +18,7 @@ MAX_MINOR = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BundleShare:
     """A bundle and its weight in the split: percentages in hundredths, or 1 for each in an equal split."""
 
     bundle: Bundle
@@ -73,14 +73,14 @@ class PriceList:
         return half_up(self.net_minor(bundle) * fee.denominator, fee.denominator - fee.numerator)
 
 
-def price_quantity(prices: PriceList, shares: Sequence[Share], mass_grams: int) -> Priced:
+def price_quantity(prices: PriceList, shares: Sequence[BundleShare], mass_grams: int) -> Priced:
     """The whole quantity, split over the bundles so that no gram is lost."""
     if not 1 <= mass_grams <= MAX_GRAMS:
         raise QuantityInvalid
     return _price_lines(prices, shares, apportion(mass_grams, [share.weight for share in shares]))
 
 
-def price_value(prices: PriceList, shares: Sequence[Share], value_minor: int) -> Priced:
+def price_value(prices: PriceList, shares: Sequence[BundleShare], value_minor: int) -> Priced:
     """As much as `value_minor` buys with the fee in it: one quantity at the blended price, each line cut to a gram."""
     # The blended price times the sum of the weights: the sum cancels out below.
     blended = sum(share.weight * prices.gross_minor(share.bundle) for share in shares)
@@ -94,7 +94,7 @@ def price_value(prices: PriceList, shares: Sequence[Share], value_minor: int) ->
     return _price_lines(prices, shares, grams)
 
 
-def _price_lines(prices: PriceList, shares: Sequence[Share], grams: Sequence[int]) -> Priced:
+def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequence[int]) -> Priced:
     # A bundle whose part is below a gram has no line: there is nothing of it to retire.
     parts = [(share.bundle, mass) for share, mass in zip(shares, grams, strict=True) if mass > 0]
     net = [prices.net_minor(bundle) for bundle, _ in parts]

@@ -9,7 +9,7 @@ from tonne.base.decimals import parse_decimal, scaled, spell
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.catalog.errors import BundleInvalid, PriceUnavailable, RatiosInvalid, RatiosInvalidFormat
 from tonne.catalog.model import Catalogue
-from tonne.catalog.pricing import Share
+from tonne.catalog.pricing import BundleShare
 
 FIELD = "bundle_selection"
 # Percentages have two decimals, so the whole is 10,000 hundredths.
@@ -34,14 +34,14 @@ class BundleChoiceIn(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
 
 
-def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Share]:
+def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[BundleShare]:
     """The shares that a client's selection means, or every fault of it."""
     faults: list[Fault] = []
     if not choices:
         raise RatiosInvalid(
             f"{FIELD} is empty: leave it out for the default, or name at least one bundle.", field=FIELD
         )
-    shares: list[Share] = []
+    shares: list[BundleShare] = []
     given = [choice.percentage is not None for choice in choices]
     seen: set[str] = set()
     for i, choice in enumerate(choices):
@@ -55,7 +55,7 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Sha
         if weight is None:
             faults += RatiosInvalidFormat(field=f"{FIELD}[{i}].percentage").faults
         elif bundle is not None:
-            shares.append(Share(bundle, weight))
+            shares.append(BundleShare(bundle, weight))
     if any(given) and not all(given):
         faults += RatiosInvalid("Some bundles have a percentage and some have none.", field=FIELD).faults
     if faults:
@@ -73,7 +73,7 @@ def storable(choices: Sequence[BundleChoiceIn]) -> list[dict[str, str]]:
     ]
 
 
-def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Catalogue) -> list[Share]:
+def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Catalogue) -> list[BundleShare]:
     """The account's or organisation's default, else the catalogue's.
 
     A default that cannot be used now is not replaced by another one: nobody gets what they did not choose. The
@@ -96,5 +96,5 @@ def _hundredths(percentage: object) -> int | None:
     return weight if weight is not None and 0 < weight <= WHOLE else None
 
 
-def _percent(shares: Sequence[Share]) -> str:
+def _percent(shares: Sequence[BundleShare]) -> str:
     return spell(sum(share.weight for share in shares), 2)

@@ -37,11 +37,31 @@ WHERE id = (SELECT id FROM mails WHERE sent_at IS NULL AND next_attempt_at <= cl
             ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id, recipients, message, attempts, lease_token
 """
+
+
+async def claim_any_account(connection: Connection) -> list[asyncpg.Record]:
+    return await connection.fetch(CLAIM, LEASE)
+
+
 SETTLE_SENT = "UPDATE mails SET sent_at = clock_timestamp(), last_error = NULL WHERE id = $1 AND lease_token = $2"
+
+
+async def _settle_sent(connection: Connection, mail: asyncpg.Record) -> None:
+    await connection.execute(SETTLE_SENT, mail["id"], mail["lease_token"])
+
+
 SETTLE_REFUSED = """
 UPDATE mails SET last_error = $3, next_attempt_at = clock_timestamp() + $4::interval, recipients = $5
 WHERE id = $1 AND lease_token = $2
 """
+
+
+async def _settle_refused(connection: Connection, mail: asyncpg.Record, refused: MailRefused, left: list[str]) -> None:
+    """Schedule the next attempt for the recipients that are left, or give up."""
+    given_up = refused.final or mail["attempts"] >= len(PAUSES_MIN)
+    pause = None if given_up else timedelta(minutes=PAUSES_MIN[mail["attempts"] - 1])
+    await connection.execute(SETTLE_REFUSED, mail["id"], mail["lease_token"], str(refused)[:500], pause, left)
+    _log.warning("mail_refused", mail_id=mail["id"], attempts=mail["attempts"], given_up=given_up, reason=str(refused))
 
 
 class SendMails:
@@ -53,29 +73,26 @@ class SendMails:
     async def run_once(self) -> bool:
         """Send one due mail. After a crash between sending and recording it, the mail is sent again."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(CLAIM, LEASE)
-        await run_each(rows, self._send, failure_event="mail_not_settled", describe=lambda row: {"mail_id": row["id"]})
-        return bool(rows)
+            mails = await claim_any_account(connection)
+        await run_each(
+            mails, self._send, failure_event="mail_not_settled", describe=lambda mail: {"mail_id": mail["id"]}
+        )
+        return bool(mails)
 
-    async def _send(self, row: asyncpg.Record) -> None:
+    async def _send(self, mail: asyncpg.Record) -> None:
         refused: MailRefused | None = None
-        left = list(row["recipients"])
+        left = list(mail["recipients"])
         try:
-            left = await self._gateway.send(self._settings.mail_from, list(row["recipients"]), row["message"])
+            left = await self._gateway.send(self._settings.mail_from, left, mail["message"])
             if left:
                 refused = MailRefused(f"{len(left)} recipients were refused for now")
         except MailRefused as error:
             refused = error
         except Exception as error:  # noqa: BLE001 - a mail that breaks the gateway is retried and given up like any other
-            _log.exception("mail_gateway_failed", mail_id=row["id"])
+            _log.exception("mail_gateway_failed", mail_id=mail["id"])
             refused = MailRefused(f"the mail gateway failed: {error!r}")
         async with self._database.connection() as connection:
             if refused is None:
-                await connection.execute(SETTLE_SENT, row["id"], row["lease_token"])
-                return
-            given_up = refused.final or row["attempts"] >= len(PAUSES_MIN)
-            pause = None if given_up else timedelta(minutes=PAUSES_MIN[row["attempts"] - 1])
-            await connection.execute(SETTLE_REFUSED, row["id"], row["lease_token"], str(refused)[:500], pause, left)
-        _log.warning(
-            "mail_refused", mail_id=row["id"], attempts=row["attempts"], given_up=given_up, reason=str(refused)
-        )
+                await _settle_sent(connection, mail)
+            else:
+                await _settle_refused(connection, mail, refused, left)

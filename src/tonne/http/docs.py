@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from functools import cache
-from importlib import resources, util
+from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def _own_file(name: str) -> bytes:
 @cache
 def _swagger_file(name: str) -> bytes:
     """From the package that carries Swagger UI, found without importing it: only its files are of use here."""
-    spec = util.find_spec("swagger_ui")
+    spec = find_spec("swagger_ui")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("the package swagger-ui-py is not installed")
     return (Path(spec.origin).parent / "static" / name).read_bytes()

@@ -50,7 +50,7 @@ async def import_statement(
 ) -> list[BookedLine]:
     """Book every line, or raise SheetInvalid with every error. One import runs at a time."""
     lines = read_statement(file)
-    await transfer_store.lock_imports_any_account(tx)
+    await transfer_store.lock_imports(tx)
     known = await transfer_store.find_known_any_account(tx, [line.digest(mode) for line in lines])
     invoices = await _named_invoices(tx, lines)
     booked, transfers, paid = [], [], []

@@ -67,7 +67,7 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
     await postpone(tx, keys, OrderStatus.PLACED, None)
     if billed:
-        first = await invoice_store.take_numbers_any_account(tx, billed[0].scope.mode, len(billed))
+        first = await invoice_store.take_numbers(tx, billed[0].scope.mode, len(billed))
         for number, order in enumerate(billed, start=first):
             invoice = compose_invoice(order, number, organisations[order.scope.organisation_id], settings, now)
             await invoice_store.insert_invoice(tx, order.scope, invoice, now)

@@ -53,7 +53,7 @@ async def have_invoices(tx: Connection, keys: Sequence[OrderKey]) -> set[str]:
 TAKE_NUMBERS = "UPDATE invoice_series SET last_number = last_number + $2 WHERE mode = $1 RETURNING last_number"
 
 
-async def take_numbers_any_account(tx: Connection, mode: Mode, count: int) -> int:
+async def take_numbers(tx: Connection, mode: Mode, count: int) -> int:
     """The first of the next `count` numbers. A rollback returns them to the series."""
     last_number: int = await tx.fetchval(TAKE_NUMBERS, mode, count)
     return last_number - count + 1

@@ -37,7 +37,7 @@ class Transfer(NamedTuple):
 LOCK_IMPORTS = "SELECT pg_advisory_xact_lock($1)"
 
 
-async def lock_imports_any_account(tx: Connection) -> None:
+async def lock_imports(tx: Connection) -> None:
     """Serialises imports: two statements may contain the same lines."""
     await tx.execute(LOCK_IMPORTS, _IMPORT_LOCK)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.scope import Scope
-from tonne.catalog.pricing import Priced
+from tonne.catalog.pricing import Priced, PricedLine
 
 
 class OrderType(StrEnum):
@@ -102,6 +102,10 @@ class Order:
     @property
     def key(self) -> OrderKey:
         return OrderKey(self.scope.account_id, self.id)
+
+    @property
+    def lines(self) -> tuple[PricedLine, ...]:
+        return () if self.priced is None else self.priced.lines
 
     @property
     def is_paid_at_checkout(self) -> bool:

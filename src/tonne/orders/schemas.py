@@ -110,14 +110,14 @@ class OrderOut(msgspec.Struct):
     requested_quantity: Tonnes | None
 
 
-class _Place(msgspec.Struct):
+class _Listed(msgspec.Struct):
     id: str
     created_at: datetime
 
 
 def place_of(document: bytes) -> Position:
     """Where an order stands in a list, read from what the list shows."""
-    place = msgspec.json.decode(document, type=_Place)
+    place = msgspec.json.decode(document, type=_Listed)
     return Position(place.created_at, place.id)
 
 

@@ -225,6 +225,37 @@ async def price_order(tx: Connection, order: Order) -> None:
     )
 
 
+INSERT_PROJECTS = """
+INSERT INTO order_projects (account_id, order_id, position, line_position, project_id, project_name, project_type,
+                            project_slug, quantity_grams, unit_price_minor, offset_cost_minor)
+SELECT account_id, order_id, position, line_position, project_id, project_name, project_type, project_slug,
+       quantity_grams, unit_price_minor, offset_cost_minor
+FROM unnest($1::text[], $2::text[], $3::smallint[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[],
+            $9::bigint[], $10::bigint[], $11::bigint[])
+     AS new (account_id, order_id, position, line_position, project_id, project_name, project_type, project_slug,
+             quantity_grams, unit_price_minor, offset_cost_minor)
+"""
+
+
+async def insert_projects(tx: Connection, orders: Sequence[Order]) -> None:
+    """The projects that supply was allocated from."""
+    rows = [(order, position, project) for order in orders for position, project in enumerate(order.projects, 1)]
+    await tx.execute(
+        INSERT_PROJECTS,
+        [order.scope.account_id for order, _, _ in rows],
+        [order.id for order, _, _ in rows],
+        [position for _, position, _ in rows],
+        [project.line_position for _, _, project in rows],
+        [project.project_id for _, _, project in rows],
+        [project.project_name for _, _, project in rows],
+        [project.project_type for _, _, project in rows],
+        [project.project_slug for _, _, project in rows],
+        [project.quantity_grams for _, _, project in rows],
+        [project.unit_price_minor for _, _, project in rows],
+        [project.offset_cost_minor for _, _, project in rows],
+    )
+
+
 def _price_columns(priced: Priced | None) -> tuple[object, ...]:
     if priced is None:
         return (None,) * 8

@@ -152,8 +152,8 @@ ORDER BY rendered_at, sha256
 """
 
 
-async def list_documents(connection: Connection, number: str) -> list[CertificateDocument]:
-    return [CertificateDocument(*row) for row in await connection.fetch(LIST_DOCUMENTS, number)]
+async def list_documents_any_account(connection: Connection, number: str) -> list[CertificateDocument]:
+    return [CertificateDocument(**row) for row in await connection.fetch(LIST_DOCUMENTS, number)]
 
 
 INSERT_DOCUMENT = """
@@ -161,6 +161,6 @@ INSERT INTO certificate_documents (number, sha256, rendered_at) VALUES ($1, $2, 
 """
 
 
-async def record_document(connection: Connection, number: str, sha256: bytes, now: datetime) -> None:
+async def record_document_any_account(connection: Connection, number: str, sha256: bytes, now: datetime) -> None:
     """Store the hash of a rendered PDF, so that the file can be verified later."""
     await connection.execute(INSERT_DOCUMENT, number, sha256, now)

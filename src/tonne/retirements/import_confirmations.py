@@ -10,9 +10,9 @@ from tonne.accounts import audit
 from tonne.base.scope import Mode
 from tonne.base.urls import MAX_URL_LENGTH
 from tonne.db.pool import Connection
+from tonne.retirements.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.retirements.lots import SerialNumber, check_retired_on, latest_day
 from tonne.retirements.model import ParcelStatus
-from tonne.retirements.retire_parcels import Confirmation, confirm_retirements
 from tonne.retirements.work_list import EXPORT_COLUMNS, escape_formula
 from tonne.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
 from tonne.sheets.csv_lines import SheetFile
@@ -84,7 +84,7 @@ async def import_confirmations(
         raise SheetInvalid(sorted(sheet.errors, key=lambda error: error.line or 0))
     if new:
         confirmations = [Confirmation(row.parcel_id, row.retired_on, row.retirement_url) for row in new]
-        await confirm_retirements(tx, mode, confirmations, now)
+        await confirm_retirements_any_account(tx, mode, confirmations, now)
         await _record_any_account(tx, mode, [row.parcel_id for row in new], now=now, actor=actor)
     grams = sum(parcels[row.parcel_id].quantity_grams for row in new)
     return ConfirmationReport(len(new), grams, len(sheet.rows) - len(new))

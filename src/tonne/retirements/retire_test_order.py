@@ -4,6 +4,8 @@ Each step is a transaction of its own. Retiring locks parcels and then other ord
 still held its own order, or the event stream, could deadlock with the worker or with another helper.
 """
 
+from datetime import datetime
+
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
@@ -13,15 +15,15 @@ from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import lock_order
-from tonne.retirements.allocate_orders import AllocateOrders
+from tonne.retirements.allocate_orders import allocate_orders
+from tonne.retirements.complete_orders import complete_orders
+from tonne.retirements.confirm_retirements import wake_orders_any_account
 from tonne.retirements.errors import SupplyShort
-from tonne.retirements.retire_parcels import retire_of_test_order
 
 
 class RetireTestOrder:
-    def __init__(self, database: Database, allocate: AllocateOrders, clock: Clock, settings: Settings) -> None:
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
         self._database = database
-        self._allocate = allocate
         self._clock = clock
         self._settings = settings
 
@@ -30,8 +32,7 @@ class RetireTestOrder:
         async with self._database.transaction() as tx:
             await self._require_allocated(tx, scope, order_id)
         async with self._database.transaction() as tx:
-            name = self._settings.seller_name
-            await retire_of_test_order(tx, scope, order_id, service_name=name, now=self._clock())
+            await _retire_parcels(tx, scope, order_id, service_name=self._settings.seller_name, now=self._clock())
             return await _read(tx, scope, order_id)
 
     async def complete(self, scope: Scope, order_id: str) -> bytes:
@@ -39,20 +40,43 @@ class RetireTestOrder:
         await self.retire(scope, order_id)
         async with self._database.transaction() as tx:
             order = await _lock(tx, scope, order_id)
-            # The worker may have been faster.
+            # The worker may have completed it already.
             if order.status is OrderStatus.RETIRING:
-                await self._allocate.complete(tx, [order.key], self._clock())
+                await complete_orders(tx, [order.key], self._settings, self._clock())
             return await _read(tx, scope, order_id)
 
     async def _require_allocated(self, tx: Connection, scope: Scope, order_id: str) -> None:
         order = await _lock(tx, scope, order_id)
         if order.status is OrderStatus.PAID:
-            await self._allocate.allocate(tx, Mode.TEST, [order], self._clock())
+            await allocate_orders(tx, [order], self._settings, self._clock())
             (order,) = await load_orders(tx, [order.key])
             if order.status is OrderStatus.PAID:
                 raise SupplyShort
         elif order.status is not OrderStatus.RETIRING:
             raise TransitionInvalid(f"An order that is {order.status} has nothing to retire: it must be paid first.")
+
+
+# Open units, too. A unit with room left goes into the service's name, as when it is closed.
+RETIRE_PARCELS = """
+WITH own AS (
+    SELECT parcel.mode, parcel.id FROM shares share
+    JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+    WHERE share.account_id = $1 AND share.order_id = $2 AND share.mode = 'test' AND parcel.status <> 'retired'
+    ORDER BY parcel.id FOR UPDATE OF parcel
+)
+UPDATE parcels SET status = 'retired', close_at = NULL, retired_on = $3, retired_at = $4,
+    account_id = CASE WHEN allocated_grams < quantity_grams THEN NULL ELSE account_id END,
+    in_service_name = in_service_name OR allocated_grams < quantity_grams,
+    beneficiary = CASE WHEN allocated_grams < quantity_grams THEN $5 ELSE beneficiary END
+FROM own WHERE parcels.mode = own.mode AND parcels.id = own.id
+RETURNING parcels.id
+"""
+
+
+async def _retire_parcels(tx: Connection, scope: Scope, order_id: str, *, service_name: str, now: datetime) -> None:
+    """Retire the order's parcels now, and wake all orders that share them."""
+    rows = await tx.fetch(RETIRE_PARCELS, scope.account_id, order_id, now.date(), now, service_name)
+    await wake_orders_any_account(tx, Mode.TEST, [row["id"] for row in rows], now)
 
 
 async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.orders.model import Order, OrderKey, OrderProject
+from tonne.orders.model import Order, OrderKey
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.retirements.supply import Source
 
@@ -26,7 +26,7 @@ class Sources:
         self.descriptions: dict[str, tuple[str, str, str]] = {}
 
 
-async def find_sources_any_account(connection: Connection, mode: Mode, bundle_ids: Iterable[str]) -> Sources:
+async def find_sources(connection: Connection, mode: Mode, bundle_ids: Iterable[str]) -> Sources:
     found = Sources()
     for row in await connection.fetch(FIND_SOURCES, mode, sorted(set(bundle_ids))):
         source = Source(row["project_id"], row["weight"], row["granularity_grams"])
@@ -42,7 +42,7 @@ WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity
 """
 
 
-async def lock_lots_any_account(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> list[Lot]:
+async def lock_lots(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> list[Lot]:
     rows = await tx.fetch(LOCK_LOTS, mode, list(project_ids))
     return [
         Lot(
@@ -83,7 +83,7 @@ FROM unnest($2::text[], $3::bigint[]) AS taken (id, allocated_grams) WHERE lots.
 """
 
 
-async def advance_lots_any_account(tx: Connection, mode: Mode, lots: Sequence[Lot]) -> None:
+async def advance_lots(tx: Connection, mode: Mode, lots: Sequence[Lot]) -> None:
     await tx.execute(ADVANCE_LOTS, mode, [lot.id for lot in lots], [lot.allocated_grams for lot in lots])
 
 
@@ -100,7 +100,7 @@ FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::
 """
 
 
-async def insert_parcels_any_account(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
+async def insert_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
     await tx.execute(
         INSERT_PARCELS,
         mode,
@@ -131,7 +131,7 @@ WHERE parcels.mode = $1 AND parcels.id = changed.id
 """
 
 
-async def update_parcels_any_account(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
+async def update_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
     await tx.execute(
         UPDATE_PARCELS,
         mode,
@@ -152,7 +152,7 @@ FROM unnest($2::text[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::
 """
 
 
-async def insert_shares_any_account(tx: Connection, mode: Mode, shares: Sequence[tuple[Order, str, Share]]) -> None:
+async def insert_shares(tx: Connection, mode: Mode, shares: Sequence[tuple[Order, str, Share]]) -> None:
     """Each with its order and the beneficiary."""
     await tx.execute(
         INSERT_SHARES,
@@ -164,38 +164,6 @@ async def insert_shares_any_account(tx: Connection, mode: Mode, shares: Sequence
         [order.scope.organisation_id for order, _, _ in shares],
         [beneficiary for _, beneficiary, _ in shares],
         [share.quantity_grams for _, _, share in shares],
-    )
-
-
-INSERT_PROJECTS = """
-INSERT INTO order_projects (account_id, order_id, position, line_position, project_id, project_name, project_type,
-                            project_slug, quantity_grams, unit_price_minor, offset_cost_minor)
-SELECT account_id, order_id, position, line_position, project_id, project_name, project_type, project_slug,
-       quantity_grams, unit_price_minor, offset_cost_minor
-FROM unnest($1::text[], $2::text[], $3::smallint[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::bigint[], $10::bigint[], $11::bigint[])
-     AS new (account_id, order_id, position, line_position, project_id, project_name, project_type, project_slug,
-             quantity_grams, unit_price_minor, offset_cost_minor)
-"""
-
-
-async def insert_projects_any_account(tx: Connection, orders: Sequence[Order]) -> None:
-    rows: list[tuple[Order, int, OrderProject]] = [
-        (order, position, project) for order in orders for position, project in enumerate(order.projects, 1)
-    ]
-    await tx.execute(
-        INSERT_PROJECTS,
-        [order.scope.account_id for order, _, _ in rows],
-        [order.id for order, _, _ in rows],
-        [position for _, position, _ in rows],
-        [project.line_position for _, _, project in rows],
-        [project.project_id for _, _, project in rows],
-        [project.project_name for _, _, project in rows],
-        [project.project_type for _, _, project in rows],
-        [project.project_slug for _, _, project in rows],
-        [project.quantity_grams for _, _, project in rows],
-        [project.unit_price_minor for _, _, project in rows],
-        [project.offset_cost_minor for _, _, project in rows],
     )
 
 

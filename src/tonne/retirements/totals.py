@@ -38,9 +38,8 @@ async def add_totals(tx: Connection, orders: Sequence[Order], now: datetime) -> 
     grams: defaultdict[_TotalKey, int] = defaultdict(int)
     names: dict[_TotalKey, tuple[str, str, str]] = {}
     for order in orders:
-        lines = () if order.priced is None else order.priced.lines
         for project in order.projects:
-            line = lines[project.line_position - 1]
+            line = order.lines[project.line_position - 1]
             key = _TotalKey(order.scope.account_id, line.bundle_id, project.project_id)
             grams[key] += project.quantity_grams
             names[key] = (line.bundle_name, project.project_name, project.project_type)

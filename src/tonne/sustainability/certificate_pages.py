@@ -17,7 +17,7 @@ from tonne.retirements.certificate_record import CertificateLine, CertificateRec
 from tonne.retirements.certificates import (
     CertificateDocument,
     find_by_number_any_account,
-    list_documents,
+    list_documents_any_account,
     normal_number,
 )
 from tonne.retirements.endpoints import pdf_answer
@@ -95,7 +95,7 @@ class CertificatePages:
                 fault = "We haven't issued a certificate with this number. Compare it with the number on your document."
                 return self._form(request, entered=request.path("number")[:MAX_ENTERED], fault=fault, status=404)
             scope, record = found
-            documents = await list_documents(connection, number)
+            documents = await list_documents_any_account(connection, number)
             is_public = await shows_certificates(connection, scope)
         return self._renderer.page(
             request,

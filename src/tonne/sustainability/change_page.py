@@ -2,6 +2,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.accounts.store import lock_account
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 from tonne.sustainability import store
@@ -38,7 +39,8 @@ async def change_page(
     tx: Connection, scope: Scope, change: PageChange, *, actor: str, now: datetime
 ) -> SustainabilityPage:
     """Locks the account, so that changes run one after another. The previous slug redirects to the page."""
-    await store.lock_account(tx, scope)
+    # The page itself has no row to lock until it is first saved.
+    await lock_account(tx, scope)
     old = await read_page(tx, scope)
     new = replace(
         old,

@@ -55,16 +55,6 @@ async def find_owner(connection: Connection, scope: Scope) -> PageOwner:
     return PageOwner(**row)
 
 
-LOCK_ACCOUNT = """
-SELECT id FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3 FOR NO KEY UPDATE
-"""
-
-
-async def lock_account(tx: Connection, scope: Scope) -> None:
-    """Serialises changes of the page. The page itself has no row to lock until it is first saved."""
-    await tx.execute(LOCK_ACCOUNT, scope.organisation_id, scope.mode, scope.account_id)
-
-
 FIND_TAKEN = "SELECT slug FROM sustainability_slugs WHERE mode = $1 AND slug = ANY ($2)"
 
 

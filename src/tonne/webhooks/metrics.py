@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
+import asyncpg
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from tonne.db.pool import Database
+from tonne.db.pool import Connection, Database
 
 READ_PROGRESS = """
 SELECT webhook.id, webhook.mode, stream.last_position - webhook.cursor_position AS waiting_events,
@@ -21,6 +22,10 @@ WHERE webhook.deleted_at IS NULL ORDER BY webhook.id
 """
 
 
+async def read_progress_any_account(connection: Connection) -> list[asyncpg.Record]:
+    return await connection.fetch(READ_PROGRESS)
+
+
 class WebhookMetrics:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -34,7 +39,7 @@ class WebhookMetrics:
         parked = GaugeMetricFamily("tonne_webhook_parked_accounts", "Accounts that are parked.", labels=labels)
         attempts = CounterMetricFamily("tonne_webhook_attempts", "Delivery attempts.", labels=(*labels, "outcome"))
         async with self._database.connection() as connection:
-            rows = await connection.fetch(READ_PROGRESS)
+            rows = await read_progress_any_account(connection)
         for row in rows:
             label_values = [row["id"], row["mode"]]
             events.add_metric(label_values, row["waiting_events"])

@@ -1,7 +1,7 @@
 """A job: delete delivery attempts that are older than the settings keep them."""
 
 from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.db.pool import Connection, Database
 
 BATCH_ROWS = 5000
 
@@ -9,6 +9,10 @@ PRUNE_ATTEMPTS = """
 DELETE FROM webhook_attempts WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM webhook_attempts WHERE at < now() - $1 * interval '1 day' LIMIT $2))
 """
+
+
+async def prune_any_account(connection: Connection, days: int) -> bool:
+    return await connection.execute(PRUNE_ATTEMPTS, days, BATCH_ROWS) == f"DELETE {BATCH_ROWS}"
 
 
 class PruneAttempts:
@@ -19,4 +23,4 @@ class PruneAttempts:
     async def run_once(self) -> bool:
         """Delete one batch. True when there may be more."""
         async with self._database.connection() as connection:
-            return await connection.execute(PRUNE_ATTEMPTS, self._days, BATCH_ROWS) == f"DELETE {BATCH_ROWS}"
+            return await prune_any_account(connection, self._days)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import asyncpg
 
+from tonne.accounts.store import lock_organisation_mode
 from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
@@ -12,13 +13,12 @@ from tonne.webhooks.model import Webhook
 
 _COLUMNS = "organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four"
 
-# Serialises registrations of one organisation and mode: two at once could otherwise exceed the limit.
-LOCK_REGISTRATIONS = "SELECT true FROM organisation_modes WHERE organisation_id = $1 AND mode = $2 FOR UPDATE"
 COUNT_WEBHOOKS = "SELECT count(*) FROM webhooks WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL"
 
 
 async def count_locked(tx: Connection, scope: Scope) -> int:
-    await tx.execute(LOCK_REGISTRATIONS, scope.organisation_id, scope.mode)
+    """Serialises registrations of one organisation and mode: two at once could otherwise exceed the limit."""
+    await lock_organisation_mode(tx, scope)
     count: int = await tx.fetchval(COUNT_WEBHOOKS, scope.organisation_id, scope.mode)
     return count
 

@@ -1,0 +1,61 @@
+"""Close pooled units that have waited long enough for more fractions of their account."""
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from tonne.base.clock import Clock
+from tonne.base.settings import Settings
+from tonne.db.batches import RETRY_AFTER, run_claimed
+from tonne.db.pool import Connection, Database
+
+BATCH = 1000
+
+CLAIM_UNITS = """
+SELECT mode, id FROM parcels WHERE status = 'open' AND close_at <= $1
+ORDER BY close_at LIMIT $2 FOR UPDATE SKIP LOCKED
+"""
+# The rest of a closed unit is in the service's name, and serves fractions of any account.
+CLOSE_UNITS = """
+UPDATE parcels SET status = 'to_retire', close_at = NULL, account_id = NULL, in_service_name = true, beneficiary = $3
+FROM unnest($1::text[], $2::text[]) AS wanted (mode, id)
+WHERE parcels.mode = wanted.mode AND parcels.id = wanted.id
+"""
+POSTPONE_UNITS = """
+UPDATE parcels SET close_at = $3 FROM unnest($1::text[], $2::text[]) AS wanted (mode, id)
+WHERE parcels.mode = wanted.mode AND parcels.id = wanted.id AND parcels.status = 'open'
+"""
+
+
+class CloseUnits:
+    """A job of the worker: puts open units whose waiting time is over on the work list."""
+
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._settings = settings
+
+    async def run_once(self) -> bool:
+        """Close a batch; false when none is due."""
+        return await run_claimed(
+            self._database,
+            self._claim_any_account,
+            self._close_any_account,
+            self._postpone_any_account,
+            limit=BATCH,
+            failure_event="unit_not_closed",
+            describe=lambda unit: {"parcel_id": unit["id"]},
+        )
+
+    async def _claim_any_account(self, tx: Connection, limit: int) -> Sequence[asyncpg.Record]:
+        return await tx.fetch(CLAIM_UNITS, self._clock(), limit)
+
+    async def _close_any_account(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
+        await tx.execute(CLOSE_UNITS, *_keys(units), self._settings.seller_name)
+
+    async def _postpone_any_account(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
+        await tx.execute(POSTPONE_UNITS, *_keys(units), self._clock() + RETRY_AFTER)
+
+
+def _keys(units: Sequence[asyncpg.Record]) -> tuple[list[str], list[str]]:
+    return [unit["mode"] for unit in units], [unit["id"] for unit in units]

@@ -1,0 +1,54 @@
+"""Record that parcels on the work list were retired at their registries."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.orders.model import OrderKey
+from tonne.orders.queue import wake_retiring
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What the registry says about a parcel on the work list."""
+
+    parcel_id: str
+    retired_on: date
+    retirement_url: str | None
+
+
+CONFIRM = """
+UPDATE parcels SET status = 'retired', retired_on = confirmed.retired_on, retirement_url = confirmed.url,
+                   retired_at = $2
+FROM unnest($3::text[], $4::date[], $5::text[]) AS confirmed (id, retired_on, url)
+WHERE parcels.mode = $1 AND parcels.id = confirmed.id AND parcels.status = 'to_retire'
+RETURNING parcels.id
+"""
+
+
+async def confirm_retirements_any_account(
+    tx: Connection, mode: Mode, confirmations: Sequence[Confirmation], now: datetime
+) -> set[str]:
+    """Mark these parcels as retired; returns the ids of those that were still on the work list."""
+    rows = await tx.fetch(
+        CONFIRM,
+        mode,
+        now,
+        [each.parcel_id for each in confirmations],
+        [each.retired_on for each in confirmations],
+        [each.retirement_url for each in confirmations],
+    )
+    confirmed = [row["id"] for row in rows]
+    await wake_orders_any_account(tx, mode, confirmed, now)
+    return set(confirmed)
+
+
+FIND_ORDERS = "SELECT DISTINCT account_id, order_id FROM shares WHERE mode = $1 AND parcel_id = ANY ($2::text[])"
+
+
+async def wake_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequence[str], now: datetime) -> None:
+    """Make the orders that have a share of these parcels due: they may be complete now."""
+    rows = await tx.fetch(FIND_ORDERS, mode, parcel_ids)
+    await wake_retiring(tx, [OrderKey(row["account_id"], row["order_id"]) for row in rows], now)

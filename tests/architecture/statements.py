@@ -1,0 +1,110 @@
+"""The SQL constants of the package, and what they do to which tables."""
+
+import ast
+import importlib
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from tests.architecture.source import PACKAGE, Module, functions, package
+
+_SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\s", re.IGNORECASE)
+_CREATED = re.compile(r"CREATE TABLE (\w+) \((.*?)\n\)", re.DOTALL)
+_OWNED = re.compile(r"^\s+(account_id|organisation_id)\s", re.MULTILINE)
+_WRITTEN = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|(?<!FOR )(?<!KEY )(?<!DO )UPDATE)(?: ONLY)? (\w+)")
+_LOCK = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b(?: OF (\w+))?")
+_FROM = re.compile(r"\b(?:FROM|JOIN) (\w+)(?: (?:AS )?(\w+))?")
+
+
+@dataclass(frozen=True)
+class Statement:
+    module: Module
+    name: str
+    sql: str
+
+    @property
+    def label(self) -> str:
+        """As it is shown to a person: `src/tonne/orders/store.py INSERT_ORDER`."""
+        return f"{self.module.name} {self.name}"
+
+    @property
+    def tables(self) -> set[str]:
+        """All tables that it reads, writes or locks."""
+        return set(re.findall(r"\w+", self.sql)) & tables().keys()
+
+    @property
+    def changed_tables(self) -> set[str]:
+        """The tables whose rows it inserts, updates, deletes or locks."""
+        sql = " ".join(self.sql.split())
+        locked = {table for lock in _LOCK.finditer(sql) for table in _locked(sql, lock)}
+        return (set(_WRITTEN.findall(sql)) | locked) & tables().keys()
+
+    @property
+    def users(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """The functions that run it."""
+        return [
+            function
+            for function in functions(self.module)
+            if any(isinstance(node, ast.Name) and node.id == self.name for node in ast.walk(function))
+        ]
+
+
+def _locked(sql: str, lock: re.Match[str]) -> set[str]:
+    """The tables that a locking clause means: the one it names, or all of its own SELECT."""
+    aliases: dict[str, str] = {}
+    for table, alias in _FROM.findall(_own_select(sql[: lock.start()])):
+        aliases |= {table: table, alias: table}
+    return {aliases[lock[1]]} if lock[1] else set(aliases.values())
+
+
+def _own_select(before: str) -> str:
+    """The SELECT that ends here, without what is in parentheses."""
+    depth, kept = 0, []
+    for character in reversed(before):
+        depth += (character == ")") - (character == "(")
+        if depth < 0:
+            break
+        if depth == 0:
+            kept.append(character)
+    return "".join(reversed(kept))
+
+
+@cache
+def statements() -> tuple[Statement, ...]:
+    found = []
+    for module in package():
+        if module.path.stem == "__main__":
+            continue  # importing it runs the command
+        assigned = {
+            target.id
+            for node in module.tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for name, value in vars(importlib.import_module(module.dotted)).items():
+            if name in assigned and isinstance(value, str) and _SQL.match(value):
+                found.append(Statement(module, name, value))
+    return tuple(found)
+
+
+@cache
+def tables() -> dict[str, str]:
+    """The columns and constraints of every table, as text."""
+    schema = "\n".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "db" / "migrations").glob("*.sql"))
+    return dict(_CREATED.findall(schema))
+
+
+@cache
+def tenant_tables() -> frozenset[str]:
+    """Tables whose rows belong to an organisation or an account: they have its id, or refer to such a table."""
+    owned = {"organisations"} | {table for table, body in tables().items() if _OWNED.search(body)}
+    while True:
+        referring = {
+            table
+            for table, body in tables().items()
+            if table not in owned and owned & set(re.findall(r"REFERENCES (\w+)", body))
+        }
+        if not referring:
+            return frozenset(owned)
+        owned |= referring

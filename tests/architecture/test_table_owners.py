@@ -1,0 +1,46 @@
+"""Every table has one owner: the package that inserts, updates, deletes and locks its rows."""
+
+from collections import defaultdict
+
+from tests.architecture.source import ROOT
+from tests.architecture.statements import statements, tables
+from tests.architecture.test_packages import PACKAGES
+
+# Written by the code that applies migrations, without constants.
+SCHEMA_TABLE = "schema_migrations"
+
+
+def _owners() -> dict[str, set[str]]:
+    owners: defaultdict[str, set[str]] = defaultdict(set)
+    for statement in statements():
+        for table in statement.changed_tables:
+            owners[table].add(statement.module.package_name)
+    return owners
+
+
+def test_no_table_is_written_or_locked_by_two_packages() -> None:
+    shared = {table: sorted(packages) for table, packages in _owners().items() if len(packages) > 1}
+    assert shared == {}, "add a function to the owner's package, and call it"
+
+
+def test_every_table_is_written_by_somebody() -> None:
+    assert set(tables()) - _owners().keys() - {SCHEMA_TABLE} == set()
+
+
+def test_orders_are_written_and_locked_by_two_modules() -> None:
+    writers = {statement.module.name for statement in statements() if "orders" in statement.changed_tables}
+    assert writers == {"src/tonne/orders/queue.py", "src/tonne/orders/store.py"}
+
+
+def test_the_documentation_lists_the_owners() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    documented = text.partition("<!-- owners -->\n")[2].partition("<!-- /owners -->")[0]
+    assert documented == _owners_table(), "copy the expected table into docs/architecture.md"
+
+
+def _owners_table() -> str:
+    owned: defaultdict[str, list[str]] = defaultdict(list)
+    for table, packages in sorted(_owners().items()):
+        owned[min(packages)].append(f"`{table}`")
+    rows = [f"| `{package}` | {', '.join(owned[package])} |" for package in PACKAGES if package in owned]
+    return "\n".join(["| Package | Tables |", "|---|---|", *rows, ""])

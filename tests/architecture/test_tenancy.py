@@ -1,0 +1,115 @@
+"""Data of one account is not read or written on behalf of another by mistake: every query takes a scope, or its name
+says that it does not."""
+
+import ast
+
+from tests.architecture.source import Module, functions, package
+from tests.architecture.statements import statements, tenant_tables
+
+SUFFIX = "_any_account"
+# Modules of the worker and the operator, and public pages that are found by an address that nobody can guess or that
+# was made public. No other module outside `cli` and `worker` may use a function with the suffix.
+ACROSS_ACCOUNTS = {
+    "src/tonne/gateways/outbox.py": "a job of the worker",
+    "src/tonne/accounts/directory.py": "stores when keys were last used, in the background",
+    "src/tonne/accounts/lookup.py": "finds what the operator names by its id alone",
+    "src/tonne/accounts/api_keys.py": "revokes a key that the operator names by its id alone",
+    "src/tonne/orders/price_waiting.py": "a job of the worker",
+    "src/tonne/orders/queue.py": "claims due orders for the jobs of the worker",
+    "src/tonne/cards/charge_cards.py": "a job of the worker",
+    "src/tonne/cards/refund_charges.py": "a job of the worker",
+    "src/tonne/cards/handle_stripe_event.py": "makes the charge due that a verified message of the gateway names",
+    "src/tonne/invoices/issue_invoices.py": "a job of the worker",
+    "src/tonne/invoices/follow_up_invoices.py": "a job of the worker",
+    "src/tonne/invoices/find_invoice.py": "finds an invoice for the operator, who names it by its number",
+    "src/tonne/invoices/import_statement.py": "the operator's: a bank statement has payments of all accounts",
+    "src/tonne/retirements/allocate_orders.py": "a job of the worker",
+    "src/tonne/retirements/close_units.py": "a job of the worker",
+    "src/tonne/retirements/confirm_retirements.py": "wakes all orders that share a parcel",
+    "src/tonne/retirements/retire_test_order.py": "wakes all orders that share a parcel of a test order",
+    "src/tonne/retirements/render_certificate.py": "finds a certificate by its number, which nobody can guess",
+    "src/tonne/retirements/import_confirmations.py": "the operator's: a registry knows no accounts",
+    "src/tonne/retirements/import_lots.py": "the operator's: new supply may serve any account",
+    "src/tonne/webhooks/deliver.py": "a job of the worker",
+    "src/tonne/webhooks/metrics.py": "reports on all webhooks to the operator",
+    "src/tonne/webhooks/prune_attempts.py": "a job of the worker",
+    "src/tonne/checkout/close_checkouts.py": "a job of the worker",
+    "src/tonne/checkout/mail_certificates.py": "a job of the worker",
+    "src/tonne/checkout/change_link.py": "changes a link that the operator names by its id alone",
+    "src/tonne/checkout/pay_checkout.py": "finds a checkout by its token, which nobody can guess",
+    "src/tonne/checkout/checkout_page.py": "finds a checkout by its token, which nobody can guess",
+    "src/tonne/checkout/offset_page.py": "finds a link by its id, which nobody can guess",
+    "src/tonne/sustainability/certificate_pages.py": "finds a certificate by its number, which nobody can guess",
+    "src/tonne/sustainability/public_page.py": "finds an enabled public page by its slug",
+}
+# Parameters that say whose rows are meant: a scope, the id of an owner, a value that has its scope, or a secret.
+SCOPING = {
+    *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
+    *("link", "charge", "mail", "secret_hash"),
+    # Each item names its account.
+    *("keys", "moves", "moments", "attempts", "orders", "updates", "checkouts", "events", "parcels", "shares"),
+}
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+
+
+def _uses(module: Module) -> list[tuple[str, int]]:
+    """The names that a module refers to, whether it calls them or passes them on."""
+    return [
+        (node.attr if isinstance(node, ast.Attribute) else node.id, node.lineno)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute | ast.Name)
+    ]
+
+
+def test_every_query_on_tenant_data_takes_a_scope_or_has_the_suffix() -> None:
+    wrong = {
+        f"{statement.label} in {function.name}"
+        for statement in statements()
+        if statement.tables & tenant_tables()
+        for function in statement.users
+        if not _parameters(function) & SCOPING and not function.name.endswith(SUFFIX)
+    }
+    assert wrong == set()
+
+
+def test_the_suffix_is_used_only_where_there_is_an_account_to_forget() -> None:
+    """Otherwise it would warn of nothing."""
+    wrong = []
+    for module in package():
+        touched = {function for each in statements() if each.module == module for function in each.users}
+        on_tenants = {
+            function
+            for each in statements()
+            if each.module == module and each.tables & tenant_tables()
+            for function in each.users
+        }
+        for function in functions(module):
+            if not function.name.endswith(SUFFIX):
+                continue
+            passes_on = any(
+                isinstance(node, ast.Attribute | ast.Name)
+                and (node.attr if isinstance(node, ast.Attribute) else node.id).endswith(SUFFIX)
+                for node in ast.walk(function)
+            )
+            if function not in on_tenants and (function in touched or not passes_on):
+                wrong.append(f"{module.name}:{function.lineno} {function.name}")
+    assert wrong == []
+
+
+def test_only_the_modules_of_the_list_reach_across_accounts() -> None:
+    wrong = [
+        f"{module.name}:{line} uses {name}"
+        for module in package()
+        if module.package_name not in {"worker", "cli"} and module.name not in ACROSS_ACCOUNTS
+        for name, line in _uses(module)
+        if name.endswith(SUFFIX)
+    ]
+    assert wrong == []
+
+
+def test_every_module_of_the_list_reaches_across_accounts() -> None:
+    users = {module.name for module in package() for name, _ in _uses(module) if name.endswith(SUFFIX)}
+    assert set(ACROSS_ACCOUNTS) <= users
