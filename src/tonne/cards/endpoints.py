@@ -1,6 +1,7 @@
 """Card payments over HTTP: the test helpers and Stripe's webhook."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -40,22 +41,13 @@ class HeardOut(msgspec.Struct):
     received: bool = True
 
 
+@dataclass(frozen=True, slots=True)
 class CardEndpoints:
-    def __init__(
-        self,
-        database: Database,
-        gateways: Mapping[str, CardGateway],
-        *,
-        clock: Clock,
-        settings: Settings,
-        notifier: Notifier,
-    ) -> None:
-        self._database = database
-        self._gateways = gateways
-        self._clock = clock
-        self._schedule = RetrySchedule(settings)
-        self._settings = settings
-        self._notifier = notifier
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
 
     async def pay_test_order(self, request: Request) -> Response:
         """Pay a placed order by card now.
@@ -65,12 +57,12 @@ class CardEndpoints:
         require_test_mode(request.scope)
         read(request.json_or_empty(), PayIn)
         order = await simulate_payment(
-            self._database,
-            self._gateways["simulated"],
+            self.database,
+            self.gateways["simulated"],
             request.scope,
             request.path("order_id"),
-            clock=self._clock,
-            schedule=self._schedule,
+            clock=self.clock,
+            schedule=RetrySchedule(self.settings),
         )
         return self._show(order)
 
@@ -83,31 +75,31 @@ class CardEndpoints:
         """
         require_test_mode(request.scope)
         body = read(request.json_or_empty(), DeclineIn)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             order = await simulate_decline(
                 tx,
                 request.scope,
                 request.path("order_id"),
                 body.code or DeclineCode.CARD_DECLINED,
-                now=self._clock(),
-                schedule=self._schedule,
+                now=self.clock(),
+                schedule=RetrySchedule(self.settings),
             )
         return self._show(order)
 
     async def handle_stripe_event(self, request: Request) -> Response:
         """Take an event from Stripe, verified by its signature."""
-        if not self._settings.stripe_webhook_secret:
+        if not self.settings.stripe_webhook_secret:
             raise RouteNotFound
         try:
             signature = request.headers.get(b"stripe-signature", b"").decode("latin-1")
-            event = verify_event(request.body, signature, self._settings.stripe_webhook_secret)
+            event = verify_event(request.body, signature, self.settings.stripe_webhook_secret)
         except SignatureInvalid as error:
             raise SignatureRefused from error
-        if await handle_stripe_event(self._database, event, self._clock()):
-            self._notifier.notify()
+        if await handle_stripe_event(self.database, event, self.clock()):
+            self.notifier.notify()
         return json_response(HeardOut())
 
     def _show(self, order: Order) -> Response:
         """After the commit: whoever has the next step, or a webhook, shall look at once."""
-        self._notifier.notify()
+        self.notifier.notify()
         return Response(order_document(order))

@@ -1,5 +1,7 @@
 """Endpoints for the offset links of an account."""
 
+from dataclasses import dataclass
+
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
@@ -16,21 +18,13 @@ from tonne.http.lists import Paging, list_response
 from tonne.http.route import Request, Response, json_response
 
 
+@dataclass(frozen=True, slots=True)
 class OffsetLinkEndpoints:
-    def __init__(
-        self,
-        database: Database,
-        catalogues: Catalogues,
-        directory: AccountDirectory,
-        *,
-        clock: Clock,
-        settings: Settings,
-    ) -> None:
-        self._database = database
-        self._catalogues = catalogues
-        self._directory = directory
-        self._clock = clock
-        self._base_url = settings.base_url
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    clock: Clock
+    settings: Settings
 
     async def create_offset_link(self, request: Request) -> Response:
         """Create an offset link.
@@ -39,27 +33,27 @@ class OffsetLinkEndpoints:
         """
         body = read(request.json(), OffsetLinkIn)
         owner = await self._owner(request)
-        async with self._database.transaction() as tx:
-            link = await create_link(tx, owner, body, actor=request.actor, now=self._clock())
-        return json_response(offset_link_out(link, owner.currency, self._base_url), 201)
+        async with self.database.transaction() as tx:
+            link = await create_link(tx, owner, body, actor=request.actor, now=self.clock())
+        return json_response(offset_link_out(link, owner.currency, self.settings.base_url), 201)
 
     async def list_offset_links(self, request: Request) -> Response:
         """List the account's offset links, newest first."""
         paging = Paging.of(request, f"offset links {request.scope.account_id}")
         currency = await self._currency(request)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await store.list_links(connection, request.scope, paging.start, paging.fetch)
         page, cursor = paging.cut(found)
-        return list_response([offset_link_out(link, currency, self._base_url) for link in page], cursor)
+        return list_response([offset_link_out(link, currency, self.settings.base_url) for link in page], cursor)
 
     async def read_offset_link(self, request: Request) -> Response:
         """Read an offset link."""
         currency = await self._currency(request)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             link = await store.find_link(connection, request.scope, request.path("offset_link_id"))
         if link is None:
             raise OffsetLinkNotFound
-        return json_response(offset_link_out(link, currency, self._base_url))
+        return json_response(offset_link_out(link, currency, self.settings.base_url))
 
     async def replace_offset_link(self, request: Request) -> Response:
         """Replace the settings of an offset link.
@@ -69,18 +63,18 @@ class OffsetLinkEndpoints:
         To close a link, send its settings with `enabled` set to false.
         """
         document, owner = request.json(), await self._owner(request)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             # Before the body is validated: errors in it must not reveal whether somebody else's link exists.
             old = await lock_link(tx, owner.scope, request.path("offset_link_id"))
             body = read(document, OffsetLinkIn)
-            link = await replace_link(tx, owner, old, body, actor=request.actor, now=self._clock())
-        return json_response(offset_link_out(link, owner.currency, self._base_url))
+            link = await replace_link(tx, owner, old, body, actor=request.actor, now=self.clock())
+        return json_response(offset_link_out(link, owner.currency, self.settings.base_url))
 
     async def _owner(self, request: Request) -> LinkOwner:
         """Call it before acquiring a connection: holding one while waiting for another could deadlock the pool."""
         return LinkOwner(
-            request.scope, await self._currency(request), await self._catalogues.current(request.scope.mode)
+            request.scope, await self._currency(request), await self.catalogues.current(request.scope.mode)
         )
 
     async def _currency(self, request: Request) -> str:
-        return (await self._directory.terms_of(request.scope)).currency
+        return (await self.directory.terms_of(request.scope)).currency

@@ -56,26 +56,15 @@ def read_test_card(text: str) -> str:
     return number
 
 
+@dataclass(frozen=True, slots=True)
 class PayCheckout:
-    def __init__(
-        self,
-        database: Database,
-        gateways: Mapping[str, CardGateway],
-        catalogues: Catalogues,
-        directory: AccountDirectory,
-        *,
-        clock: Clock,
-        settings: Settings,
-        notifier: Notifier,
-    ) -> None:
-        self._database = database
-        self._gateways = gateways
-        self._catalogues = catalogues
-        self._directory = directory
-        self._clock = clock
-        self._settings = settings
-        self._schedule = RetrySchedule(settings)
-        self._notifier = notifier
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    catalogues: Catalogues
+    directory: AccountDirectory
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
 
     async def price(self, checkout: Checkout, link: OffsetLink) -> Priced:
         """The current price of a checkout without an order."""
@@ -84,35 +73,35 @@ class PayCheckout:
 
     async def _price_basis(self, checkout: Checkout) -> tuple[Terms, Catalogue]:
         """Call it before acquiring a connection: holding one while waiting for another could exhaust the pool."""
-        return await self._directory.terms_of(checkout.scope), await self._catalogues.current(checkout.scope.mode)
+        return await self.directory.terms_of(checkout.scope), await self.catalogues.current(checkout.scope.mode)
 
     async def pay_by_test_card(self, token: str, shown_total: int, number: str) -> None:
         """Charge a test card. The result is in the order and its charges."""
         checkout = await self._find(token, Mode.TEST)
         payment = await self._start_payment(token, checkout, shown_total, StoredCard(checkout.id, number))
         if payment.attempt is not None and payment.attempt.is_new:
-            result = await self._gateways[payment.attempt.gateway].charge(payment.attempt.request)
+            result = await self.gateways[payment.attempt.gateway].charge(payment.attempt.request)
             await self._settle(payment.attempt, result)
-        self._notifier.notify()
+        self.notifier.notify()
 
     async def open_page(self, token: str, shown_total: int) -> str | None:
         """The URL of the gateway's payment page. None if there is nothing left to pay there."""
         checkout = await self._find(token, Mode.LIVE)
-        pages = self._gateways.get(GATEWAY_OF[Mode.LIVE])
+        pages = self.gateways.get(GATEWAY_OF[Mode.LIVE])
         if pages is None or not isinstance(pages, PaymentPages):
             raise PaymentPageUnavailable
         payment = await self._start_payment(token, checkout, shown_total, HostedPage())
-        self._notifier.notify()
+        self.notifier.notify()
         if payment.attempt is None:
             return None
-        address = f"{self._settings.base_url}/checkout/{token}"
+        address = f"{self.settings.base_url}/checkout/{token}"
         request = PageRequest(
             charge=payment.attempt.request,
             email=checkout.email,
             title=payment.link.title,
             paid_url=f"{address}?paid=1",
             back_url=address,
-            expires_at=self._clock() + PAGE_LIFE,
+            expires_at=self.clock() + PAGE_LIFE,
         )
         try:
             page = await pages.open_page(request)
@@ -124,7 +113,7 @@ class PayCheckout:
             # The page is closed, perhaps because it was paid. The worker looks it up.
             await self.look_up_now(payment.order)
             return None
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             # Recorded before the redirect, so that a worker can look the page up. If the charge has been settled
             # meanwhile, nobody would notice a payment on that page.
             is_recorded = await record_page(connection, payment.attempt.request, page.session_id)
@@ -132,14 +121,14 @@ class PayCheckout:
 
     async def look_up_now(self, order: Order) -> None:
         """Make the pending charge due: the visitor is waiting for its result."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             attempt = await find_pending(connection, order)
             if attempt is not None:
-                await make_due_any_account(connection, attempt.request.id, attempt.gateway, self._clock())
-        self._notifier.notify()
+                await make_due_any_account(connection, attempt.request.id, attempt.gateway, self.clock())
+        self.notifier.notify()
 
     async def _find(self, token: str, mode: Mode) -> Checkout:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             checkout = await store.find_checkout(connection, hash_token(token))
         if checkout is None or checkout.scope.mode is not mode:
             raise CheckoutNotFound
@@ -150,15 +139,15 @@ class PayCheckout:
     ) -> _Payment:
         """Commit the order and an open charge: if the process dies while calling the gateway, a worker finds them."""
         terms, catalogue = await self._price_basis(checkout)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             checkout, link = await _lock(tx, token, checkout)
             order = await order_checkout(
                 tx,
                 checkout,
                 LinkOffer(link, terms, catalogue),
                 shown_total=shown_total,
-                settings=self._settings,
-                now=self._clock(),
+                settings=self.settings,
+                now=self.clock(),
             )
             attempt = await self._open_charge(tx, checkout, order, source)
         return _Payment(link, order, attempt)
@@ -167,7 +156,7 @@ class PayCheckout:
         self, tx: Connection, checkout: Checkout, order: Order, source: StoredCard | HostedPage
     ) -> ChargeAttempt | None:
         """The open charge of the order, or a new one. None if nothing is left to pay."""
-        now = self._clock()
+        now = self.clock()
         if order.status is not OrderStatus.PLACED:
             return None
         [chargeable] = await read_chargeable(tx, [order.key])
@@ -177,12 +166,12 @@ class PayCheckout:
             raise CheckoutOver
         if isinstance(source, HostedPage):
             await store.extend(tx, checkout.scope, checkout.id, now + PAGE_LIFE)
-        opened = await open_charges(tx, [chargeable.paid_with(source)], now, now + self._schedule.lease())
+        opened = await open_charges(tx, [chargeable.paid_with(source)], now, now + RetrySchedule(self.settings).lease())
         return opened.attempts[0]
 
     async def _settle(self, attempt: ChargeAttempt, result: ChargeResult) -> None:
-        async with self._database.transaction() as tx:
-            await settle_charges(tx, [(attempt, result)], [], self._clock(), self._schedule)
+        async with self.database.transaction() as tx:
+            await settle_charges(tx, [(attempt, result)], [], self.clock(), RetrySchedule(self.settings))
 
 
 async def _lock(tx: Connection, token: str, checkout: Checkout) -> tuple[Checkout, OffsetLink]:

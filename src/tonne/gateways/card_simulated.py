@@ -1,8 +1,11 @@
 """A card gateway without a bank, for test mode and the demo. Its test cards reproduce declines and network failures."""
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import asyncpg
+import msgspec
 
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import (
@@ -25,7 +28,7 @@ class SimulatedCard:
     """
 
     number: str
-    recorded: ChargeOutcome | None
+    recorded: ChargeOutcome | None = None
     returned: ChargeOutcome
     code: str | None = None
     message: str | None = None
@@ -34,88 +37,8 @@ class SimulatedCard:
     behaviour: str
 
 
-SIMULATED_CARDS = (
-    SimulatedCard(
-        number="4242424242424242",
-        recorded=ChargeOutcome.CAPTURED,
-        returned=ChargeOutcome.CAPTURED,
-        behaviour="Every charge succeeds.",
-    ),
-    SimulatedCard(
-        number="4000000000000002",
-        recorded=ChargeOutcome.REFUSED,
-        returned=ChargeOutcome.REFUSED,
-        code="do_not_try_again",
-        message="The card was declined, and the bank asks not to try again.",
-        behaviour="Every charge is refused permanently, without a reason.",
-    ),
-    SimulatedCard(
-        number="4000000000009979",
-        recorded=ChargeOutcome.REFUSED,
-        returned=ChargeOutcome.REFUSED,
-        code="stolen_card",
-        message="The card was declined.",
-        behaviour="Every charge is refused permanently: the card was reported stolen.",
-    ),
-    SimulatedCard(
-        number="4000000000000069",
-        recorded=ChargeOutcome.REFUSED,
-        returned=ChargeOutcome.REFUSED,
-        code="expired_card",
-        message="The card has expired.",
-        expires="2020-01",
-        behaviour="Every charge is refused permanently: the card has expired.",
-    ),
-    SimulatedCard(
-        number="4000000000009995",
-        recorded=ChargeOutcome.DECLINED,
-        returned=ChargeOutcome.DECLINED,
-        code="insufficient_funds",
-        message="The card has insufficient funds.",
-        behaviour="Every charge is declined temporarily: the card has insufficient funds.",
-    ),
-    SimulatedCard(
-        number="4000000000000341",
-        recorded=ChargeOutcome.DECLINED,
-        returned=ChargeOutcome.DECLINED,
-        code="try_again_later",
-        message="The bank could not process the charge. Try again later.",
-        declines_first=2,
-        behaviour="A customer's charges of one amount are declined twice and succeed from the third attempt.",
-    ),
-    SimulatedCard(
-        number="4000002500003155",
-        recorded=ChargeOutcome.AUTHENTICATION_REQUIRED,
-        returned=ChargeOutcome.AUTHENTICATION_REQUIRED,
-        code="authentication_required",
-        message="The bank requires the cardholder to authenticate this charge.",
-        behaviour="Every charge requires authentication by the cardholder.",
-    ),
-    SimulatedCard(
-        number="4000000000000259",
-        recorded=ChargeOutcome.CAPTURED,
-        returned=ChargeOutcome.UNKNOWN,
-        code="timeout",
-        message="The gateway did not respond in time.",
-        behaviour="Every charge succeeds, but the response is lost; a later look-up finds it.",
-    ),
-    SimulatedCard(
-        number="4000000000000267",
-        recorded=None,
-        returned=ChargeOutcome.UNKNOWN,
-        code="timeout",
-        message="The gateway did not respond in time.",
-        behaviour="Every request is lost: no response and no charge.",
-    ),
-    SimulatedCard(
-        number="4000000000000275",
-        recorded=None,
-        returned=ChargeOutcome.UNAVAILABLE,
-        code="unreachable",
-        message="The gateway cannot be reached.",
-        behaviour="The gateway cannot be reached for any charge.",
-    ),
-)
+_FILE = Path(__file__).parent / "simulated_cards.toml"
+SIMULATED_CARDS = msgspec.convert(tomllib.loads(_FILE.read_text(encoding="utf-8"))["card"], tuple[SimulatedCard, ...])
 _BY_NUMBER = {card.number: card for card in SIMULATED_CARDS}
 
 
