@@ -10,11 +10,10 @@ from collections.abc import Sequence
 import psutil
 
 from bench.api import run as api
-from bench.checks import NotMeasured
 from bench.delivery import run as delivery
 from bench.life import run as life
 from bench.load import UnexpectedResponse
-from bench.report import Report
+from bench.report import NotMeasured, Report
 
 SUBJECTS = {"api": api, "delivery": delivery, "life": life}
 IDLE_PERCENT = 10.0

@@ -5,26 +5,35 @@ import contextlib
 import http.client
 import itertools
 import multiprocessing
+import random
 import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import asyncpg
 import psutil
+import uvloop
 
-from bench.checks import NotMeasured
-from bench.load import Outcome, PreparedRequest, UnexpectedResponse, run_load
+from bench.load import Outcome, PreparedRequest, UnexpectedResponse, post, run_load
+from bench.report import NotMeasured
 from bench.tenants import Tenant, open_tenants
 from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, ROOT, Process, free_port
+from tonne.cli.doctor import examine
 from tonne.db.pool import Connection
 
+P = ParamSpec("P")
+T = TypeVar("T")
 DATABASE = "bench"
+METADATA = '{"invoice":"A-17","cost_centre":4711}'
+DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
+_RNG = random.Random(20261115)
 _POLL_S = 0.03
 _STARTED_WITHIN_S = 30.0
 _DONE_WITHIN_S = 120.0
@@ -49,10 +58,16 @@ class Environment:
         """A new prefix for each load. All have the same length, so all idempotency keys do."""
         return f"load-{next(self._loads):06d}-"
 
+    def in_load_process(
+        self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        """Run a coroutine function in the load process, on an event loop of its own."""
+        return self.load_process.submit(_run, function, *arguments, **options).result()
+
     def run_load(
         self, requests: Sequence[PreparedRequest], *, connections: int, seconds: float, warm_up_s: float = 0.0
     ) -> Outcome:
-        return self.load_process.submit(
+        return self.in_load_process(
             run_load,
             self.port,
             requests,
@@ -60,7 +75,20 @@ class Environment:
             connections=connections,
             warm_up_s=warm_up_s,
             seconds=seconds,
-        ).result()
+        )
+
+    def create_requests(self, count: int = 5_000) -> list[PreparedRequest]:
+        """Requests that create orders, for tenants in random order: some meet at one organisation's stream."""
+        by_key = {
+            tenant.key: post(
+                "/v1/orders/by-estimate",
+                tenant.key,
+                f'{{"estimate_id":"{tenant.estimate_id}","metadata":{METADATA},"idempotency_key":"',
+                '"}',
+            )
+            for tenant in self.tenants
+        }
+        return [by_key[_RNG.choice(self.tenants).key] for _ in range(count)]
 
     def fetch(self, request: PreparedRequest) -> bytes:
         """Send one request outside of all measurements and return the body of its response."""
@@ -80,6 +108,20 @@ class Environment:
             yield connection
         finally:
             await connection.close()
+
+    async def require_durable(self) -> None:
+        async with self.connection() as connection:
+            for setting in DURABLE:
+                if await connection.fetchval("SELECT current_setting($1)", setting) != "on":
+                    raise NotMeasured(f"Commits are not durable: {setting} is off.")
+
+    async def require_consistent(self) -> None:
+        """All invariants that `tonne doctor` checks hold."""
+        async with self.connection() as connection, connection.transaction():
+            breaches = await examine(connection)
+        if breaches:
+            shown = {name: places[:3] for name, places in breaches.items()}
+            raise NotMeasured(f"The doctor found inconsistent data: {shown}.")
 
     async def vacuum(self) -> None:
         """Vacuum, analyse and checkpoint now, so that the database does not do it during a measurement."""
@@ -148,6 +190,10 @@ class Worker:
 
 def cpu_s_by_process(pids: Sequence[int]) -> dict[int, float]:
     return {pid: float(sum(psutil.Process(pid).cpu_times()[:2])) for pid in pids}
+
+
+def _run(function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
+    return uvloop.run(function(*arguments, **options))
 
 
 @contextlib.asynccontextmanager

@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import uvloop
-
 from tests.support.processes import HOST
 
 KEY_LENGTH = 24
@@ -53,7 +51,7 @@ def post(path: str, key: str, body_head: str, body_tail: str) -> PreparedRequest
     return PreparedRequest(head.encode(), body_tail.encode(), 201, None)
 
 
-def run_load(
+async def run_load(
     port: int,
     requests: Sequence[PreparedRequest],
     *,
@@ -63,7 +61,20 @@ def run_load(
     seconds: float,
 ) -> Outcome:
     """Send the requests in this order, again and again. Every connection has one in flight."""
-    return uvloop.run(_Run(requests, key_prefix).run(port, connections, warm_up_s, seconds))
+    loop = asyncio.get_running_loop()
+    run = _Run(requests, key_prefix)
+    opened = [await loop.create_connection(lambda: _Connection(run), HOST, port) for _ in range(connections)]
+    run.since = time.perf_counter() + warm_up_s
+    run.until = run.since + seconds
+    for _, connection in opened:
+        connection.send()
+    await asyncio.sleep(warm_up_s + seconds)
+    async with asyncio.timeout(_RESPONSE_WITHIN_S):
+        await asyncio.gather(*(connection.finished for _, connection in opened))
+    for transport, _ in opened:
+        transport.close()
+    run.outcome.per_second = len(run.outcome.latencies_s) / seconds
+    return run.outcome
 
 
 class _Run:
@@ -74,23 +85,8 @@ class _Run:
         self._number = itertools.count()
         self._key_prefix = key_prefix
         self._digits = KEY_LENGTH - len(key_prefix)
-        self._from = self.until = 0.0
-        self._outcome = Outcome()
-
-    async def run(self, port: int, count: int, warm_up_s: float, seconds: float) -> Outcome:
-        loop = asyncio.get_running_loop()
-        connections = [await loop.create_connection(lambda: _Connection(self), HOST, port) for _ in range(count)]
-        self._from = time.perf_counter() + warm_up_s
-        self.until = self._from + seconds
-        for _, connection in connections:
-            connection.send()
-        await asyncio.sleep(warm_up_s + seconds)
-        async with asyncio.timeout(_RESPONSE_WITHIN_S):
-            await asyncio.gather(*(connection.finished for _, connection in connections))
-        for transport, _ in connections:
-            transport.close()
-        self._outcome.per_second = len(self._outcome.latencies_s) / seconds
-        return self._outcome
+        self.since = self.until = 0.0
+        self.outcome = Outcome()
 
     def next(self) -> tuple[PreparedRequest, bytes]:
         request = next(self._requests)
@@ -100,9 +96,9 @@ class _Run:
         return request, request.head + key + request.tail
 
     def count(self, sent_at: float, now: float) -> None:
-        self._outcome.answered += 1
-        if self._from <= now < self.until:
-            self._outcome.latencies_s.append(now - sent_at)
+        self.outcome.answered += 1
+        if self.since <= now < self.until:
+            self.outcome.latencies_s.append(now - sent_at)
 
 
 class _Connection(asyncio.Protocol):

@@ -4,6 +4,10 @@ import json
 from dataclasses import dataclass
 
 
+class NotMeasured(Exception):
+    """The results of this run are invalid; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Goal:
     """The ratio that a result must reach, and the ratio that we aim at. With `at_most`, lower is better."""

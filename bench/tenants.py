@@ -15,7 +15,7 @@ from tonne.retirements.import_lots import import_files
 
 ORGANISATIONS = 50
 MODE = Mode.TEST
-_MASS_T = Decimal("1.105697")
+MASS_GRAMS = 1_105_697
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +35,5 @@ async def _open_tenant(tx: Connection, number: int) -> Tenant:
     now = utc_now()
     organisation = await open_organisation(tx, f"Bench {number}", DEFAULT_FEE_RATE, actor="bench", now=now)
     tenant = await open_tenant(tx, organisation.id, MODE)
-    estimate = await record_estimate(tx, tenant.scope, _MASS_T, MassUnit.T, None, now=now)
+    estimate = await record_estimate(tx, tenant.scope, Decimal(MASS_GRAMS), MassUnit.G, None, now=now)
     return Tenant(tenant.scope, tenant.key, estimate.id)

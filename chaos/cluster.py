@@ -100,13 +100,8 @@ class Cluster:
         if self._http is not None:
             await self._http.close()
 
-    @property
-    def timeout_s(self) -> float:
-        return float(str(self.settings["webhook_timeout_s"]))
-
-    @property
-    def lease_s(self) -> float:
-        return float(str(self.settings["webhook_lease_s"]))
+    def seconds(self, setting: str) -> float:
+        return float(str(self.settings[setting]))
 
     def announce(self, name: str, at_least: int = 1) -> Fault:
         """A fault that must fire this often. Call it when it fires."""
@@ -120,9 +115,6 @@ class Cluster:
             if fault.count < fault.at_least
         ]
 
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
     def require(self, condition: bool, problem: str) -> None:
         if not condition:
             self.problems.append(problem)
@@ -131,10 +123,7 @@ class Cluster:
 
     async def start_api(self) -> None:
         self.api = self._start("api", "api.log")
-        try:
-            await asyncio.to_thread(self.api.wait_until_ready, self._port, READY_WITHIN_S)
-        except RuntimeError as error:
-            raise NotAsExpected(str(error)) from error
+        await asyncio.to_thread(self.api.wait_until_ready, self._port, READY_WITHIN_S)
 
     def start_worker(self) -> Process:
         self.workers.append(self._start("worker", f"worker-{len(self.workers)}.log"))
@@ -142,10 +131,6 @@ class Cluster:
 
     def _start(self, command: str, log: str) -> Process:
         return Process("tonne", command, "--stop-with-parent", settings=self.settings, log=self.folder / log)
-
-    @property
-    def newest_worker(self) -> Process:
-        return self.workers[-1]
 
     def sender_of(self, peer_port: int) -> Process:
         """The worker with a connection from this port."""
@@ -187,6 +172,12 @@ class Cluster:
         """A worker waits in this statement for a lock that we hold; or none waits there any more."""
         what = f"{'a' if waiting else 'no'} worker waits in {statement}"
         await self.until_true(what, WAITING_IN, f"%{statement}%", waiting)
+
+    async def restart_postgres(self, max_pause_s: float) -> None:
+        """Stop the database hard, and start it again after a random pause."""
+        await self.postgres.stop_hard()
+        await asyncio.sleep(self.rng.uniform(0.0, max_pause_s))
+        await self.postgres.start()
 
     # The database -------------------------------------------------------------------------------------------------
 
@@ -292,13 +283,17 @@ class Cluster:
 
     async def place(self, organisation: Organisation, count: int, at_once: int = 6) -> list[str]:
         """Place orders over HTTP, for accounts chosen at random. Returns their ids."""
+        scopes = [self.rng.choice(organisation.scopes) for _ in range(count)]
+        return await self.place_for(organisation, scopes, at_once)
+
+    async def place_for(self, organisation: Organisation, scopes: Sequence[Scope], at_once: int = 6) -> list[str]:
         slots = asyncio.Semaphore(at_once)
 
         async def place_one(scope: Scope) -> str:
             async with slots:
                 return await self.place_one(organisation, scope)
 
-        return await asyncio.gather(*(place_one(self.rng.choice(organisation.scopes)) for _ in range(count)))
+        return await asyncio.gather(*map(place_one, scopes))
 
     async def place_one(self, organisation: Organisation, scope: Scope) -> str:
         """Repeat the request with the same key until there is a response, like a careful client."""

@@ -1,7 +1,6 @@
 """Receivers with real TLS that record every byte, and that misbehave as a scenario wants."""
 
 import asyncio
-import itertools
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -16,8 +15,7 @@ from tests.support.receivers import Listener, read_request, response
 class Exchange(msgspec.Struct):
     """A request and how it ended. Times are on the monotonic clock, except `arrived_unix`."""
 
-    connection: int
-    # Identifies the process that sent it.
+    # Identifies the connection and the process that sent it.
     peer_port: int
     arrived_s: float
     arrived_unix: float
@@ -78,7 +76,6 @@ class Receiver(Listener):
         self.errors: list[str] = []
         self._path = folder / f"{name}.bytes"
         self._file = self._path.open("wb")
-        self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -103,11 +100,11 @@ class Receiver(Listener):
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, with one request after the other."""
-        number, call = next(self._numbers), None
+        call = None
         try:
             while True:
                 head, body = await read_request(reader)
-                exchange = self._record(head, body, number, writer.get_extra_info("peername")[1])
+                exchange = self._record(head, body, writer.get_extra_info("peername")[1])
                 call = Call(exchange, body, writer)
                 task = asyncio.create_task(self._behave(call))
                 self._tasks.add(task)
@@ -117,9 +114,9 @@ class Receiver(Listener):
                 call.end(None)
                 call.closed.set()
 
-    def _record(self, head: bytes, body: bytes, connection: int, peer_port: int) -> Exchange:
+    def _record(self, head: bytes, body: bytes, peer_port: int) -> Exchange:
         now_s, offset = time.monotonic(), self._file.tell()
-        exchange = Exchange(connection, peer_port, now_s, time.time(), offset, len(head), len(body))
+        exchange = Exchange(peer_port, now_s, time.time(), offset, len(head), len(body))
         self._file.write(head + body)
         self.exchanges.append(exchange)
         return exchange

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from bench.api.throughput import bare_request, page_path, page_request, read_requests
-from bench.checks import require_durable
 from bench.environment import Environment
 from bench.load import PreparedRequest, get
 from bench.pace import ApiPace
 from bench.report import Goal, Result
-from bench.requests import create_requests
 from bench.tenants import Tenant
 
 GOAL = Goal(reach=1.3, at_most=True)
@@ -41,7 +39,7 @@ class Cost:
 
 async def probe(environment: Environment, pace: ApiPace) -> dict[str, Cost]:
     """One request at a time. The kinds take turns in short blocks, so that noise affects all of them."""
-    await require_durable(environment)
+    await environment.require_durable()
     busy = environment.tenants[0]
     reads = await read_requests(environment, READS_PER_BLOCK * (pace.probe_blocks + 1))
     first = page_request(environment, busy, PAGE_SIZE)
@@ -54,7 +52,7 @@ async def probe(environment: Environment, pace: ApiPace) -> dict[str, Cost]:
             costs = {}
         kinds: Mapping[str, list[PreparedRequest]] = {
             REFERENCE: [reference],
-            "create": create_requests(environment),
+            "create": environment.create_requests(),
             "read_by_key": reads[block * READS_PER_BLOCK :][:READS_PER_BLOCK],
             "first_page": [first],
             "page_1000": [deep],

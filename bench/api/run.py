@@ -1,12 +1,11 @@
 from collections.abc import Set as AbstractSet
 
 from bench.api import growth, throughput
-from bench.checks import count_orders, require_consistent
+from bench.api.throughput import count_orders
 from bench.copies import copy_orders
 from bench.environment import open_environment
 from bench.pace import QUICK_API, ApiPace
 from bench.report import Goal, Report, Result
-from bench.requests import create_requests
 from bench.tenants import ORGANISATIONS
 
 THROUGHPUT = {"create": throughput.create, "read": throughput.read_by_key, "list": throughput.list_100}
@@ -20,12 +19,12 @@ async def run(names: AbstractSet[str], report: Report, *, quick: bool) -> None:
     pace = QUICK_API if quick else ApiPace()
     async with open_environment() as environment:
         # Create the first orders: the others are copies of one of them.
-        environment.run_load(create_requests(environment), connections=1, seconds=0.2)
+        environment.run_load(environment.create_requests(), connections=1, seconds=0.2)
         small: dict[str, growth.Cost] = {}
         if "growth" in names:
             # All of one tenant, so that its list has a thousand pages.
             await copy_orders(environment, environment.tenants[:1], pace.small_orders)
-            await require_consistent(environment)
+            await environment.require_consistent()
             small = await growth.probe(environment, pace)
         if not names.isdisjoint(THROUGHPUT):
             await copy_orders(environment, environment.tenants, FULL_PAGES)

@@ -3,13 +3,11 @@
 from statistics import median
 from urllib.parse import quote
 
-from bench.api.direct_writes import DirectWrites, write_orders
-from bench.checks import NotMeasured, count_orders, require_consistent, require_durable
+from bench.api.direct_writes import prepare_orders, write_orders
 from bench.environment import Environment
 from bench.load import PreparedRequest, get
 from bench.pace import ApiPace
-from bench.report import Goal, Result
-from bench.requests import create_requests
+from bench.report import Goal, NotMeasured, Result
 from bench.server import bare_path, body_file
 from bench.tenants import Tenant
 
@@ -17,25 +15,37 @@ CONNECTIONS = 32
 GOAL = Goal(reach=0.40, aim=0.60)
 
 
+COUNT_ROWS = """
+SELECT (SELECT count(*) FROM orders) AS orders, (SELECT count(*) FROM events) AS events,
+       (SELECT count(DISTINCT (account_id, order_id)) FROM order_lines) AS orders_with_lines
+"""
+
+
+async def count_orders(environment: Environment) -> int:
+    """How many orders there are, each with its lines and its two events."""
+    async with environment.connection() as connection:
+        row = await connection.fetchrow(COUNT_ROWS)
+    if row is None or not row["orders"] * 2 == row["orders_with_lines"] * 2 == row["events"]:
+        raise NotMeasured(f"Some orders lack lines or events: {row}.")
+    orders: int = row["orders"]
+    return orders
+
+
 async def create(environment: Environment, pace: ApiPace) -> Result:
     """Orders per second over HTTP, compared with writing the same rows by asyncpg."""
-    await require_durable(environment)
+    await environment.require_durable()
     before = await count_orders(environment)
     placed, over_http, directly = 0, [], []
     for _ in range(pace.rounds):
-        writes = DirectWrites(
-            url=environment.url,
-            server_port=environment.port,
-            connections=CONNECTIONS,
-            warm_up_s=pace.warm_up_s,
-            seconds=pace.round_s,
-            orders=pace.direct_orders,
-            tenants=environment.tenants,
-            key_prefix=environment.key_prefix(),
+        orders = await prepare_orders(
+            environment.url, environment.port, environment.tenants, environment.key_prefix(), pace.direct_orders
         )
-        written, per_second = environment.load_process.submit(write_orders, writes).result()
+        limits = {"warm_up_s": pace.warm_up_s, "seconds": pace.round_s}
+        written, per_second = environment.in_load_process(
+            write_orders, environment.url, orders, connections=CONNECTIONS, **limits
+        )
         outcome = environment.run_load(
-            create_requests(environment), connections=CONNECTIONS, warm_up_s=pace.warm_up_s, seconds=pace.round_s
+            environment.create_requests(), connections=CONNECTIONS, warm_up_s=pace.warm_up_s, seconds=pace.round_s
         )
         placed += written + outcome.answered
         directly.append(per_second)
@@ -43,7 +53,7 @@ async def create(environment: Environment, pace: ApiPace) -> Result:
     found = await count_orders(environment) - before
     if found != placed:
         raise NotMeasured(f"{placed} orders were placed, but {found} are in the database.")
-    await require_consistent(environment)
+    await environment.require_consistent()
     return Result("create", median(over_http), "orders/s", median(directly), GOAL)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import aiohttp
 import asyncpg
-import uvloop
 
 from bench.tenants import MODE
 from tonne.webhooks.model import EventBatch
@@ -34,15 +33,11 @@ class Route:
         return self.organisation_id, self.after_position
 
 
-def post_all(database_url: str, ca_file: Path, routes: Sequence[Route], times: int) -> float:
+async def post_all(database_url: str, ca_file: Path, routes: Sequence[Route], times: int) -> float:
     """Events per second over all routes at once, with one connection and one request in flight for each.
 
     The same bodies are sent `times` times, so that the measurement is not too short.
     """
-    return uvloop.run(_post_all(database_url, ca_file, routes, times))
-
-
-async def _post_all(database_url: str, ca_file: Path, routes: Sequence[Route], times: int) -> float:
     payloads = await _read_payloads(database_url, routes)
     bodies = {source: _make_bodies(found) for source, found in payloads.items()}
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca_file), limit=0)

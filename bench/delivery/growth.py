@@ -1,31 +1,25 @@
 """Whether an event costs the same, and no more memory, with a million stored events as with a hundred thousand."""
 
-from dataclasses import dataclass
 from statistics import median
 
-from bench.checks import NotMeasured, require_durable
 from bench.copies import EVENTS_PER_ORDER, copy_orders
 from bench.delivery.latency import place_singly
 from bench.delivery.throughput import require_received
 from bench.delivery.webhooks import Delivery, lengthen_stream
 from bench.environment import Worker
 from bench.pace import DeliveryPace
-from bench.report import Goal, Result
+from bench.report import Goal, NotMeasured, Result
 from tonne.webhooks.invariants import INVARIANTS
 
 GOAL = Goal(reach=1.3, at_most=True)
-MEMORY_GOAL = Goal(reach=1.2, at_most=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """CPU time is that of the worker and its database connections."""
-
-    backlog_cpu_us: float
-    backlog_time_us: float
-    single_cpu_us: float
-    single_time_ms: float
-    resident_mb: float
+# CPU time is that of the worker and its database connections.
+MEASURES = {
+    "growth_backlog_cpu": ("us/event", GOAL),
+    "growth_backlog_time": ("us/event", None),
+    "growth_single_cpu": ("us/event", GOAL),
+    "growth_single_time": ("ms", None),
+    "growth_worker_memory": ("MB", Goal(reach=1.2, at_most=True)),
+}
 
 
 async def event_growth(delivery: Delivery, pace: DeliveryPace) -> list[Result]:
@@ -35,16 +29,10 @@ async def event_growth(delivery: Delivery, pace: DeliveryPace) -> list[Result]:
     async with delivery.worker() as worker:
         small = await _probe(delivery, worker, pace, pace.small_events)
         large = await _probe(delivery, worker, pace, pace.large_events)
-    return [
-        Result("growth_backlog_cpu", large.backlog_cpu_us, "us/event", small.backlog_cpu_us, GOAL),
-        Result("growth_backlog_time", large.backlog_time_us, "us/event", small.backlog_time_us),
-        Result("growth_single_cpu", large.single_cpu_us, "us/event", small.single_cpu_us, GOAL),
-        Result("growth_single_time", large.single_time_ms, "ms", small.single_time_ms),
-        Result("growth_worker_memory", large.resident_mb, "MB", small.resident_mb, MEMORY_GOAL),
-    ]
+    return [Result(name, large[name], unit, small[name], goal) for name, (unit, goal) in MEASURES.items()]
 
 
-async def _probe(delivery: Delivery, worker: Worker, pace: DeliveryPace, stored: int) -> Cost:
+async def _probe(delivery: Delivery, worker: Worker, pace: DeliveryPace, stored: int) -> dict[str, float]:
     environment = delivery.environment
     tenant = environment.tenants[0]
     async with environment.connection() as connection:
@@ -53,9 +41,9 @@ async def _probe(delivery: Delivery, worker: Worker, pace: DeliveryPace, stored:
     async with delivery.hooks([tenant]) as hooks:
         # The newest events are written after the registration, so that the webhook gets them.
         await lengthen_stream(environment, tenant, pace.newest_events)
-        await require_durable(environment)
+        await environment.require_durable()
         await delivery.wait_until_delivered(hooks)
-        delivery.receivers.reset()
+        delivery.reset()
         before_s = await worker.cpu_s()
         took_s = []
         for _ in range(pace.newest_rounds):
@@ -65,16 +53,17 @@ async def _probe(delivery: Delivery, worker: Worker, pace: DeliveryPace, stored:
         require_received(delivery, 1, pace.newest_events * pace.newest_rounds)
         await place_singly(delivery, hooks[0], 5, pace.pause_s)
         before_singles_s = await worker.cpu_s()
-        delays = await place_singly(delivery, hooks[0], pace.single_orders, pace.pause_s)
+        after_response_ms, _ = await place_singly(delivery, hooks[0], pace.single_orders, pace.pause_s)
         after_s = await worker.cpu_s()
         await _require_delivered(delivery)
-    return Cost(
-        backlog_cpu_us=(between_s - before_s) / (pace.newest_events * pace.newest_rounds) * 1e6,
-        backlog_time_us=median(took_s) / pace.newest_events * 1e6,
-        single_cpu_us=(after_s - before_singles_s) / (pace.single_orders * EVENTS_PER_ORDER) * 1e6,
-        single_time_ms=median(delay.after_response_ms for delay in delays),
-        resident_mb=worker.process.resident_mb,
-    )
+    events = pace.newest_events * pace.newest_rounds
+    return {
+        "growth_backlog_cpu": (between_s - before_s) / events * 1e6,
+        "growth_backlog_time": median(took_s) / pace.newest_events * 1e6,
+        "growth_single_cpu": (after_s - before_singles_s) / (pace.single_orders * EVENTS_PER_ORDER) * 1e6,
+        "growth_single_time": median(after_response_ms),
+        "growth_worker_memory": worker.process.resident_mb,
+    }
 
 
 async def _require_delivered(delivery: Delivery) -> None:

@@ -6,37 +6,26 @@ import json
 import random
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import median, quantiles
 
-from bench.checks import NotMeasured, require_consistent, require_durable
 from bench.copies import EVENTS_PER_ORDER
+from bench.delivery.throughput import require_received
 from bench.delivery.webhooks import Delivery, Hook
+from bench.environment import METADATA
 from bench.pace import DeliveryPace
-from bench.report import Goal, Result
-from bench.requests import METADATA
+from bench.report import Goal, NotMeasured, Result
 from tests.support.processes import HOST
 
 P50_LIMIT_MS, P99_LIMIT_MS = 50.0, 200.0
 GOAL = Goal(reach=1.0, at_most=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
-    """Until the events of an order were acknowledged, since the response to the client and since its request."""
-
-    after_response_ms: float
-    after_request_ms: float
-
-
 async def latency(delivery: Delivery, pace: DeliveryPace) -> list[Result]:
-    await require_durable(delivery.environment)
+    await delivery.environment.require_durable()
     async with delivery.hooks(delivery.environment.tenants[:1]) as hooks, delivery.worker():
         await place_singly(delivery, hooks[0], 5, pace.pause_s)
-        delays = await place_singly(delivery, hooks[0], pace.latency_orders, pace.pause_s)
-        await require_consistent(delivery.environment)
-    after_response = [delay.after_response_ms for delay in delays]
-    after_request = [delay.after_request_ms for delay in delays]
+        after_response, after_request = await place_singly(delivery, hooks[0], pace.latency_orders, pace.pause_s)
+        await delivery.environment.require_consistent()
     return [
         Result("latency_p50", median(after_response), "ms", P50_LIMIT_MS, GOAL),
         Result("latency_p99", _p99(after_response), "ms", P99_LIMIT_MS, GOAL),
@@ -45,9 +34,15 @@ async def latency(delivery: Delivery, pace: DeliveryPace) -> list[Result]:
     ]
 
 
-async def place_singly(delivery: Delivery, hook: Hook, orders: int, pause_s: tuple[float, float]) -> list[Delay]:
-    """Place one order at a time. Events arrive in order, so the first two belong to the first order, and so on."""
-    delivery.receivers.reset()
+async def place_singly(
+    delivery: Delivery, hook: Hook, orders: int, pause_s: tuple[float, float]
+) -> tuple[list[float], list[float]]:
+    """Place one order at a time.
+
+    Returns the milliseconds until the events of each order were acknowledged: since the response to the client, and
+    since its request. Events arrive in order, so the first two belong to the first order, and so on.
+    """
+    delivery.reset()
     rng = random.Random(orders)
     placed = []
     api = http.client.HTTPConnection(HOST, delivery.environment.port, timeout=30)
@@ -57,14 +52,14 @@ async def place_singly(delivery: Delivery, hook: Hook, orders: int, pause_s: tup
         await asyncio.sleep(rng.uniform(*pause_s))
     api.close()
     await delivery.wait_until_delivered([hook])
-    tally = delivery.receivers.tallies()[0]
-    if tally.events != orders * EVENTS_PER_ORDER:
-        raise NotMeasured(f"{orders} orders have {orders * EVENTS_PER_ORDER} events, but {tally.events} arrived.")
-    delays = []
+    require_received(delivery, 1, orders * EVENTS_PER_ORDER)
+    acknowledged = delivery.receivers[0].acknowledged
+    after_response, after_request = [], []
     for number, (requested_at, responded_at) in enumerate(placed, 1):
-        arrived_at = next(entry.at for entry in tally.acknowledged if entry.events >= number * EVENTS_PER_ORDER)
-        delays.append(Delay((arrived_at - responded_at) * 1000, (arrived_at - requested_at) * 1000))
-    return delays
+        arrived_at = next(entry.at for entry in acknowledged if entry.events >= number * EVENTS_PER_ORDER)
+        after_response.append((arrived_at - responded_at) * 1000)
+        after_request.append((arrived_at - requested_at) * 1000)
+    return after_response, after_request
 
 
 def _place(api: http.client.HTTPConnection, hook: Hook, key: str) -> tuple[float, float]:

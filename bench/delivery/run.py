@@ -6,7 +6,6 @@ from bench.delivery.throughput import deliver_200, deliver_one
 from bench.delivery.webhooks import open_delivery
 from bench.pace import QUICK_DELIVERY, DeliveryPace
 from bench.report import Report
-from bench.requests import create_requests
 
 NAMES = ("latency", "deliver_one", "deliver_200", "hanging", "event_growth")
 
@@ -16,7 +15,7 @@ async def run(names: AbstractSet[str], report: Report, *, quick: bool) -> None:
     async with open_delivery() as delivery:
         # Create the first orders: the others are copies of one of them. Four at once, to open connections of the api.
         environment = delivery.environment
-        environment.run_load(create_requests(environment), connections=4, seconds=0.3)
+        environment.run_load(environment.create_requests(), connections=4, seconds=0.3)
         if "latency" in names:
             report.add(*await latency(delivery, pace))
         if "deliver_one" in names:

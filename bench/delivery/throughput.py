@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from statistics import median
 
-from bench.checks import NotMeasured, require_consistent, require_durable
 from bench.copies import EVENTS_PER_ORDER, copy_orders
 from bench.delivery.bare_client import post_all
 from bench.delivery.webhooks import RECEIVERS, Delivery, Hook
 from bench.pace import DeliveryPace
-from bench.report import Goal, Result
+from bench.report import Goal, NotMeasured, Result
 
 GOAL = Goal(reach=0.40, aim=0.60)
 HANGING_GOAL = Goal(reach=0.80)
@@ -40,23 +38,23 @@ async def deliver_200(delivery: Delivery, pace: DeliveryPace, names: AbstractSet
 async def _compare_with_bare(
     delivery: Delivery, pace: DeliveryPace, name: str, hooks: Sequence[Hook], events_each: int
 ) -> Result:
-    environment, receivers = delivery.environment, delivery.receivers
-    await require_durable(environment)
+    environment = delivery.environment
+    await environment.require_durable()
     routes = [hook.route for hook in hooks]
-    bare = partial(post_all, environment.url, receivers.ca_file, routes, pace.bare_times)
     rates: list[float] = []
     limits: list[float] = []
-    receivers.reset()
+    delivery.reset()
     async with delivery.worker():
         # The first delivery opens connections and makes plans. It does not count.
         await delivery.wait_until_delivered(hooks)
         for _ in range(pace.rounds):
-            limits.append(environment.load_process.submit(bare).result())
+            bare = environment.in_load_process(post_all, environment.url, delivery.ca_file, routes, pace.bare_times)
+            limits.append(bare)
             started = await delivery.rewind(hooks)
             ended = await delivery.wait_until_delivered(hooks)
             rates.append(events_each * len(hooks) / (ended - started))
     require_received(delivery, len(hooks), events_each * (1 + pace.rounds * (1 + pace.bare_times)))
-    await require_consistent(environment)
+    await environment.require_consistent()
     return Result(name, median(rates), "events/s", median(limits), GOAL)
 
 
@@ -65,25 +63,25 @@ async def _with_one_hanging(delivery: Delivery, pace: DeliveryPace, hooks: Seque
     events = pace.events_each * len(others)
     with_hanging: list[float] = []
     without: list[float] = []
-    delivery.receivers.reset()
+    delivery.reset()
     async with delivery.worker():
         await delivery.rewind(hooks)
         await delivery.wait_until_delivered(hooks)
         for _ in range(pace.rounds):
             for hangs, rates in ((False, without), (True, with_hanging)):
                 if hangs:
-                    delivery.receivers.hang(0)
+                    delivery.receivers[0].hang()
                 started = await delivery.rewind(hooks)
                 rates.append(events / (await delivery.wait_until_delivered(others) - started))
-                delivery.receivers.resume()
+                delivery.receivers[0].resume()
                 await delivery.wait_until_delivered(hooks)
     require_received(delivery, len(hooks), pace.events_each * (1 + pace.rounds * 2))
-    await require_consistent(delivery.environment)
+    await delivery.environment.require_consistent()
     return Result("hanging", median(with_hanging), "events/s", median(without), HANGING_GOAL)
 
 
 def require_received(delivery: Delivery, receivers: int, events_each: int) -> None:
     """Every receiver got exactly as many events as were sent to it."""
-    for number, tally in enumerate(delivery.receivers.tallies()[:receivers]):
-        if tally.events != events_each:
-            raise NotMeasured(f"Receiver {number} got {tally.events} events instead of {events_each}.")
+    for number, receiver in enumerate(delivery.receivers[:receivers]):
+        if receiver.events != events_each:
+            raise NotMeasured(f"Receiver {number} got {receiver.events} events instead of {events_each}.")

@@ -6,10 +6,11 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.copies import copy_event, copying
 from bench.delivery.bare_client import Route
-from bench.delivery.receivers import Receivers, start_receivers
+from bench.delivery.receivers import Receiver, start_receivers
 from bench.environment import Environment, Worker, open_environment
 from bench.tenants import MODE, Tenant
 from tests.support.processes import HOST
@@ -41,8 +42,17 @@ class Hook:
 @dataclass(slots=True)
 class Delivery:
     environment: Environment
-    receivers: Receivers
+    receivers: list[Receiver]
     secret_key: str
+
+    @property
+    def ca_file(self) -> Path:
+        return self.environment.folder / "authority.pem"
+
+    def reset(self) -> None:
+        """Let the receivers count from zero."""
+        for receiver in self.receivers:
+            receiver.reset()
 
     @contextlib.asynccontextmanager
     async def hooks(self, tenants: Sequence[Tenant]) -> AsyncIterator[list[Hook]]:
@@ -50,8 +60,10 @@ class Delivery:
         box = SecretBox.from_settings(Settings(secret_key=self.secret_key))
         hooks = []
         async with self.environment.connection() as tx, tx.transaction():
-            for tenant, url in zip(tenants, self.receivers.urls, strict=False):
-                webhook, _ = await register_webhook(tx, tenant.scope, url, [], box=box, actor=_ACTOR, now=utc_now())
+            for tenant, receiver in zip(tenants, self.receivers, strict=False):
+                webhook, _ = await register_webhook(
+                    tx, tenant.scope, receiver.url, [], box=box, actor=_ACTOR, now=utc_now()
+                )
                 progress = await progress_store.read_progress(tx, webhook)
                 hooks.append(Hook(webhook, tenant, progress.cursor_position))
         yield hooks
@@ -65,7 +77,7 @@ class Delivery:
             secret_key=self.secret_key,
             webhook_allow_private=f"{HOST}/32",
             webhook_ports="*",
-            webhook_ca_file=self.receivers.ca_file,
+            webhook_ca_file=self.ca_file,
         )
 
     async def rewind(self, hooks: Sequence[Hook], *, last: int | None = None) -> float:
@@ -98,8 +110,9 @@ async def open_delivery() -> AsyncIterator[Delivery]:
         # The worker must only deliver, and leave the orders as they are.
         async with environment.connection() as connection:
             await connection.execute("UPDATE accounts SET auto_advance = false")
-        with start_receivers(RECEIVERS, environment.folder) as receivers:
-            yield Delivery(environment, receivers, secrets.token_urlsafe(32))
+        delivery = Delivery(environment, [], secrets.token_urlsafe(32))
+        with start_receivers(RECEIVERS, delivery.ca_file) as delivery.receivers:
+            yield delivery
 
 
 NEWEST_EVENT = """

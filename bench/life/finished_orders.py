@@ -22,14 +22,10 @@ TABLES = (
 COUNT_FINISHED = "SELECT count(*) FROM orders WHERE status = 'complete'"
 
 
-async def count_finished(environment: Environment) -> int:
+async def copy_finished(environment: Environment, total: int) -> None:
+    """Add finished orders, to all tenants in turn, until there are `total`."""
     async with environment.connection() as connection:
-        finished: int = await connection.fetchval(COUNT_FINISHED)
-    return finished
-
-
-async def copy_finished(environment: Environment, count: int) -> None:
-    """Add `count` finished orders, to all tenants in turn."""
+        count = total - await connection.fetchval(COUNT_FINISHED)
     first = environment.copied + 1
     async with copying(environment, environment.tenants, count, events_each=0, tables=TABLES) as (one, two):
         order = await read_template(one, "complete")

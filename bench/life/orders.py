@@ -7,25 +7,18 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from bench.checks import NotMeasured
 from bench.environment import Environment, Worker, open_environment
-from bench.requests import create_requests
+from bench.report import NotMeasured
 from tonne.base.clock import utc_now
 from tonne.cards.stored_card_store import store_card
 from tonne.db.pool import Connection
 from tonne.events.notify import CHANNEL
 from tonne.gateways.card import CardDetails
-from tonne.orders.model import EVENT_TYPES, OrderKey, OrderStatus
+from tonne.orders.model import OrderKey
 
 # All charges of this test card succeed.
 CARD = "4242424242424242"
-STATUSES = (
-    OrderStatus.RECEIVED,
-    OrderStatus.PLACED,
-    OrderStatus.PAID,
-    OrderStatus.RETIRING,
-    OrderStatus.COMPLETE,
-)
+EVENT_TYPES = ["order.received", "order.placed", "order.paid", "order.retiring", "order.completed"]
 _CONNECTIONS = 16
 _PLACE_FOR_S = 1.0
 
@@ -41,7 +34,7 @@ class Orders:
             await connection.execute("UPDATE accounts SET auto_advance = false")
         placed = 0
         while placed < count:
-            requests = create_requests(self.environment)
+            requests = self.environment.create_requests()
             placed += self.environment.run_load(requests, connections=_CONNECTIONS, seconds=_PLACE_FOR_S).answered
         async with self.environment.connection() as connection:
             return [OrderKey(*row) for row in await connection.fetch(NEWEST_PLACED, count)]
@@ -64,9 +57,8 @@ class Orders:
 
     async def require_complete(self, keys: Sequence[OrderKey]) -> None:
         """All of them are complete, and each has its five events in order."""
-        event_types = [EVENT_TYPES[status] for status in STATUSES]
         async with self.environment.connection() as connection:
-            complete = await connection.fetchval(COUNT_COMPLETE, *_columns(keys), event_types)
+            complete = await connection.fetchval(COUNT_COMPLETE, *_columns(keys), EVENT_TYPES)
         if complete != len(keys):
             raise NotMeasured(f"Only {complete} of {len(keys)} orders are complete with all their events.")
 

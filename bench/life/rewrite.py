@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import asyncpg
-import uvloop
 
 from bench.copies import column_names
 from bench.life.orders import make_due
@@ -82,15 +81,11 @@ class _Step(NamedTuple):
     columns: Sequence[str] = ()
 
 
-def rewrite(url: str, keys: Sequence[OrderKey], *, by_copy: bool) -> float:
+async def rewrite(url: str, keys: Sequence[OrderKey], *, by_copy: bool) -> float:
     """Orders per second. New rows are written by `executemany`, or by COPY.
 
     The rows are read, removed and prepared before the clock starts.
     """
-    return uvloop.run(_rewrite(url, keys, by_copy=by_copy))
-
-
-async def _rewrite(url: str, keys: Sequence[OrderKey], *, by_copy: bool) -> float:
     connection: Connection = await asyncpg.connect(url, server_settings={"jit": "off"})
     try:
         transactions = [_steps(batch) for batch in await _read_batches(connection, keys)]

@@ -1,10 +1,8 @@
 """Orders per second from placed to complete, and whether an order costs the same with a million finished orders."""
 
-from dataclasses import dataclass
 from statistics import median
 
-from bench.checks import require_consistent, require_durable
-from bench.life.finished_orders import copy_finished, count_finished
+from bench.life.finished_orders import copy_finished
 from bench.life.orders import Orders
 from bench.life.rewrite import rewrite, save_state, undo
 from bench.pace import LifePace
@@ -26,16 +24,15 @@ async def life(orders: Orders, pace: LifePace) -> list[Result]:
         await orders.complete(warm_up)
         async with save_state(connection):
             await environment.vacuum()
-            await require_durable(environment)
+            await environment.require_durable()
             for _ in range(pace.rounds):
                 rates.append(len(keys) / await orders.complete(keys))
-                await require_consistent(environment)
+                await environment.require_consistent()
                 for by_copy, written in ((False, limits), (True, copies)):
-                    rewriting = environment.load_process.submit(rewrite, environment.url, keys, by_copy=by_copy)
-                    written.append(rewriting.result())
+                    written.append(environment.in_load_process(rewrite, environment.url, keys, by_copy=by_copy))
                     # The limit must have written the same rows as the worker.
                     await orders.require_complete(keys)
-                    await require_consistent(environment)
+                    await environment.require_consistent()
                 await undo(connection)
     return [
         Result("life", median(rates), "orders/s", median(limits), GOAL),
@@ -43,33 +40,26 @@ async def life(orders: Orders, pace: LifePace) -> list[Result]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Of one order. CPU time is that of the worker and its database connections."""
-
-    cpu_us: float
-    time_us: float
-
-
 async def growth(orders: Orders, pace: LifePace) -> list[Result]:
     # Complete the first orders: the others are copies of one of them.
     keys = await orders.place(pace.probe_orders)
     async with orders.worker():
         await orders.complete(keys)
-    small = await _probe(orders, pace, pace.small_orders)
-    large = await _probe(orders, pace, pace.large_orders)
+    small_cpu_us, small_time_us = await _probe(orders, pace, pace.small_orders)
+    large_cpu_us, large_time_us = await _probe(orders, pace, pace.large_orders)
     return [
-        Result("growth_life_cpu", large.cpu_us, "us/order", small.cpu_us, GROWTH_GOAL),
-        Result("growth_life_time", large.time_us, "us/order", small.time_us),
+        Result("growth_life_cpu", large_cpu_us, "us/order", small_cpu_us, GROWTH_GOAL),
+        Result("growth_life_time", large_time_us, "us/order", small_time_us),
     ]
 
 
-async def _probe(orders: Orders, pace: LifePace, finished: int) -> Cost:
+async def _probe(orders: Orders, pace: LifePace, finished: int) -> tuple[float, float]:
+    """CPU time of the worker and its database connections, and time, per order."""
     environment = orders.environment
-    await copy_finished(environment, finished - await count_finished(environment))
+    await copy_finished(environment, finished)
     keys = await orders.place(pace.probe_orders * (pace.probe_blocks + 1))
     await environment.vacuum()
-    await require_durable(environment)
+    await environment.require_durable()
     blocks = [keys[start : start + pace.probe_orders] for start in range(0, len(keys), pace.probe_orders)]
     cpu_s: list[float] = []
     took_s: list[float] = []
@@ -80,4 +70,4 @@ async def _probe(orders: Orders, pace: LifePace, finished: int) -> Cost:
             before_s = await worker.cpu_s()
             took_s.append(await orders.complete(block))
             cpu_s.append(await worker.cpu_s() - before_s)
-    return Cost(median(cpu_s) / pace.probe_orders * 1e6, median(took_s) / pace.probe_orders * 1e6)
+    return median(cpu_s) / pace.probe_orders * 1e6, median(took_s) / pace.probe_orders * 1e6

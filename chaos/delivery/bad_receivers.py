@@ -65,7 +65,7 @@ async def wrong_responses(cluster: Cluster) -> None:
     await _place_until_all_fired(cluster, hooks)
     await bystander.compare()
     growth_mb = worker.resident_mb - before_mb
-    cluster.note(f"worker grew by {growth_mb:.0f} MB")
+    cluster.notes.append(f"worker grew by {growth_mb:.0f} MB")
     cluster.require(growth_mb < MAX_GROWTH_MB, f"the worker grew by {growth_mb:.0f} MB on responses of receivers")
     for hook in hooks:
         hook.receiver.behaviour = accept

@@ -62,12 +62,7 @@ def drip(pause_s: float, fired: Fired) -> Behaviour:
 
     async def behave(call: Call) -> None:
         fired()
-        for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Padding: " + b"x" * 4096 + b"\r\n\r\n":
-            if call.closed.is_set():
-                return
-            call.write(bytes([byte]))
-            await asyncio.sleep(pause_s)
-        call.end(200)
+        await _write_slowly(call, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Padding: " + b"x" * 4096, pause_s)
 
     return behave
 
@@ -79,11 +74,17 @@ def drip_body(pause_s: float, fired: Fired) -> Behaviour:
         fired()
         call.end(200)
         call.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-        while not call.closed.is_set():
-            call.write(b"x")
-            await asyncio.sleep(pause_s)
+        await _write_slowly(call, b"x" * 100_000, pause_s)
 
     return behave
+
+
+async def _write_slowly(call: Call, raw: bytes, pause_s: float) -> None:
+    for byte in raw:
+        if call.closed.is_set():
+            return
+        call.write(bytes([byte]))
+        await asyncio.sleep(pause_s)
 
 
 class Trap:

@@ -35,7 +35,7 @@ class Bystander:
     async def compare(self, orders: int = 15) -> None:
         """With the faults it must not be notably slower."""
         before_s, during_s = _p90(self._before), _p90(await self._latencies(orders))
-        self._cluster.note(f"bystander p90 {before_s * 1000:.0f} then {during_s * 1000:.0f} ms")
+        self._cluster.notes.append(f"bystander p90 {before_s * 1000:.0f} then {during_s * 1000:.0f} ms")
         self._cluster.require(
             during_s <= before_s + MAX_DELAY_S,
             f"another organisation was slowed down: the 90th percentile of its latency was {before_s * 1000:.0f} ms "

@@ -10,7 +10,7 @@ from chaos.scenario import scenario
 
 KILLS = 4
 # A short lease: it must expire before another worker delivers the events of a killed one.
-SETTINGS = {**SHORT_TIMES, "webhook_timeout_s": "1", "webhook_lease_s": "1.5"}
+SHORT_LEASES = {**SHORT_TIMES, "webhook_timeout_s": "1", "webhook_lease_s": "1.5"}
 
 
 async def _finish(cluster: Cluster, hook: Hook) -> None:
@@ -39,7 +39,7 @@ async def until_claimed(cluster: Cluster) -> None:
     await cluster.until_true("a worker has claimed", WAITING_FOR_EVENTS)
 
 
-@scenario("kill-after-claim", settings=SETTINGS, quick=True)
+@scenario("kill-after-claim", settings=SHORT_LEASES, quick=True)
 async def kill_after_claim(cluster: Cluster) -> None:
     fired = cluster.announce("killed after the claim", KILLS)
     hook = await cluster.open_hook("receiver")
@@ -55,14 +55,14 @@ async def kill_after_claim(cluster: Cluster) -> None:
     await _finish(cluster, hook)
 
 
-@scenario("kill-after-bytes", settings=SETTINGS)
+@scenario("kill-after-bytes", settings=SHORT_LEASES)
 async def kill_after_bytes(cluster: Cluster) -> None:
     """The receiver has the whole request, and kills the sender instead of responding."""
     fired = cluster.announce("killed after the request was sent", KILLS)
     hook = await cluster.open_hook("receiver")
 
     async def kill(_: Call) -> None:
-        cluster.newest_worker.kill()
+        cluster.workers[-1].kill()
         fired()
 
     for _ in range(KILLS):
@@ -73,7 +73,7 @@ async def kill_after_bytes(cluster: Cluster) -> None:
 ACKNOWLEDGED = "SELECT count(*) FROM webhook_attempts WHERE webhook_id = $1 AND acknowledged"
 
 
-@scenario("kill-after-2xx", within_s=90, settings=SETTINGS)
+@scenario("kill-after-2xx", within_s=90, settings=SHORT_LEASES)
 async def kill_after_2xx(cluster: Cluster) -> None:
     """Response and kill race with the settlement. Only kills that came before it count."""
     fired = cluster.announce("killed after the 2xx, before the settlement", KILLS)
@@ -82,7 +82,7 @@ async def kill_after_2xx(cluster: Cluster) -> None:
     async def respond_and_kill(call: Call) -> None:
         call.respond(200)
         await asyncio.sleep(cluster.rng.uniform(0, 0.002))
-        cluster.newest_worker.kill()
+        cluster.workers[-1].kill()
 
     tries = 0
     while fired.count < KILLS and tries < 5 * KILLS:
@@ -91,7 +91,7 @@ async def kill_after_2xx(cluster: Cluster) -> None:
         await _trap_new_worker(cluster, hook, Trap(respond_and_kill), orders=5)
         await asyncio.sleep(0.1)  # a statement that has reached the database is still executed
         fired(await cluster.fetchval(ACKNOWLEDGED, hook.id) == settled)
-    cluster.note(f"{tries} tries")
+    cluster.notes.append(f"{tries} tries")
     await _finish(cluster, hook)
 
 
@@ -100,7 +100,7 @@ LOCK_WEBHOOKS = "SELECT id FROM webhooks FOR UPDATE"
 KINDS = ("acknowledged", "acknowledged, connection cut", "refused")
 
 
-@scenario("kill-while-settling", within_s=90, settings=SETTINGS)
+@scenario("kill-while-settling", within_s=90, settings=SHORT_LEASES)
 async def kill_while_settling(cluster: Cluster) -> None:
     """We lock the row of the webhook, so that the settlement waits in the database.
 
@@ -115,7 +115,7 @@ async def kill_while_settling(cluster: Cluster) -> None:
             async with cluster.holding(LOCK_WEBHOOKS):
                 call.respond(500 if kind == "refused" else 200)
                 backend = await cluster.until_true("the settlement waits for the lock", SETTLING)
-                cluster.newest_worker.kill()
+                cluster.workers[-1].kill()
                 if kind.endswith("cut"):
                     await cluster.fetch("SELECT pg_terminate_backend($1)", backend)
                 faults[kind]()

@@ -36,7 +36,7 @@ async def asked_to_stop(cluster: Cluster) -> None:
         await cluster.until(sends, "a request is in flight", every_s=0.01)
         worker.terminate()
         fired()
-        within_s = cluster.timeout_s + 2
+        within_s = cluster.seconds("webhook_timeout_s") + 2
         code = await asyncio.to_thread(worker.wait, within_s)
         cluster.require(code == 0, f"a worker did not stop within {within_s:g} s after SIGTERM ({code})")
         more = len(exchanges) - before - 1
@@ -101,7 +101,7 @@ async def hanging_among_many(cluster: Cluster) -> None:
     await cluster.until(lambda: all(receiver.exchanges for receiver in hanging), "the receivers hang")
     with_s = statistics.median([await _burst(cluster, healthy) for _ in range(ROUNDS)])
     await bystander.compare()
-    cluster.note(f"a burst took {without_s:.2f} s without, {with_s:.2f} s with them")
+    cluster.notes.append(f"a burst took {without_s:.2f} s without, {with_s:.2f} s with them")
     cluster.require(with_s <= 1.5 * without_s + 0.3, "hanging receivers slowed down other organisations")
     for receiver in hanging:
         receiver.behaviour = respond_after(0)
@@ -152,4 +152,4 @@ async def backlog(cluster: Cluster) -> None:
     await cluster.until_delivered(120)
     took_s = time.monotonic() - started
     cluster.require(took_s <= DELIVERED_WITHIN_S, f"the backlog took {took_s:.0f} s: the worker pauses with work to do")
-    cluster.note(f"{BACKLOG / took_s:.0f} events/s, worker grew by {worker.resident_mb - before_mb:.0f} MB")
+    cluster.notes.append(f"{BACKLOG / took_s:.0f} events/s, worker grew by {worker.resident_mb - before_mb:.0f} MB")

@@ -37,7 +37,7 @@ async def _load(cluster: Cluster) -> AsyncIterator[None]:
         finally:
             stop.set()
     repeated(cluster.failed_requests)
-    cluster.note(f"{len(cluster.placed)} orders")
+    cluster.notes.append(f"{len(cluster.placed)} orders")
 
 
 @scenario("postgres-restarted", within_s=120)
@@ -47,9 +47,7 @@ async def postgres_restarted(cluster: Cluster) -> None:
     async with _load(cluster):
         for _ in range(OUTAGES):
             await asyncio.sleep(cluster.rng.uniform(1.5, 3.0))
-            await cluster.postgres.stop_hard()
-            await asyncio.sleep(cluster.rng.uniform(0.0, 1.0))
-            await cluster.postgres.start()
+            await cluster.restart_postgres(1.0)
             fired()
     await cluster.until_delivered(60)
 

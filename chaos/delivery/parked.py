@@ -94,7 +94,7 @@ async def parked_and_accepted_slowly(cluster: Cluster) -> None:
     for _ in range(20):
         await cluster.place_one(hook.organisation, hook.organisation.scopes[0])
     await _until_others_delivered(cluster, hook)
-    picky.delay_s, picky.refuses = 0.7 * cluster.timeout_s, "nothing"
+    picky.delay_s, picky.refuses = 0.7 * cluster.seconds("webhook_timeout_s"), "nothing"
     fired()
     await _place_for_all(cluster, hook.organisation, 2)
     await cluster.until_delivered(40)
@@ -130,7 +130,7 @@ async def parked_and_rewound(cluster: Cluster) -> None:
     before, started = len(hook.receiver.exchanges), time.monotonic()
     await asyncio.sleep(WATCHED_S)
     received = len(hook.receiver.exchanges) - before
-    cluster.note(f"{received} requests in {time.monotonic() - started:.0f} s of refusals")
+    cluster.notes.append(f"{received} requests in {time.monotonic() - started:.0f} s of refusals")
     cluster.require(received <= MAX_REQUESTS_WATCHED, f"a receiver that refuses everything got {received} requests")
     # Change the filter again: events from now on follow the new one, not one from before the rewind.
     await cluster.change(hook, account_ids=accounts[1:])

@@ -1,6 +1,7 @@
 """Two and four workers on one webhook; one of two workers frozen for twice its lease, and resumed."""
 
 import asyncio
+from functools import partial
 
 from chaos.cluster import SHORT_TIMES, Cluster
 from chaos.delivery.behaviours import Trap, fail_sometimes
@@ -37,14 +38,8 @@ async def _share_webhook(cluster: Cluster, count: int) -> None:
     await cluster.until_delivered()
 
 
-@scenario("two-workers", quick=True)
-async def two_workers(cluster: Cluster) -> None:
-    await _share_webhook(cluster, 2)
-
-
-@scenario("four-workers")
-async def four_workers(cluster: Cluster) -> None:
-    await _share_webhook(cluster, 4)
+scenario("two-workers", quick=True)(partial(_share_webhook, count=2))
+scenario("four-workers")(partial(_share_webhook, count=4))
 
 
 @scenario("frozen-after-bytes", settings=FROZEN)
@@ -74,9 +69,9 @@ async def frozen_after_bytes(cluster: Cluster) -> None:
         await trap.triggered()
         before = len(hook.receiver.exchanges)
         token, cursor = await _lease(cluster, hook.id)
-        await asyncio.sleep(cluster.lease_s)
+        await asyncio.sleep(cluster.seconds("webhook_lease_s"))
         await cluster.place(hook.organisation, 10)
-        await asyncio.sleep(cluster.lease_s)
+        await asyncio.sleep(cluster.seconds("webhook_lease_s"))
         took_over(len(hook.receiver.exchanges) > before and (await _lease(cluster, hook.id))[0] > token)
         frozen[0].resume()
         await cluster.place(hook.organisation, 10)
@@ -100,14 +95,14 @@ async def frozen_after_claim(cluster: Cluster) -> None:
         fired()
     token, _ = await _lease(cluster, hook.id)
     cluster.start_worker()
-    await asyncio.sleep(2 * cluster.lease_s)
+    await asyncio.sleep(2 * cluster.seconds("webhook_lease_s"))
     await cluster.place(hook.organisation, 20)
     await cluster.until_delivered()
     cluster.require((await _lease(cluster, hook.id))[0] > token, "no worker took over from the frozen one")
     before = len(hook.receiver.exchanges)
     frozen.resume()
     await asyncio.sleep(1.0)
-    cluster.note(f"{len(hook.receiver.exchanges) - before} stale requests after resuming")
+    cluster.notes.append(f"{len(hook.receiver.exchanges) - before} stale requests after resuming")
     await _require_settled_once(cluster, hook.id, 1)
     await cluster.place(hook.organisation, 20)
     await cluster.until_delivered()

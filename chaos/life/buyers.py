@@ -45,17 +45,12 @@ class Buyers:
     organisation: Organisation
     scopes: Mapping[Way, Scope]
 
-    async def order(self, ways: Sequence[Way], at_once: int = 6) -> list[str]:
+    async def order(self, ways: Sequence[Way]) -> list[str]:
         """Place one order over HTTP for each of these ways to pay. Returns their ids."""
-        slots = asyncio.Semaphore(at_once)
-
-        async def order_one(way: Way) -> str:
-            async with slots:
-                order_id = await self.cluster.place_one(self.organisation, self.scopes[way])
+        order_ids = await self.cluster.place_for(self.organisation, [self.scopes[way] for way in ways])
+        for order_id, way in zip(order_ids, ways, strict=True):
             self.cluster.final_statuses[order_id] = way.final_status
-            return order_id
-
-        return await asyncio.gather(*map(order_one, ways))
+        return order_ids
 
     async def order_some(self, ways: Sequence[Way], count: int) -> list[str]:
         """Orders whose way to pay is chosen at random."""

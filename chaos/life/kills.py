@@ -2,28 +2,21 @@
 
 import asyncio
 import contextlib
-import email
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from email.message import EmailMessage
-from email.policy import default
 
 import asyncpg
 
-from chaos.cluster import SHORT_TIMES, Cluster
+from chaos.cluster import Cluster
+from chaos.delivery.kills import SHORT_LEASES
 from chaos.life.buyers import Buyers, Way, open_buyers, short_leases
 from chaos.model import NotAsExpected
 from chaos.scenario import scenario
 from tests.support.mail_server import Mailbox, mail_server
 
 # The leases of a killed worker must expire: those of webhooks after 1.5 s, those of charges after 5 s.
-SETTINGS = {
-    **SHORT_TIMES,
-    "webhook_timeout_s": "1",
-    "webhook_lease_s": "1.5",
-    "payment_time_scale": "0.0001",
-}
+SETTINGS = {**SHORT_LEASES, "payment_time_scale": "0.0001"}
 # More than the service sends to its gateway at once: some requests have not been sent yet.
 MANY = 20
 
@@ -48,10 +41,10 @@ async def interrupt_charges(
     The gateway executes those requests. Returns how many were charged and how many were not. The worker must have
     charged before: otherwise it first prepares its statements and has not sent them yet.
     """
-    cluster.newest_worker.freeze()
+    cluster.workers[-1].freeze()
     order_ids = await buyers.order_some(ways, MANY)
     async with cluster.holding(LOCK_GATEWAY):
-        cluster.newest_worker.resume()
+        cluster.workers[-1].resume()
         await cluster.until_waiting_in(CHARGE_AT_GATEWAY)
         await asyncio.sleep(0.1)
         stop_worker()
@@ -93,7 +86,7 @@ async def kill_after_charge(cluster: Cluster) -> None:
         worker.kill()
         recording(await cluster.fetchval(NOT_RECORDED, order_ids))
     await start_warm_worker(cluster, buyers, ways)
-    charged, waiting = await interrupt_charges(cluster, buyers, ways, cluster.newest_worker.kill)
+    charged, waiting = await interrupt_charges(cluster, buyers, ways, cluster.workers[-1].kill)
     in_flight(charged)
     not_sent(waiting)
     await _finish(buyers, ways)
@@ -206,16 +199,13 @@ async def kill_while_mailing(cluster: Cluster) -> None:
     cluster.require(not missing, f"{len(missing)} invoices were never mailed, such as {missing[:3]}")
     numbers = [int(reference.rsplit("-", 1)[1]) for reference in references]
     cluster.require(numbers == list(range(1, len(numbers) + 1)), f"the invoice numbers have a gap: {numbers}")
-    cluster.note(f"{len(references)} invoices, {arrived.total()} mails")
+    cluster.notes.append(f"{len(references)} invoices, {arrived.total()} mails")
 
 
 def _arrived_invoices(mailbox: Mailbox) -> Counter[str]:
     """How often each invoice has arrived with its PDF, by reference."""
     found: Counter[str] = Counter()
-    for envelope in mailbox.mails:
-        assert isinstance(envelope.content, bytes)
-        mail = email.message_from_bytes(envelope.content, policy=default)
-        assert isinstance(mail, EmailMessage)
+    for mail in mailbox.messages:
         names = [part.get_filename() for part in mail.iter_attachments()]
         match = re.search(r"Invoice (TN-TEST-\d+):", mail["Subject"])
         if match and f"{match[1]}.pdf" in names:

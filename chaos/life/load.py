@@ -45,14 +45,12 @@ async def orders_through_outages(cluster: Cluster) -> None:
             clients.create_task(place_orders())
             for _ in range(OUTAGES):
                 await asyncio.sleep(cluster.rng.uniform(0.5, 1.5))
-                await cluster.postgres.stop_hard()
-                await asyncio.sleep(cluster.rng.uniform(0.0, 0.5))
-                await cluster.postgres.start()
+                await cluster.restart_postgres(0.5)
                 fired()
                 in_progress(await cluster.fetchval(UNFINISHED))
             stop.set()
         repeated(cluster.failed_requests)
-        cluster.note(f"{len(cluster.placed)} orders")
+        cluster.notes.append(f"{len(cluster.placed)} orders")
         await buyers.until_finished(40)
 
 
@@ -112,7 +110,7 @@ async def frozen_while_charging(cluster: Cluster) -> None:
     not_sent = cluster.announce("frozen before the charge was sent")
     buyers = await open_buyers(cluster, ways)
     await start_warm_worker(cluster, buyers, ways)
-    frozen = cluster.newest_worker
+    frozen = cluster.workers[-1]
     charged, waiting = await interrupt_charges(cluster, buyers, ways, frozen.freeze)
     while_frozen(charged)
     not_sent(waiting)

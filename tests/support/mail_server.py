@@ -1,11 +1,14 @@
 """A real SMTP server that accepts mail, or fails in the ways that mail servers fail."""
 
 import asyncio
+import email
+import email.policy
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from email.message import EmailMessage
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
@@ -37,6 +40,17 @@ class Mailbox:
     @property
     def recipients(self) -> list[list[str]]:
         return [[str(address) for address in mail.rcpt_tos] for mail in self.mails]
+
+    @property
+    def messages(self) -> list[EmailMessage]:
+        """The received mails, parsed."""
+        found = []
+        for mail in self.mails:
+            assert isinstance(mail.content, bytes)
+            message = email.message_from_bytes(mail.content, policy=email.policy.default)
+            assert isinstance(message, EmailMessage)
+            found.append(message)
+        return found
 
     async def handle_RCPT(  # noqa: N802 - aiosmtpd's name
         self, server: SMTP, _: Session, envelope: Envelope, address: str, __: list[str]
