@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -62,16 +63,16 @@ class Environment:
         self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
     ) -> T:
         """Run a coroutine function in the load process, on an event loop of its own."""
-        return self.load_process.submit(_run, function, *arguments, **options).result()
+        return self.load_process.submit(_run, partial(function, *arguments, **options)).result()
 
     def run_load(
-        self, requests: Sequence[PreparedRequest], *, connections: int, seconds: float, warm_up_s: float = 0.0
+        self, requests: list[PreparedRequest], *, connections: int, seconds: float, warm_up_s: float = 0.0
     ) -> Outcome:
         return self.in_load_process(
             run_load,
             self.port,
             requests,
-            key_prefix=self.key_prefix(),
+            self.key_prefix(),
             connections=connections,
             warm_up_s=warm_up_s,
             seconds=seconds,
@@ -192,8 +193,8 @@ def cpu_s_by_process(pids: Sequence[int]) -> dict[int, float]:
     return {pid: float(sum(psutil.Process(pid).cpu_times()[:2])) for pid in pids}
 
 
-def _run(function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
-    return uvloop.run(function(*arguments, **options))
+def _run(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return uvloop.run(function())
 
 
 @contextlib.asynccontextmanager

@@ -53,9 +53,9 @@ def post(path: str, key: str, body_head: str, body_tail: str) -> PreparedRequest
 
 async def run_load(
     port: int,
-    requests: Sequence[PreparedRequest],
-    *,
+    requests: list[PreparedRequest],
     key_prefix: str,
+    *,
     connections: int,
     warm_up_s: float,
     seconds: float,
