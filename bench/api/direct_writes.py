@@ -22,6 +22,7 @@ from tonne.base.idempotency import Idempotency
 from tonne.base.settings import Settings
 from tonne.catalog.price import PriceRequest
 from tonne.db.pool import Connection, Database
+from tonne.estimates.store import FIND_MASS
 from tonne.orders.place_order import OrderRequest, place_order
 
 
@@ -31,12 +32,14 @@ class _Statement(NamedTuple):
 
 
 class _Recorder:
-    """Replaces the connection and records the statements of an order."""
+    """Replaces the connection and records the statements that write an order."""
 
     def __init__(self) -> None:
         self.statements: list[_Statement] = []
 
-    async def fetchval(self, sql: str, *values: object) -> bool:
+    async def fetchval(self, sql: str, *values: object) -> int:
+        if sql == FIND_MASS:
+            return MASS_GRAMS
         self.statements.append(_Statement(sql, values))
         return True
 
@@ -92,14 +95,16 @@ async def prepare_orders(
     rng = random.Random(key_prefix)
     orders = []
     for number in range(count):
-        scope = rng.choice(tenants).scope
+        tenant = rng.choice(tenants)
         key = f"{key_prefix}{number:012d}"
         request = OrderRequest(
-            wanted=PriceRequest(mass_grams=MASS_GRAMS),
+            wanted=PriceRequest(),
             idempotency=Idempotency(key, hashlib.sha256(key.encode()).digest()),
             metadata=METADATA,
+            estimate_id=tenant.estimate_id,
         )
         tx: Any = _Recorder()
+        scope = tenant.scope
         await place_order(tx, scope, request, terms[scope], catalogue, now=utc_now(), retry_after=timedelta(0))
         orders.append(tx.statements)
     return orders
