@@ -100,6 +100,6 @@ class CardEndpoints:
         return json_response(HeardOut())
 
     def _show(self, order: Order) -> Response:
-        """After the commit: whoever has the next step, or a webhook, shall look at once."""
+        """Call it after the commit: another job, or a webhook, has the next step."""
         self.notifier.notify()
         return Response(order_document(order))

@@ -1,4 +1,4 @@
-"""A copy of the catalogue in this process, at most a moment old."""
+"""The catalogue cached in this process."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from tonne.db.pool import Database
 
 
 class Catalogues:
-    """Reads the database again once a copy is older than `refresh_s`: all of it only when the version has risen."""
+    """Refreshes a copy after `refresh_s`. The whole catalogue is read only if its version has changed."""
 
     def __init__(
         self, database: Database, base_url: str, refresh_s: float, monotonic: Callable[[], float] = time.monotonic
@@ -28,7 +28,7 @@ class Catalogues:
         known = self._fresh(mode)
         if known is None:
             async with self._locks[mode]:
-                # Whoever waited for the lock finds the copy that the first one made.
+                # Another task may have refreshed the copy while this one waited for the lock.
                 known = self._fresh(mode) or await self._read(mode)
         return known
 
@@ -40,7 +40,7 @@ class Catalogues:
         held = self._copies.get(mode)
         async with self._database.snapshot() as connection:
             if held is not None and await store.find_version(connection, mode) == held[1].version:
-                # Supply shrinks with orders, and a rate that was imported ahead of its time begins to count.
+                # Free supply changes with every order, and rates imported in advance take effect.
                 catalogue = replace(
                     _with_free(held[1], await store.load_free_grams(connection, mode)),
                     rates=await store.load_rates(connection, mode, held[1].currency),
@@ -60,5 +60,5 @@ def _with_free(catalogue: Catalogue, free: dict[str, int]) -> Catalogue:
 
 
 def empty_catalogue(mode: Mode) -> Catalogue:
-    """Before the first import nothing is sold; its version is none that the database ever has."""
+    """The catalogue before the first import. A stored catalogue has version 1 or above after its import."""
     return Catalogue(mode, "EUR", 0, None, {}, {}, {})
