@@ -12,21 +12,21 @@ from tests.browser.checks import judge
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit
 from tests.checkout.shopper import make_link
-from tests.gateways.card_bench import KEY
-from tests.gateways.stripe_pages import StripePages, stripe_pages
+from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
+from tests.gateways.gateway_under_test import KEY
 from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 
 
 @on_one_loop
-async def stripe() -> AsyncIterator[StripePages]:
-    async with stripe_pages() as pages:
+async def stripe() -> AsyncIterator[FakeStripePages]:
+    async with fake_stripe_pages() as pages:
         yield pages
 
 
 @pytest.fixture
-def settings(settings: Settings, stripe: StripePages) -> Settings:
+def settings(settings: Settings, stripe: FakeStripePages) -> Settings:
     return msgspec.structs.replace(settings, stripe_secret_key=KEY, stripe_api_base=stripe.url)
 
 
@@ -39,7 +39,7 @@ async def _closing(services: Services) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("javascript", [True, False])
 async def test_a_person_pays_on_the_gateways_page_and_comes_back(
-    visit: Visit, services: Services, world: World, stripe: StripePages, javascript: bool
+    visit: Visit, services: Services, world: World, stripe: FakeStripePages, javascript: bool
 ) -> None:
     link = await make_link(services, world.ours_live.scope)
     visit.allow(stripe.url)

@@ -1,4 +1,4 @@
-"""Orders paid by card, a clock that tests move, and a line to the gateway on which things go wrong when they shall."""
+"""Orders paid by card, a clock that tests move, and a gateway that fails on demand."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -54,15 +54,15 @@ class MovedClock:
 Charge = Callable[[ChargeRequest], Awaitable[ChargeResult]]
 
 
-class Line:
-    """The network between a worker and a gateway: it counts what goes over it, and breaks in the ways it is told to."""
+class UnreliableGateway:
+    """Records the calls to a gateway and injects faults."""
 
-    def __init__(self, gateway: CardGateway) -> None:
-        self.gateway = gateway
+    def __init__(self, inner: CardGateway) -> None:
+        self.inner = inner
         self.charged: list[str] = []
         self.looked_up: list[str] = []
         self.refunded: list[str] = []
-        # What happens to the next requests, one after the other; then all goes well again.
+        # Faults of the next requests, in order. Later requests succeed.
         self.faults: list[Charge] = []
         self.is_down = False
         self.refund_faults: list[RefundOutcome] = []
@@ -71,35 +71,35 @@ class Line:
         if self.is_down:
             return ChargeResult(ChargeOutcome.UNAVAILABLE, code="gateway_unreachable")
         self.charged.append(request.id)
-        return await (self.faults.pop(0) if self.faults else self.gateway.charge)(request)
+        return await (self.faults.pop(0) if self.faults else self.inner.charge)(request)
 
     async def look_up(self, request: ChargeRequest) -> ChargeResult:
         self.looked_up.append(request.id)
-        return ChargeResult(ChargeOutcome.UNKNOWN) if self.is_down else await self.gateway.look_up(request)
+        return ChargeResult(ChargeOutcome.UNKNOWN) if self.is_down else await self.inner.look_up(request)
 
     async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
         self.refunded.append(refund_id)
         fault = self.refund_faults.pop(0) if self.refund_faults else None
         if fault is RefundOutcome.UNAVAILABLE:
             return RefundResult(fault)
-        answer = await self.gateway.refund(refund_id, reference, amount_minor, currency)
+        answer = await self.inner.refund(refund_id, reference, amount_minor, currency)
         return answer if fault is None else RefundResult(fault, message="No answer\x00 came.")
 
     async def describe(self, card: StoredCard) -> CardDetails:
-        return await self.gateway.describe(card)
+        return await self.inner.describe(card)
 
     async def close(self) -> None:
-        await self.gateway.close()
+        await self.inner.close()
 
     async def lose_request(self, _request: ChargeRequest) -> ChargeResult:
         return ChargeResult(ChargeOutcome.UNKNOWN, code="timeout")
 
     async def lose_answer(self, request: ChargeRequest) -> ChargeResult:
-        await self.gateway.charge(request)
+        await self.inner.charge(request)
         return ChargeResult(ChargeOutcome.UNKNOWN, code="timeout")
 
     async def break_down(self, request: ChargeRequest) -> ChargeResult:
-        await self.gateway.charge(request)
+        await self.inner.charge(request)
         raise ConnectionResetError("in the middle of it")
 
 
@@ -112,8 +112,8 @@ class CardScene:
 
     def __post_init__(self) -> None:
         self.database: Database = self.services.database
-        self.line = Line(SimulatedCardGateway(self.database))
-        self.gateways: dict[str, CardGateway] = {"simulated": self.line}
+        self.gateway = UnreliableGateway(SimulatedCardGateway(self.database))
+        self.gateways: dict[str, CardGateway] = {"simulated": self.gateway}
         self.worker = self.another_worker()
         self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
 
@@ -125,15 +125,15 @@ class CardScene:
         return ChargeCards(self.database, self.gateways, Mode.TEST, self.clock, self.settings)
 
     async def wait_for_helpers(self) -> None:
-        """The account does not advance by itself any more."""
+        """Stop the account from advancing automatically."""
         await change(self.database, "UPDATE accounts SET auto_advance = false WHERE id = $1", self.scope.account_id)
 
     async def make_due(self, order: Order) -> None:
-        """Whoever did that, and why ever."""
+        """Make an order due by an update from outside."""
         await change(self.database, "UPDATE orders SET next_attempt_at = $2 WHERE id = $1", order.id, START)
 
     async def pay_by_card(self, number: str | None) -> None:
-        """From now on. None: by card, but there is none."""
+        """Let the account pay by this card; None: by card, without a stored one."""
         async with self.database.transaction() as tx:
             await tx.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
         if number is not None:
@@ -177,7 +177,7 @@ class CardScene:
         return [(charge["status"], charge["outcome"]) for charge in await self.charges(order)]
 
     async def taken(self) -> list[int]:
-        """What the gateway has captured and kept, whoever knows of it."""
+        """The amounts that the gateway captured and did not refund."""
         async with self.database.connection() as connection:
             rows = await connection.fetch(
                 "SELECT amount_minor - refunded_minor AS kept FROM simulated_charges WHERE status = 'captured'"

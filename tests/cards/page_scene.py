@@ -1,11 +1,11 @@
-"""Live orders of people at a checkout, paid on Stripe's page as its stand-in plays it."""
+"""Live orders at a checkout, paid on the page of a fake Stripe."""
 
 from dataclasses import replace
 from datetime import timedelta
 
 from tests.cards.card_scene import CardScene
-from tests.gateways.page_bench import wanted
-from tests.gateways.stripe_pages import StripePages
+from tests.gateways.fake_stripe_pages import FakeStripePages
+from tests.gateways.page_requests import page_request
 from tests.support.orders import DIGEST, write
 from tonne.base.idempotency import Idempotency
 from tonne.base.scope import Mode
@@ -39,12 +39,12 @@ NAME_PAGE = "UPDATE charges SET session_id = $2 WHERE id = $1 AND status = 'pend
 
 
 class PageScene(CardScene):
-    """The steps of a checkout one by one, so that a test can stop between any two of them."""
+    """The single steps of a checkout, so that a test can stop between any two of them."""
 
-    def at_stripe(self, pages: StripePages, gateway: StripeCardGateway) -> None:
+    def at_stripe(self, pages: FakeStripePages, gateway: StripeCardGateway) -> None:
         self.pages, self.stripe = pages, gateway
-        self.line.gateway = gateway
-        self.gateways = {"stripe": self.line}
+        self.gateway.inner = gateway
+        self.gateways = {"stripe": self.gateway}
         self.worker = self.another_worker()
         self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
 
@@ -52,7 +52,7 @@ class PageScene(CardScene):
         return ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, self.settings)
 
     async def begin(self) -> tuple[Order, ChargeRequest]:
-        """An order and its pending charge, committed before anybody asks Stripe."""
+        """An order and its pending charge, committed before Stripe is called."""
         now, scope = self.clock(), self.scope
         request = OrderRequest(
             wanted=PriceRequest(mass_grams=1_105_697),
@@ -66,7 +66,7 @@ class PageScene(CardScene):
         return order, await self.try_again(order)
 
     async def try_again(self, order: Order) -> ChargeRequest:
-        """Another charge for an order that has none open."""
+        """A new charge for an order without an open one."""
         now = self.clock()
         async with self.database.transaction() as tx:
             [chargeable] = await read_chargeable(tx, [order.key])
@@ -74,8 +74,8 @@ class PageScene(CardScene):
         return attempt.request
 
     async def open_page(self, charge: ChargeRequest) -> PaymentPage:
-        """The page, and its name on record: only then is a person sent there."""
-        page = await self.stripe.open_page(wanted(charge, expires_at=self.clock() + timedelta(minutes=35)))
+        """Open the page and record its id."""
+        page = await self.stripe.open_page(page_request(charge, expires_at=self.clock() + timedelta(minutes=35)))
         assert await self.name_page(charge, page)
         return page
 
@@ -89,7 +89,7 @@ class PageScene(CardScene):
         return order, replace(charge, source=HostedPage(page.session_id)), page
 
     async def work_for(self, **time: int) -> None:
-        """Let time pass in steps of a minute, with a worker that does what is due."""
+        """Advance the clock in steps of a minute and run the worker."""
         end = self.clock.now + timedelta(**time)
         while self.clock.now < end:
             self.clock.after(minutes=1)

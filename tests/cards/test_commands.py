@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.gateways.card_bench import KEY, stripe_bench
+from tests.gateways.gateway_under_test import KEY, stripe_under_test
 from tests.gateways.localstripe_server import localstripe
 from tests.support.command import output_of, refusal_of
 from tests.support.world import World
@@ -27,7 +27,7 @@ async def _audit(database: Database, account_id: str) -> list[tuple[str, str]]:
     return [(row["action"], json.loads(row["details"])["last_four"]) for row in rows]
 
 
-async def test_a_test_account_gets_a_test_card(furnished_db: Database, url: str, world: World) -> None:
+async def test_a_test_account_stores_a_test_card(furnished_db: Database, url: str, world: World) -> None:
     account_id = world.ours_test.scope.account_id
     said = output_of("card", "set", account_id, "--method", "4242424242424242", database_url=url).splitlines()
     assert said[0] == "visa …4242, expires 2049-12"
@@ -56,7 +56,7 @@ def test_two_accounts_with_one_number_are_two_customers(url: str, world: World) 
     assert len(customers) == 2
 
 
-def test_what_cannot_be_stored_is_refused_in_a_sentence(url: str, world: World) -> None:
+def test_refusals_are_one_sentence(url: str, world: World) -> None:
     ours, live = world.ours_test.scope.account_id, world.ours_live.scope.account_id
     pan = "5555555555554444"
     assert "no test card 555555…" in refusal_of("card", "set", ours, "--method", pan, database_url=url)
@@ -72,12 +72,12 @@ def test_what_cannot_be_stored_is_refused_in_a_sentence(url: str, world: World) 
     assert PUBLIC_KEY not in bad_key
 
 
-async def test_a_live_account_has_its_card_at_stripe(furnished_db: Database, url: str, world: World) -> None:
+async def test_a_live_account_stores_a_card_of_stripe(furnished_db: Database, url: str, world: World) -> None:
     live = world.ours_live.scope.account_id
     with localstripe() as base:
         settings = {"database_url": url, "stripe_secret_key": KEY, "stripe_api_base": base}
-        async with stripe_bench(base) as bench:
-            card, other = await bench.card(), await bench.card()
+        async with stripe_under_test(base) as subject:
+            card, other = await subject.card(), await subject.card()
         words = ("card", "set", live, "--method", card.method, "--customer")
         said = output_of(*words, card.customer, **settings).splitlines()
         assert said[0] == "visa …4242, expires 2049-04"

@@ -1,4 +1,4 @@
-"""Several at once: workers that charge, clients that cancel."""
+"""Concurrency: workers that charge, clients that cancel."""
 
 import asyncio
 
@@ -29,18 +29,18 @@ async def test_two_workers_charge_two_hundred_orders_once_each(
     monkeypatch.setattr("tonne.cards.charge_cards.BATCH", 100)
     await scene.pay_by_card(GOOD)
     orders = [await scene.order_as_the_account_says() for _ in range(ORDERS)]
-    # Each worker's first request waits for the other's: both have claimed a part before either settles.
+    # The first requests of the workers wait for each other: both have claimed orders before either settles.
     barrier = asyncio.Barrier(2)
 
     async def meet(request: ChargeRequest) -> ChargeResult:
         async with asyncio.timeout(20):
             await barrier.wait()
-        return await scene.line.gateway.charge(request)
+        return await scene.gateway.inner.charge(request)
 
     async def work() -> int:
         worker = scene.another_worker()
         batch = await worker.claim()
-        scene.line.faults.append(meet)
+        scene.gateway.faults.append(meet)
         await worker.settle(await worker.call_gateways(batch), batch.free)
         count = len(batch.attempts)
         while batch := await worker.claim():
@@ -52,13 +52,13 @@ async def test_two_workers_charge_two_hundred_orders_once_each(
     assert sum(counts) == ORDERS
     assert min(counts) > 0
     assert {await scene.status(order) for order in orders} == {"paid"}
-    assert len(scene.line.charged) == len(set(scene.line.charged)) == ORDERS
+    assert len(scene.gateway.charged) == len(set(scene.gateway.charged)) == ORDERS
     taken = await scene.taken()
     assert (len(taken), sum(taken)) == (ORDERS, total(orders))
     assert await scene.breaches() == {}
 
 
-async def test_cancelled_while_being_charged_the_money_goes_back(scene: CardScene) -> None:
+async def test_an_order_cancelled_while_it_is_charged_is_refunded(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
     answers = await scene.worker.call_gateways(batch)
@@ -76,7 +76,7 @@ async def test_cancelled_while_being_charged_the_money_goes_back(scene: CardScen
     assert await scene.breaches() == {}
 
 
-async def test_cancelled_before_the_request_went_out_and_it_went_out_all_the_same(scene: CardScene) -> None:
+async def test_an_order_cancelled_before_its_charge_is_sent_is_refunded(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
     await scene.cancel(order)
@@ -86,7 +86,7 @@ async def test_cancelled_before_the_request_went_out_and_it_went_out_all_the_sam
     assert await scene.taken() == [0]
 
 
-async def test_cancelled_and_then_the_worker_crashes(scene: CardScene) -> None:
+async def test_an_order_cancelled_before_a_crash_is_refunded_later(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     await scene.worker.call_gateways(await scene.worker.claim())
     await scene.cancel(order)
@@ -98,9 +98,9 @@ async def test_cancelled_and_then_the_worker_crashes(scene: CardScene) -> None:
     assert await scene.breaches() == {}
 
 
-async def test_cancelled_when_the_request_got_lost_it_is_not_sent_again(scene: CardScene) -> None:
+async def test_a_lost_charge_of_a_cancelled_order_is_not_sent_again(scene: CardScene) -> None:
     order = await scene.order(GOOD)
-    scene.line.faults = [scene.line.lose_request]
+    scene.gateway.faults = [scene.gateway.lose_request]
     await scene.work()
     await scene.cancel(order)
     for _ in range(48):
@@ -110,13 +110,13 @@ async def test_cancelled_when_the_request_got_lost_it_is_not_sent_again(scene: C
     scene.clock.after(hours=1)
     await scene.work()
     assert await scene.outcomes(order) == [("failed", "not_found")]
-    assert len(scene.line.charged) == 1
+    assert len(scene.gateway.charged) == 1
     assert not await scene.work()
     assert await scene.status(order) == "cancelled"
     assert await scene.breaches() == {}
 
 
-async def test_declined_after_it_was_cancelled_changes_nothing(scene: CardScene) -> None:
+async def test_a_decline_after_the_cancellation_changes_nothing(scene: CardScene) -> None:
     order = await scene.order("4000000000009995")
     batch = await scene.worker.claim()
     answers = await scene.worker.call_gateways(batch)
@@ -128,8 +128,8 @@ async def test_declined_after_it_was_cancelled_changes_nothing(scene: CardScene)
     assert not await scene.work()
 
 
-async def test_racing_for_the_order_exactly_one_wins(scene: CardScene) -> None:
-    """Both stand before the order's row, which a third transaction holds, and are let go at once."""
+async def test_if_a_cancellation_races_a_charge_exactly_one_wins(scene: CardScene) -> None:
+    """Both wait for the row of the order, which a third transaction holds and then releases."""
     won = set()
     for race in range(RACES):
         order = await scene.order(GOOD)
@@ -138,7 +138,7 @@ async def test_racing_for_the_order_exactly_one_wins(scene: CardScene) -> None:
         async with scene.database.transaction() as tx:
             await tx.execute("SELECT true FROM orders WHERE id = $1 FOR UPDATE", order.id)
             tasks = []
-            # Whoever comes first is let go first: both ways round are run.
+            # The first to wait gets the lock first: the test runs both orders.
             for step in steps if race % 2 else steps[::-1]:
                 tasks.append(asyncio.create_task(step))
                 await _until_waiting(scene, len(tasks))
@@ -159,13 +159,13 @@ async def test_racing_for_the_order_exactly_one_wins(scene: CardScene) -> None:
 
 
 async def _until_waiting(scene: CardScene, count: int) -> None:
-    """Until that many transactions wait for a lock."""
+    """Wait until that many transactions wait for a lock."""
     async with scene.database.connection() as connection, asyncio.timeout(20):
         while await connection.fetchval(COUNT_WAITING) < count:
             pass
 
 
-async def test_no_second_charge_can_even_be_written(scene: CardScene) -> None:
+async def test_the_database_rejects_a_second_open_charge(scene: CardScene) -> None:
     await scene.order(GOOD)
     await scene.work()
     with pytest.raises(Exception, match="charges_one_per_order"):
@@ -180,7 +180,7 @@ async def test_no_second_charge_can_even_be_written(scene: CardScene) -> None:
         )
 
 
-async def test_cancelled_forgotten_and_charged_by_a_worker_that_slept_for_two_days(scene: CardScene) -> None:
+async def test_a_charge_sent_by_a_delayed_worker_after_it_was_given_up_is_refunded(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
     await scene.cancel(order)

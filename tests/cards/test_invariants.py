@@ -1,4 +1,4 @@
-"""What must always be true of charges, broken on purpose: the doctor must see it, and see nothing when all is well."""
+"""The invariants of charges, broken on purpose: each breach is reported, and nothing else."""
 
 import pytest
 
@@ -28,7 +28,8 @@ INSERT INTO simulated_charges (id, customer, method, amount_minor, currency, sta
 VALUES ('chg_stray', 'cus', '4242424242424242', 100, 'EUR', 'captured')
 """
 
-# There are three orders: one paid, one whose charge is pending, one refunded. What breaks each, and what else then is.
+# Three orders: one paid, one with a pending charge, one refunded. Each row: the invariant, what breaks it, and which
+# other invariants that breaks.
 BREACHES: list[tuple[str, list[str], set[str]]] = [
     (TWICE, ["DROP INDEX charges_one_per_order", _SECOND], set()),
     (UNKNOWN_HERE, [_STRAY], set()),
@@ -86,12 +87,12 @@ async def scene(services: Services, world: World, settings: Settings) -> CardSce
     return scene
 
 
-def test_every_invariant_is_broken_here_at_least_once() -> None:
+def test_every_invariant_is_broken_at_least_once() -> None:
     assert {name for name, _, _ in BREACHES} == {invariant.name for invariant in INVARIANTS}
 
 
 @pytest.mark.parametrize(("name", "statements", "also"), BREACHES)
-async def test_a_breach_is_seen_and_its_place_named(
+async def test_a_breach_is_reported_with_its_place(
     scene: CardScene, name: str, statements: list[str], also: set[str]
 ) -> None:
     assert await scene.breaches() == {}

@@ -1,4 +1,4 @@
-"""Orders that a person pays on Stripe's page: paid once, not paid when the page runs out, refunded when it is late."""
+"""Orders paid on Stripe's page: paid once, failed when the page expires, refunded when paid too late."""
 
 import asyncio
 import json
@@ -11,9 +11,9 @@ import pytest
 
 from tests.cards.card_scene import MovedClock, change, total
 from tests.cards.page_scene import PageScene
-from tests.gateways.page_bench import charge_on_page, gateway_at, wanted
-from tests.gateways.stripe_pages import Fault, stripe_pages
-from tests.gateways.stripe_stand_in import fault, reset
+from tests.gateways.fake_stripe import error_response, reset
+from tests.gateways.fake_stripe_pages import Fault, fake_stripe_pages
+from tests.gateways.page_requests import charge_on_page, gateway_at, page_request
 from tests.gateways.test_stripe_webhooks import signed
 from tests.support.world import World
 from tonne.app import Services, build_app
@@ -26,14 +26,14 @@ from tonne.gateways.payment_page import PageNotOpened
 from tonne.orders.model import Order
 
 SECRET = "whsec_" + "s" * 32
-DOWN = Fault(fault(500, type="api_error", message="Sorry."))
+DOWN = Fault(error_response(500, type="api_error", message="Sorry."))
 
 
 @pytest.fixture
 async def scene(furnished_db: Database, settings: Settings, world: World) -> AsyncIterator[PageScene]:
     clock = MovedClock()
     services = Services(furnished_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
-    async with stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
+    async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
         made = PageScene(services, world.ours_live, services.settings, clock)
         made.at_stripe(pages, gateway)
         yield made
@@ -56,7 +56,7 @@ async def test_a_page_that_was_paid_pays_the_order_once(scene: PageScene) -> Non
     assert scene.pages.taken(charge.id) == [total(order)]
     [row] = await scene.charges(order)
     assert row["reference"] in scene.pages.intents
-    assert scene.line.charged == [], "nobody types a card into a worker"
+    assert scene.gateway.charged == [], "nobody types a card into a worker"
     assert await scene.breaches() == {}
 
 
@@ -75,7 +75,7 @@ async def test_two_workers_and_an_event_pay_the_order_once(scene: PageScene) -> 
     assert await scene.breaches() == {}
 
 
-async def test_an_open_page_is_waited_for_and_nothing_is_sent(scene: PageScene) -> None:
+async def test_an_open_page_is_looked_up_until_it_is_paid(scene: PageScene) -> None:
     order, _, page = await scene.at_the_page()
     scene.pages.decline(page.session_id)
     await scene.work_for(minutes=30)
@@ -83,12 +83,12 @@ async def test_an_open_page_is_waited_for_and_nothing_is_sent(scene: PageScene) 
     assert await scene.outcomes(order) == [("pending", "unknown")]
     [row] = await scene.charges(order)
     assert row["code"] == "page_open"
-    assert scene.line.charged == []
-    assert 3 < len(scene.line.looked_up) < 20
+    assert scene.gateway.charged == []
+    assert 3 < len(scene.gateway.looked_up) < 20
     assert len(scene.pages.sessions) == 1
 
 
-async def test_a_page_that_ran_out_fails_its_charge_and_leaves_the_order_to_its_checkout(scene: PageScene) -> None:
+async def test_an_expired_page_fails_its_charge_but_not_the_order(scene: PageScene) -> None:
     order, _, _ = await scene.at_the_page()
     await scene.work_for(hours=2)
     assert await scene.status(order) == "placed"
@@ -105,7 +105,7 @@ async def test_a_page_that_ran_out_fails_its_charge_and_leaves_the_order_to_its_
     assert await scene.breaches() == {}
 
 
-async def test_paid_after_the_order_was_cancelled_the_money_goes_back(scene: PageScene) -> None:
+async def test_a_page_paid_after_the_cancellation_is_refunded(scene: PageScene) -> None:
     order, charge, page = await scene.at_the_page()
     await scene.cancel(order)
     scene.pages.pay(page.session_id)
@@ -119,7 +119,7 @@ async def test_paid_after_the_order_was_cancelled_the_money_goes_back(scene: Pag
     assert await scene.breaches() == {}
 
 
-async def test_another_amount_than_asked_for_is_not_taken_for_the_payment(scene: PageScene) -> None:
+async def test_a_payment_of_another_amount_does_not_pay_the_order(scene: PageScene) -> None:
     order, _, page = await scene.at_the_page()
     scene.pages.sessions[page.session_id]["amount_total"] -= 1
     scene.pages.pay(page.session_id)
@@ -129,10 +129,7 @@ async def test_another_amount_than_asked_for_is_not_taken_for_the_payment(scene:
     assert set(await scene.breaches()) == {"the gateway captured the requested amount"}
 
 
-# The page that was never opened, or whose name was lost.
-
-
-async def test_a_page_that_was_never_opened_fails_its_charge_and_is_not_opened_by_the_worker(scene: PageScene) -> None:
+async def test_a_charge_whose_page_was_never_opened_fails(scene: PageScene) -> None:
     order, _ = await scene.begin()
     await scene.work_for(minutes=9)
     assert await scene.outcomes(order) == [("pending", "not_found")]
@@ -140,7 +137,7 @@ async def test_a_page_that_was_never_opened_fails_its_charge_and_is_not_opened_b
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("failed", "not_found")]
     assert await scene.due_at(order) is None
-    assert scene.line.charged == []
+    assert scene.gateway.charged == []
     assert scene.pages.sessions == {}
     await scene.cancel(order)
     assert await scene.status(order) == "cancelled"
@@ -148,14 +145,14 @@ async def test_a_page_that_was_never_opened_fails_its_charge_and_is_not_opened_b
     assert await scene.breaches() == {}
 
 
-async def test_a_cancelled_order_does_not_keep_a_charge_without_a_page_for_long(scene: PageScene) -> None:
+async def test_a_charge_without_a_page_fails_after_the_cancellation(scene: PageScene) -> None:
     order, _ = await scene.begin()
     await scene.cancel(order)
     await scene.work_for(minutes=20)
     assert await scene.outcomes(order) == [("failed", "not_found")]
 
 
-async def test_the_wait_for_a_page_does_not_begin_anew_while_stripe_is_down(scene: PageScene) -> None:
+async def test_an_outage_of_stripe_does_not_restart_the_wait_for_a_page(scene: PageScene) -> None:
     order, _ = await scene.begin()
     await scene.work_for(minutes=5)
     scene.pages.faults.extend([DOWN] * 1000)
@@ -166,7 +163,7 @@ async def test_the_wait_for_a_page_does_not_begin_anew_while_stripe_is_down(scen
     assert await scene.outcomes(order) == [("failed", "not_found")]
 
 
-async def test_a_page_whose_answer_got_lost_is_found_again_and_paid(scene: PageScene) -> None:
+async def test_a_page_whose_response_was_lost_is_found_and_paid(scene: PageScene) -> None:
     order, charge = await scene.begin()
     scene.pages.faults.append(Fault(reset, is_done=True))
     with pytest.raises(PageNotOpened):
@@ -181,17 +178,16 @@ async def test_a_page_whose_answer_got_lost_is_found_again_and_paid(scene: PageS
     assert await scene.breaches() == {}
 
 
-async def test_a_crash_before_the_pages_name_was_kept_is_settled_when_the_page_runs_out(scene: PageScene) -> None:
+async def test_a_page_whose_id_was_not_recorded_is_settled_when_it_expires(scene: PageScene) -> None:
     order, charge = await scene.begin()
-    await scene.stripe.open_page(wanted(charge, expires_at=scene.clock()))
+    await scene.stripe.open_page(page_request(charge, expires_at=scene.clock()))
     assert await _session_id(scene, order) is None
     await scene.work_for(hours=2)
     assert await scene.outcomes(order) == [("failed", "refused")]
     assert await scene.status(order) == "placed"
 
 
-async def test_an_answer_about_no_page_does_not_close_a_charge_whose_page_has_turned_up(scene: PageScene) -> None:
-    """The person is there by then, and pays."""
+async def test_not_found_does_not_fail_a_charge_whose_page_was_recorded_meanwhile(scene: PageScene) -> None:
     order, charge = await scene.begin()
     await scene.work_for(minutes=9)
     scene.clock.after(minutes=10)
@@ -207,17 +203,17 @@ async def test_an_answer_about_no_page_does_not_close_a_charge_whose_page_has_tu
     assert await scene.breaches() == {}
 
 
-async def test_a_page_that_turns_up_after_its_charge_was_given_up_is_nobodys(scene: PageScene) -> None:
+async def test_a_page_opened_after_its_charge_failed_is_not_recorded(scene: PageScene) -> None:
     order, charge = await scene.begin()
     await scene.work_for(minutes=20)
     assert await scene.outcomes(order) == [("failed", "not_found")]
-    page = await scene.stripe.open_page(wanted(charge))
+    page = await scene.stripe.open_page(page_request(charge))
     assert not await scene.name_page(charge, page), "so nobody is sent there"
 
 
-async def test_money_found_by_a_worker_that_did_not_know_the_pages_name_yet_counts(scene: PageScene) -> None:
+async def test_a_capture_found_before_the_page_was_recorded_counts(scene: PageScene) -> None:
     order, charge = await scene.begin()
-    page = await scene.stripe.open_page(wanted(charge))
+    page = await scene.stripe.open_page(page_request(charge))
     scene.clock.after(minutes=2)
     batch = await scene.worker.claim()
     assert await scene.name_page(charge, page)
@@ -228,8 +224,8 @@ async def test_money_found_by_a_worker_that_did_not_know_the_pages_name_yet_coun
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-async def test_a_worker_never_sends_a_charge_that_is_paid_on_a_page(scene: PageScene, is_new: bool) -> None:
-    """Not even as a new one, nor after any time, nor when its gateway is missing."""
+async def test_a_worker_never_sends_a_charge_of_a_hosted_page(scene: PageScene, is_new: bool) -> None:
+    """Neither a new charge, nor after any time, nor without its gateway."""
     _, charge, _ = await scene.at_the_page()
     for source in (charge.source, HostedPage()):
         attempt = ChargeAttempt(
@@ -243,10 +239,7 @@ async def test_a_worker_never_sends_a_charge_that_is_paid_on_a_page(scene: PageS
         scene.clock.after(hours=1)
         [(_, answer)] = await scene.worker.call_gateways(OpenedCharges([attempt], []))
         assert answer.kind in {ChargeOutcome.UNKNOWN, ChargeOutcome.NOT_FOUND}
-    assert scene.line.charged == []
-
-
-# What Stripe tells.
+    assert scene.gateway.charged == []
 
 
 async def _hear(scene: PageScene, event: bytes) -> None:
@@ -290,7 +283,7 @@ async def test_an_event_that_the_page_has_expired_fails_its_charge_at_once(scene
         "checkout.session.async_payment_failed",
     ],
 )
-async def test_an_event_that_lies_about_the_page_only_makes_us_ask(scene: PageScene, kind: str) -> None:
+async def test_a_false_event_about_a_page_only_causes_a_look_up(scene: PageScene, kind: str) -> None:
     order, _, page = await scene.at_the_page()
     about = scene.pages.sessions[page.session_id] | {"status": "complete", "payment_status": "paid"}
     event = {"id": "evt_1", "object": "event", "type": kind, "data": {"object": about}}
@@ -300,7 +293,7 @@ async def test_an_event_that_lies_about_the_page_only_makes_us_ask(scene: PageSc
     assert await scene.outcomes(order) == [("pending", "unknown")]
 
 
-async def test_the_page_of_another_order_pays_nothing_here(scene: PageScene) -> None:
+async def test_the_page_of_another_order_does_not_pay_this_one(scene: PageScene) -> None:
     order, _, _ = await scene.at_the_page()
     _, _, other = await scene.at_the_page()
     scene.pages.pay(other.session_id)

@@ -1,4 +1,4 @@
-"""Orders paid by card, as stories with dates. All are placed on 1 November at 9:00."""
+"""Orders paid by card, with dates. All are placed on 1 November at 9:00."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ def scene(services: Services, world: World, settings: Settings) -> CardScene:
 
 
 async def _try_until_it_is_due_no_more(scene: CardScene, order: Order) -> list[datetime]:
-    """Let the worker try again each time it is due, and never a moment before; returns when it did."""
+    """Run the worker each time the order is due, and check that it does nothing before; returns the times."""
     tried = [scene.clock.now]
     assert await scene.work()
     while (due_at := await scene.due_at(order)) is not None and await scene.status(order) == "placed":
@@ -73,7 +73,7 @@ async def test_declined_twice_then_paid(scene: CardScene) -> None:
     assert await scene.breaches() == {}
 
 
-async def test_a_card_without_money_is_tried_for_four_days_then_the_order_fails(scene: CardScene) -> None:
+async def test_a_card_without_funds_is_retried_for_four_days_and_then_fails_the_order(scene: CardScene) -> None:
     order = await scene.order(NO_MONEY)
     tried = await _try_until_it_is_due_no_more(scene, order)
     assert [moment.isoformat(" ", "hours")[:13] for moment in tried] == [
@@ -88,7 +88,7 @@ async def test_a_card_without_money_is_tried_for_four_days_then_the_order_fails(
     assert await scene.breaches() == {}
 
 
-async def test_a_card_that_is_refused_for_good_fails_the_order_at_once(scene: CardScene) -> None:
+async def test_a_hard_decline_fails_the_order_at_once(scene: CardScene) -> None:
     order = await scene.order(REFUSED)
     assert await scene.work()
     assert await scene.status(order) == "failed"
@@ -97,7 +97,7 @@ async def test_a_card_that_is_refused_for_good_fails_the_order_at_once(scene: Ca
     assert await scene.breaches() == {}
 
 
-async def test_a_card_that_needs_authentication_is_tried_three_times(scene: CardScene) -> None:
+async def test_a_card_that_requires_authentication_is_tried_three_times(scene: CardScene) -> None:
     order = await scene.order(NEEDS_AUTHENTICATION)
     tried = await _try_until_it_is_due_no_more(scene, order)
     assert [moment.day for moment in tried] == [1, 2, 5]
@@ -105,7 +105,7 @@ async def test_a_card_that_needs_authentication_is_tried_three_times(scene: Card
     assert await scene.breaches() == {}
 
 
-async def test_a_new_card_pays_what_the_old_one_could_not(scene: CardScene) -> None:
+async def test_a_retry_uses_the_card_that_is_stored_now(scene: CardScene) -> None:
     order = await scene.order(NO_MONEY)
     await scene.work()
     await scene.pay_by_card(GOOD)
@@ -121,11 +121,11 @@ async def test_an_account_without_a_card_cannot_pay_by_card(scene: CardScene) ->
     assert await scene.status(order) == "failed"
     [charge] = await scene.charges(order)
     assert (charge["status"], charge["outcome"], charge["code"]) == ("failed", "refused", "no_card")
-    assert scene.line.charged == []
+    assert scene.gateway.charged == []
     assert await scene.breaches() == {}
 
 
-async def test_an_order_that_costs_nothing_is_paid_without_a_charge(scene: CardScene) -> None:
+async def test_a_zero_total_order_is_paid_without_a_charge(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     await execute(
         scene.database,
@@ -135,7 +135,7 @@ async def test_an_order_that_costs_nothing_is_paid_without_a_charge(scene: CardS
     batch = await scene.worker.claim()
     assert batch
     assert batch.attempts == []
-    # A crash here: it comes up again.
+    # After a crash here the order is due again.
     assert not await scene.work()
     scene.clock.after(minutes=2)
     assert await scene.work()
@@ -144,34 +144,34 @@ async def test_an_order_that_costs_nothing_is_paid_without_a_charge(scene: CardS
     assert await scene.breaches() == {}
 
 
-async def test_the_gateway_names_another_amount(scene: CardScene) -> None:
-    """Then a person must look at it: the order neither goes on nor is charged again."""
+async def test_a_capture_of_another_amount_is_a_mismatch(scene: CardScene) -> None:
+    """The order stays unpaid and is not charged again until a person decides."""
 
     async def take_one_more(request: ChargeRequest) -> ChargeResult:
-        return await scene.line.gateway.charge(replace(request, amount_minor=request.amount_minor + 1))
+        return await scene.gateway.inner.charge(replace(request, amount_minor=request.amount_minor + 1))
 
     order = await scene.order(GOOD)
-    scene.line.faults = [take_one_more]
+    scene.gateway.faults = [take_one_more]
     assert await scene.work()
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("mismatched", "captured")]
     breaches = await scene.breaches()
     assert list(breaches) == ["the gateway captured the requested amount"]
     assert order.id in breaches["the gateway captured the requested amount"][0]
-    # Even when something makes it due again.
+    # Not even if the order becomes due again.
     await scene.make_due(order)
     scene.clock.after(days=30)
     await scene.work()
-    assert len(scene.line.charged) == 1
+    assert len(scene.gateway.charged) == 1
     assert not await scene.work()
 
 
-async def test_another_currency_is_another_amount(scene: CardScene) -> None:
+async def test_a_capture_in_another_currency_is_a_mismatch(scene: CardScene) -> None:
     async def take_yen(request: ChargeRequest) -> ChargeResult:
-        return await scene.line.gateway.charge(replace(request, currency="JPY"))
+        return await scene.gateway.inner.charge(replace(request, currency="JPY"))
 
     order = await scene.order(GOOD)
-    scene.line.faults = [take_yen]
+    scene.gateway.faults = [take_yen]
     await scene.work()
     assert await scene.outcomes(order) == [("mismatched", "captured")]
 
@@ -184,7 +184,7 @@ async def test_an_account_that_waits_for_the_test_helpers_is_left_alone(scene: C
     assert await scene.status(order) == "placed"
 
 
-async def test_orders_by_invoice_are_none_of_its_business(scene: CardScene) -> None:
+async def test_orders_paid_by_invoice_are_not_charged(scene: CardScene) -> None:
     await scene.pay_by_card(GOOD)
     await execute(scene.database, "UPDATE accounts SET payment_method = 'invoice'")
     order = await scene.order_as_the_account_says()
@@ -193,7 +193,7 @@ async def test_orders_by_invoice_are_none_of_its_business(scene: CardScene) -> N
     assert await scene.status(order) == "placed"
 
 
-async def test_time_may_run_faster(services: Services, world: World) -> None:
+async def test_the_time_scale_shortens_all_delays(services: Services, world: World) -> None:
     scene = CardScene(services, world.ours_test, Settings(payment_time_scale=0.001))
     order = await scene.order(NO_MONEY)
     tried = await _try_until_it_is_due_no_more(scene, order)
@@ -202,8 +202,7 @@ async def test_time_may_run_faster(services: Services, world: World) -> None:
     assert await scene.status(order) == "failed"
 
 
-async def test_a_spoilt_order_does_not_hold_up_the_others(scene: CardScene, world: World) -> None:
-    """Nobody could charge a card any more if one order that cannot be settled took its whole batch with it."""
+async def test_an_order_that_cannot_be_settled_does_not_block_the_others(scene: CardScene, world: World) -> None:
     theirs = CardScene(scene.services, world.theirs_test, scene.settings, scene.clock)
     spoilt = await theirs.order(GOOD)
     orders = [await scene.order(GOOD) for _ in range(3)]
@@ -228,7 +227,7 @@ async def test_a_batch_takes_as_many_statements_as_a_single_order(scene: CardSce
 
 
 async def _count_statements(scene: CardScene) -> int:
-    """Of one run, without those of the gateway, which is another company's, and without asyncpg's own."""
+    """The statements of one run, without those of the simulated gateway and of asyncpg itself."""
     seen: list[str] = []
     connections = [await scene.database.acquire() for _ in range(scene.settings.database_connections)]
 

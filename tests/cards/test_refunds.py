@@ -1,4 +1,4 @@
-"""Refunds are tried until they are done, and done once."""
+"""Refunds are retried until they succeed, and made once."""
 
 import pytest
 
@@ -25,11 +25,9 @@ async def _refund_due(scene: CardScene) -> Order:
 
 
 @pytest.mark.parametrize("fault", [RefundOutcome.UNAVAILABLE, RefundOutcome.UNKNOWN, RefundOutcome.FAILED])
-async def test_a_refund_that_did_not_work_is_asked_for_again_under_its_id(
-    scene: CardScene, fault: RefundOutcome
-) -> None:
+async def test_a_failed_refund_is_repeated_under_its_id(scene: CardScene, fault: RefundOutcome) -> None:
     order = await _refund_due(scene)
-    scene.line.refund_faults = [fault] * 3
+    scene.gateway.refund_faults = [fault] * 3
     for _ in range(3):
         assert await scene.refunds.run_once()
         assert not await scene.refunds.run_once(), "not at once"
@@ -37,17 +35,17 @@ async def test_a_refund_that_did_not_work_is_asked_for_again_under_its_id(
         scene.clock.after(hours=1)
     assert await scene.refunds.run_once()
     assert await scene.outcomes(order) == [("refunded", "captured")]
-    assert len(scene.line.refunded) == 4
-    assert len(set(scene.line.refunded)) == 1
+    assert len(scene.gateway.refunded) == 4
+    assert len(set(scene.gateway.refunded)) == 1
     assert await scene.taken() == [0]
     [charge] = await scene.charges(order)
     assert (charge["refunded_at"], charge["next_attempt_at"]) == (scene.clock.now, None)
     assert await scene.breaches() == {}
 
 
-async def test_it_never_gives_up(scene: CardScene) -> None:
+async def test_a_refund_is_retried_without_limit(scene: CardScene) -> None:
     await _refund_due(scene)
-    scene.line.refund_faults = [RefundOutcome.UNAVAILABLE] * 1000
+    scene.gateway.refund_faults = [RefundOutcome.UNAVAILABLE] * 1000
     for _ in range(50):
         scene.clock.after(hours=1)
         assert await scene.refunds.run_once()
@@ -64,9 +62,9 @@ async def test_a_crash_between_refund_and_record(scene: CardScene) -> None:
     assert await scene.breaches() == {}
 
 
-async def test_a_worker_that_was_frozen_does_not_undo_a_refund(scene: CardScene) -> None:
+async def test_a_delayed_worker_does_not_undo_a_refund(scene: CardScene) -> None:
     order = await _refund_due(scene)
-    scene.line.refund_faults = [RefundOutcome.UNAVAILABLE]
+    scene.gateway.refund_faults = [RefundOutcome.UNAVAILABLE]
     answers = await scene.refunds.call_gateways(await scene.refunds.claim())
     scene.clock.after(minutes=2)
     assert await scene.refunds.run_once()
@@ -75,7 +73,7 @@ async def test_a_worker_that_was_frozen_does_not_undo_a_refund(scene: CardScene)
     assert not await scene.refunds.run_once()
 
 
-async def test_a_gateway_that_is_not_set_up_is_waited_for(scene: CardScene) -> None:
+async def test_a_gateway_that_is_not_configured_is_retried(scene: CardScene) -> None:
     order = await _refund_due(scene)
     gateway = scene.gateways.pop("simulated")
     assert await scene.refunds.run_once()

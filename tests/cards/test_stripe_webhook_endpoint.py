@@ -1,4 +1,4 @@
-"""Live orders through Stripe, played by localstripe, and the events that Stripe sends."""
+"""Live orders charged through localstripe, and the events that Stripe sends."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.cards.card_scene import CardScene, MovedClock, total
-from tests.gateways.card_bench import Behaviour, StripeBench, stripe_bench
+from tests.gateways.gateway_under_test import Behaviour, StripeUnderTest, stripe_under_test
 from tests.gateways.localstripe_server import localstripe
 from tests.support.api_client import codes
 from tests.support.orders import place
@@ -41,9 +41,9 @@ def stripe_url() -> Iterator[str]:
 
 
 @pytest.fixture
-async def bench(stripe_url: str) -> AsyncIterator[StripeBench]:
-    async with stripe_bench(stripe_url) as bench:
-        yield bench
+async def subject(stripe_url: str) -> AsyncIterator[StripeUnderTest]:
+    async with stripe_under_test(stripe_url) as subject:
+        yield subject
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ async def http(services: Services) -> AsyncIterator[httpx.AsyncClient]:
 
 
 class LiveScene(CardScene):
-    """The same with real cards, as far as localstripe's are."""
+    """The same with the cards of localstripe."""
 
-    def at_stripe(self, bench: StripeBench) -> None:
-        self.gateways = {"stripe": bench.gateway}
+    def at_stripe(self, subject: StripeUnderTest) -> None:
+        self.gateways = {"stripe": subject.gateway}
         self.worker = ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, self.settings)
         self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
 
@@ -80,9 +80,9 @@ class LiveScene(CardScene):
 
 
 @pytest.fixture
-def scene(services: Services, world: World, clock: MovedClock, bench: StripeBench) -> LiveScene:
+def scene(services: Services, world: World, clock: MovedClock, subject: StripeUnderTest) -> LiveScene:
     scene = LiveScene(services, world.ours_live, services.settings, clock)
-    scene.at_stripe(bench)
+    scene.at_stripe(subject)
     return scene
 
 
@@ -102,43 +102,45 @@ async def _send(http: httpx.AsyncClient, body: bytes, signature: str | None = No
     return await http.post(ADDRESS, content=body, headers={**headers, "Content-Type": "application/json"})
 
 
-async def test_an_order_is_paid_through_stripe(scene: LiveScene, bench: StripeBench) -> None:
-    card = await bench.card()
+async def test_an_order_is_paid_through_stripe(scene: LiveScene, subject: StripeUnderTest) -> None:
+    card = await subject.card()
     order = await scene.order_with(card)
     assert await scene.work()
     assert await scene.status(order) == "paid"
-    assert await bench.taken(card) == [total(order)]
+    assert await subject.taken(card) == [total(order)]
     [charge] = await scene.charges(order)
     assert (charge["gateway"], charge["status"], charge["amount_minor"]) == ("stripe", "captured", total(order))
     assert charge["reference"].startswith("pi_")
     assert await scene.breaches() == {}
 
 
-async def test_declined_at_stripe_the_plan_is_followed(scene: LiveScene, bench: StripeBench) -> None:
-    order = await scene.order_with(await bench.card(Behaviour.SOFT))
+async def test_a_decline_at_stripe_is_retried_on_schedule(scene: LiveScene, subject: StripeUnderTest) -> None:
+    order = await scene.order_with(await subject.card(Behaviour.SOFT))
     assert await scene.work()
     assert await scene.outcomes(order) == [("failed", "declined")]
     assert await scene.due_at(order) == START + timedelta(hours=1)
 
 
-async def test_cancelled_while_stripe_was_charging_it_is_refunded_there(scene: LiveScene, bench: StripeBench) -> None:
-    order = await scene.order_with(await bench.card())
+async def test_an_order_cancelled_while_stripe_charges_it_is_refunded(
+    scene: LiveScene, subject: StripeUnderTest
+) -> None:
+    order = await scene.order_with(await subject.card())
     answers = await scene.worker.call_gateways(await scene.worker.claim())
     await scene.cancel(order)
     await scene.worker.settle(answers)
     assert await scene.refunds.run_once()
     [charge] = await scene.charges(order)
     assert charge["status"] == "refunded"
-    assert await bench.given_back(charge["reference"]) == total(order)
+    assert await subject.given_back(charge["reference"]) == total(order)
 
 
 async def test_an_event_makes_its_charge_due_at_once(
-    scene: LiveScene, bench: StripeBench, http: httpx.AsyncClient
+    scene: LiveScene, subject: StripeUnderTest, http: httpx.AsyncClient
 ) -> None:
-    card = await bench.card()
+    card = await subject.card()
     order = await scene.order_with(card)
     await scene.worker.call_gateways(await scene.worker.claim())
-    # The worker dies. Without a word from Stripe the charge would be looked at in two minutes.
+    # The worker dies. Without the event, the charge would be looked up in two minutes.
     assert not await scene.work()
     [charge] = await scene.charges(order)
     body = _event(charge["id"], amount_received=1)
@@ -148,17 +150,17 @@ async def test_an_event_makes_its_charge_due_at_once(
     assert await scene.status(order) == "placed", "the event itself proves nothing"
     assert await scene.work()
     assert await scene.status(order) == "paid"
-    assert await bench.taken(card) == [total(order)]
+    assert await subject.taken(card) == [total(order)]
     assert (await _send(http, body)).status_code == 200, "Stripe repeats itself"
     assert not await scene.work()
     assert await scene.breaches() == {}
 
 
-async def test_an_event_that_lies_changes_nothing(
-    scene: LiveScene, bench: StripeBench, http: httpx.AsyncClient
+async def test_a_false_event_changes_nothing(
+    scene: LiveScene, subject: StripeUnderTest, http: httpx.AsyncClient
 ) -> None:
-    """Signed, but no such charge was made: then the gateway is asked, and says so."""
-    order = await scene.order_with(await bench.card())
+    """A signed event about a charge that was never made: the look-up finds nothing."""
+    order = await scene.order_with(await subject.card())
     await scene.worker.claim()
     [charge] = await scene.charges(order)
     await _send(http, _event(charge["id"]))
@@ -180,13 +182,13 @@ async def test_an_event_that_lies_changes_nothing(
     ],
     ids=["none", "too-old-and-wrong", "nonsense", "no-time", "another-secret", "an-hour-old", "another-event"],
 )
-async def test_what_stripe_has_not_just_signed_is_refused(http: httpx.AsyncClient, signature: str) -> None:
+async def test_an_event_without_a_fresh_signature_is_refused(http: httpx.AsyncClient, signature: str) -> None:
     body = _event("chg_1")
     answer = await http.post(ADDRESS, content=body, headers={b"Stripe-Signature": signature.encode()})
     assert (answer.status_code, codes(answer)) == (400, ["signature_invalid"])
 
 
-async def test_without_a_signature_it_is_refused(http: httpx.AsyncClient) -> None:
+async def test_an_unsigned_event_is_refused(http: httpx.AsyncClient) -> None:
     answer = await http.post(ADDRESS, content=_event("chg_1"))
     assert (answer.status_code, codes(answer)) == (400, ["signature_invalid"])
 
@@ -197,7 +199,7 @@ async def test_an_old_signature_made_with_the_right_secret_is_refused(http: http
     assert (answer.status_code, codes(answer)) == (400, ["signature_invalid"])
 
 
-async def test_a_simulated_charge_is_none_of_stripes_business(
+async def test_an_event_does_not_make_a_simulated_charge_due(
     services: Services, world: World, clock: MovedClock, http: httpx.AsyncClient
 ) -> None:
     scene = CardScene(services, world.ours_test, services.settings, clock)
@@ -209,21 +211,21 @@ async def test_a_simulated_charge_is_none_of_stripes_business(
 
 
 @pytest.mark.parametrize("charge_id", [None, "chg_unknown", "chg_\x00", "x" * 10_000])
-async def test_events_about_what_we_do_not_know_are_taken_and_forgotten(
+async def test_events_about_unknown_objects_are_accepted_and_ignored(
     http: httpx.AsyncClient, charge_id: str | None
 ) -> None:
     assert (await _send(http, _event(charge_id, "customer.created"))).status_code == 200
 
 
 @pytest.mark.parametrize("event_type", ["charge.dispute.created", "refund.failed", "charge.refunded"])
-async def test_disputes_and_refunds_are_shown_to_people(http: httpx.AsyncClient, event_type: str) -> None:
+async def test_disputes_and_refunds_are_logged_as_warnings(http: httpx.AsyncClient, event_type: str) -> None:
     with capture_logs() as lines:
         assert (await _send(http, _event("chg_1", event_type))).status_code == 200
     [line] = [line for line in lines if line["event"] == "stripe_event"]
     assert (line["log_level"], line["event_type"], line["reference"]) == ("warning", event_type, "pi_1")
 
 
-async def test_without_a_secret_there_is_no_such_address(furnished_db: Database, settings: Settings) -> None:
+async def test_without_a_secret_the_endpoint_returns_404(furnished_db: Database, settings: Settings) -> None:
     transport = httpx.ASGITransport(build_app(Services(furnished_db, settings)), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         answer = await _send(client, _event("chg_1"))

@@ -11,8 +11,8 @@ import pytest
 
 from tests.checkout.scene import Rows, age, work
 from tests.checkout.shopper import Shopper, form_of, make_link
-from tests.gateways.card_bench import KEY
-from tests.gateways.stripe_pages import StripePages, stripe_pages
+from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
+from tests.gateways.gateway_under_test import KEY
 from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
@@ -20,13 +20,13 @@ from tonne.checkout.link_model import OffsetLink
 
 
 @pytest.fixture
-async def stripe() -> AsyncIterator[StripePages]:
-    async with stripe_pages() as pages:
+async def stripe() -> AsyncIterator[FakeStripePages]:
+    async with fake_stripe_pages() as pages:
         yield pages
 
 
 @pytest.fixture
-def settings(settings: Settings, stripe: StripePages) -> Settings:
+def settings(settings: Settings, stripe: FakeStripePages) -> Settings:
     return msgspec.structs.replace(settings, stripe_secret_key=KEY, stripe_api_base=stripe.url)
 
 
@@ -68,7 +68,7 @@ async def come_back(shopper: Shopper, services: Services, address: str) -> httpx
 
 
 async def test_a_live_payment_is_made_on_the_gateways_page(
-    services: Services, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+    services: Services, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
     page = await shopper.open(address)
@@ -88,7 +88,7 @@ async def test_a_live_payment_is_made_on_the_gateways_page(
 
 
 async def test_however_often_the_button_is_pressed_there_is_one_page(
-    shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+    shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
     page = await shopper.open(await shopper.begin(link))
     answers = await asyncio.gather(*(shopper.send(page) for _ in range(6)))
@@ -101,7 +101,7 @@ async def test_however_often_the_button_is_pressed_there_is_one_page(
 
 
 async def test_leaving_the_gateways_page_without_paying_leads_back_to_it(
-    shopper: Shopper, stripe: StripePages, link: OffsetLink
+    shopper: Shopper, stripe: FakeStripePages, link: OffsetLink
 ) -> None:
     address = await shopper.begin(link)
     first = leads_to(await shopper.pay(address))
@@ -112,7 +112,7 @@ async def test_leaving_the_gateways_page_without_paying_leads_back_to_it(
 
 
 async def test_a_page_that_expired_makes_way_for_another(
-    services: Services, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+    services: Services, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
     await shopper.pay(address)
@@ -129,7 +129,7 @@ async def test_a_page_that_expired_makes_way_for_another(
 
 
 async def test_money_that_comes_after_the_order_was_cancelled_goes_back(
-    services: Services, world: World, shopper: Shopper, stripe: StripePages, rows: Rows
+    services: Services, world: World, shopper: Shopper, stripe: FakeStripePages, rows: Rows
 ) -> None:
     address = await shopper.begin(await make_link(services, world.ours_live.scope))
     await shopper.pay(address)
@@ -148,7 +148,7 @@ async def test_money_that_comes_after_the_order_was_cancelled_goes_back(
 
 
 async def test_a_checkout_that_runs_out_at_the_gateway_cancels_its_order(
-    services: Services, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+    services: Services, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
     await shopper.pay(address)
@@ -166,7 +166,7 @@ async def test_a_checkout_that_runs_out_at_the_gateway_cancels_its_order(
 
 
 async def test_nobody_is_sent_to_a_page_whose_charge_was_settled_meanwhile(
-    services: Services, shopper: Shopper, stripe: StripePages, link: OffsetLink, rows: Rows
+    services: Services, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
     """Between the gateway's answer and our note of it, the worker gives the charge up: as a race would have it."""
     address = await shopper.begin(link)
@@ -180,8 +180,8 @@ async def test_nobody_is_sent_to_a_page_whose_charge_was_settled_meanwhile(
 
 
 async def test_a_test_link_never_gets_to_the_real_gateway(
-    services: Services, world: World, shopper: Shopper, stripe: StripePages
+    services: Services, world: World, shopper: Shopper, stripe: FakeStripePages
 ) -> None:
     test_link = await make_link(services, world.ours_test.scope)
     assert "Thank you" in (await shopper.pay(await shopper.begin(test_link))).text
-    assert stripe.asked == []
+    assert stripe.requests == []

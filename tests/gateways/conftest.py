@@ -7,6 +7,6 @@ from tests.gateways.localstripe_server import localstripe
 
 @pytest.fixture(scope="session")
 def localstripe_url() -> Iterator[str]:
-    """One for all tests of a process: each test makes customers of its own."""
+    """One server for all tests of a process: each test creates its own customers."""
     with localstripe() as url:
         yield url

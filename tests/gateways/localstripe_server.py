@@ -1,16 +1,16 @@
-"""localstripe as a process of its own, on a loopback port, with the gaps filled on which our gateway depends.
+"""localstripe in a separate process on a loopback port, with additions that our gateway needs.
 
-localstripe keeps customers, cards, payment intents and refunds, and decides what comes of a charge. What Stripe
-documents and localstripe leaves out is added here, in that process:
+localstripe stores customers, cards, payment intents and refunds, and decides the result of a charge. This module adds
+what Stripe documents and localstripe lacks:
 
-- idempotency keys: one execution per key, its answer kept, another body refused, a second request meanwhile a conflict;
-- `description` and `allowed_payment_method_types` of a payment intent, which it does not know and refuses;
+- idempotency keys: one execution per key, stored responses, errors for another body and for concurrent requests;
+- `description` and `allowed_payment_method_types` of a payment intent, which it refuses;
 - the list of payment intents by customer, newest first;
 - the error object: its type, the bank's `decline_code` (taken from the metadata of the payment method), the payment
   intent, and the code `resource_missing`;
-- a refund that takes more than is left of the charge fails.
+- refunds above the remaining amount fail.
 
-What it cannot do at all (time out, break off, be overloaded) `stripe_stand_in.py` does.
+`fake_stripe.py` provides time-outs, broken connections and overload.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @contextmanager
 def localstripe() -> Iterator[str]:
-    """Its address. It ends when its standard input does, so it outlives no test run, not even a killed one."""
+    """The URL of the server. It exits when its standard input closes, so it never outlives a test run."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.gateways.localstripe_server"],
         cwd=ROOT,
@@ -43,7 +43,7 @@ def localstripe() -> Iterator[str]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        # The port is printed when it is open; a process that fails closes its output instead.
+        # The process prints its port once it listens; if it fails, it closes its output.
         port = process.stdout.readline().strip()
         assert port, "localstripe did not start"
         yield f"http://127.0.0.1:{port}"
@@ -56,7 +56,7 @@ def localstripe() -> Iterator[str]:
             process.stdout.close()
 
 
-# The idempotency keys seen: the body that came with each, and the answer once there is one.
+# Idempotency keys with the body of the first request, and the response once there is one.
 _kept: dict[str, tuple[bytes, web.Response | None]] = {}
 
 
@@ -79,7 +79,7 @@ async def _idempotency(request: web.Request, handler: Handler) -> web.StreamResp
         )
     _under_way.add((key, body))
     try:
-        # Stripe takes its time too: requests that come at once do meet.
+        # A delay, so that concurrent requests overlap as they do at Stripe.
         await asyncio.sleep(0.005)
         made = await handler(request)
     finally:
@@ -104,7 +104,7 @@ def _fault(status: int, **error: str) -> web.Response:
 
 
 def _fill_gaps(resources: Any, fault: Any) -> None:
-    """Patches localstripe's classes in this process. `fault` is the exception by which it answers with an error."""
+    """Patch the classes of localstripe in this process. `fault` is the exception that becomes an error response."""
     intents, refunds = resources.PaymentIntent, resources.Refund
     create, list_all, refund = (
         intents._api_create.__func__,
@@ -153,7 +153,7 @@ def _fill_gaps(resources: Any, fault: Any) -> None:
     intents._api_list_all = classmethod(list_intents)
     intents.last_payment_error = property(last_payment_error)
     refunds.__init__ = make_refund
-    # It would write everything it knows to one file for the whole machine, again and again.
+    # localstripe would save its state to a file shared by all processes.
     resources.Store.dump_to_disk = lambda _: None
 
 
@@ -166,7 +166,7 @@ async def _codes(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def _serve() -> None:
-    # Here only: the tests themselves do not need localstripe's code, and it logs as soon as it is imported.
+    # Imported here because it starts logging on import.
     from localstripe import errors, resources, server  # type: ignore[import-untyped]  # noqa: PLC0415
 
     _fill_gaps(resources, errors.UserError)

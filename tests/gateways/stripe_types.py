@@ -1,4 +1,4 @@
-"""Values held against the types that the SDK of Stripe declares: a stand-in cannot answer what Stripe does not."""
+"""Check values against the types of Stripe's SDK, so that fakes respond as Stripe does."""
 
 import builtins
 import functools
@@ -11,27 +11,27 @@ from typing import Any, ForwardRef, Literal, NotRequired, Required, Union
 import stripe
 from stripe._request_options import RequestOptions
 from stripe._stripe_object import UntypedStripeObject
-from typing_extensions import is_typeddict  # the SDK makes its own with it
+from typing_extensions import is_typeddict  # used by the SDK
 
 _PLAIN = (str, int, bool, float)
-# What goes with a request besides its parameters, and what is said only of objects that are gone.
+# Request options, and fields that only deleted objects have.
 _NO_FIELDS = {*RequestOptions.__annotations__, "deleted"}
 
 
 class _Names(dict[str, Any]):
-    """What the SDK imports for type checkers only is found at its top; `CardResource` is Card under another name."""
+    """Resolve names that the SDK imports for type checkers only; `CardResource` is an alias of Card."""
 
     def __missing__(self, name: str) -> Any:
         return getattr(stripe, name.removesuffix("Resource"))
 
 
 def misfits(value: Any, hint: Any, where: str = "", *, is_form: bool = False) -> list[str]:
-    """What does not fit, by path; nothing when all does. `is_form`: numbers and truths come as text."""
+    """The mismatches, by path. `is_form`: numbers and booleans are text."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in {NotRequired, Required}:
         return misfits(value, arguments[0], where, is_form=is_form)
     if origin in {Union, types.UnionType}:
-        # Beside a list of words, any text stands for the words of tomorrow: today's will do here.
+        # The SDK allows any text next to a list of literals, for future values. Only the literals are accepted here.
         has_words = any(typing.get_origin(branch) is Literal for branch in arguments)
         branches = [branch for branch in arguments if not (has_words and branch is str)]
         return min((misfits(value, branch, where, is_form=is_form) for branch in branches), key=len)
@@ -61,7 +61,7 @@ def _is_plain(value: Any, hint: Any, *, is_form: bool) -> bool:
 
 
 def _misfits_of_object(value: Any, kind: type, where: str, *, is_form: bool) -> list[str]:
-    """Names that it does not have, values that do not fit, and values that are always there and are missing."""
+    """Unknown names, wrong types and missing required values."""
     if not isinstance(value, dict):
         return [f"{where}: not an object"]
     known = fields_of(kind)
@@ -80,7 +80,7 @@ def _may_be_missing(hint: Any) -> bool:
 
 @functools.cache
 def fields_of(kind: type) -> dict[str, Any]:
-    """Names and types, without the SDK's own state."""
+    """Names and types, without the internal state of the SDK."""
     found: dict[str, Any] = {}
     for part in kind.__mro__:
         if part in {object, dict, stripe.StripeObject, stripe.APIResource}:

@@ -1,4 +1,4 @@
-"""The simulated gateway beyond the contract: its test cards, and a memory that all workers share."""
+"""The simulated gateway beyond the contract: its test cards, and charges that workers share."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.conftest import Server
-from tests.gateways.card_bench import SimulatedBench, request
+from tests.gateways.gateway_under_test import SimulatedUnderTest, request
 from tonne.base.ids import new_id
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
@@ -23,7 +23,7 @@ def gateway(db: Database) -> SimulatedCardGateway:
 
 @pytest.fixture
 async def another_worker(db: Database, server: Server, settings: Settings) -> AsyncIterator[SimulatedCardGateway]:
-    """On connections of its own to the same database."""
+    """A gateway with its own connections to the same database."""
     async with db.connection() as connection:
         name = await connection.fetchval("SELECT current_database()")
     other = await Database(server.url(name), settings).open()
@@ -31,7 +31,7 @@ async def another_worker(db: Database, server: Server, settings: Settings) -> As
     await other.close()
 
 
-def test_the_test_cards_are_plain_numbers_with_a_story_each() -> None:
+def test_every_test_card_is_a_number_with_a_description() -> None:
     numbers = [card.number for card in SIMULATED_CARDS]
     assert len(set(numbers)) == len(numbers)
     for card in SIMULATED_CARDS:
@@ -44,15 +44,15 @@ def test_the_test_cards_are_plain_numbers_with_a_story_each() -> None:
 
 
 @pytest.mark.parametrize("card", SIMULATED_CARDS, ids=lambda card: card.number)
-async def test_every_test_card_does_what_its_line_says(db: Database, card: SimulatedCard) -> None:
-    bench = SimulatedBench(db)
+async def test_every_test_card_behaves_as_described(db: Database, card: SimulatedCard) -> None:
+    subject = SimulatedUnderTest(db)
     asked = request(StoredCard("cus_1", card.number))
-    charged = await bench.gateway.charge(asked)
-    found = await bench.gateway.look_up(asked)
+    charged = await subject.gateway.charge(asked)
+    found = await subject.gateway.look_up(asked)
     assert (charged.kind, charged.code, charged.message) == (card.returned, card.code, card.message)
     assert found.kind is (card.recorded or ChargeOutcome.NOT_FOUND)
-    assert bool(await bench.taken(asked.card)) == (card.recorded is ChargeOutcome.CAPTURED)
-    described = await bench.gateway.describe(asked.card)
+    assert bool(await subject.taken(asked.card)) == (card.recorded is ChargeOutcome.CAPTURED)
+    described = await subject.gateway.describe(asked.card)
     assert (described.last_four, described.expires) == (card.number[-4:], card.expires)
 
 
@@ -76,50 +76,47 @@ async def test_attempts_are_counted_by_customer_and_amount_and_a_repeated_id_is_
         assert (await gateway.charge(other)).kind == "declined"
     second, third = request(first.card, 100), request(first.card, 100)
     assert [(await gateway.charge(each)).kind for each in (second, third)] == ["declined", "captured"]
-    # What was said of the first stays said.
+    # The first result does not change.
     assert (await gateway.charge(first)).kind == "declined"
 
 
-async def test_a_lost_answer_is_found_by_asking_and_repeating_the_id_charges_no_second_time(db: Database) -> None:
-    bench = SimulatedBench(db)
+async def test_a_lost_response_is_found_and_repeating_the_id_does_not_charge_twice(db: Database) -> None:
+    subject = SimulatedUnderTest(db)
     asked = request(StoredCard("cus_1", ANSWER_LOST))
-    assert (await bench.gateway.charge(asked)).kind is ChargeOutcome.UNKNOWN
-    found = await bench.gateway.look_up(asked)
+    assert (await subject.gateway.charge(asked)).kind is ChargeOutcome.UNKNOWN
+    found = await subject.gateway.look_up(asked)
     assert (found.kind, found.amount_minor, found.currency) == (ChargeOutcome.CAPTURED, 1999, "EUR")
-    assert await bench.gateway.charge(asked) == found
-    assert await bench.taken(asked.card) == [1999]
+    assert await subject.gateway.charge(asked) == found
+    assert await subject.taken(asked.card) == [1999]
 
 
-async def test_a_lost_request_leaves_no_trace(gateway: SimulatedCardGateway) -> None:
+async def test_a_lost_request_is_not_recorded(gateway: SimulatedCardGateway) -> None:
     asked = request(StoredCard("cus_1", REQUEST_LOST))
     for _ in range(2):
         assert (await gateway.charge(asked)).kind is ChargeOutcome.UNKNOWN
         assert await gateway.look_up(asked) == ChargeResult(ChargeOutcome.NOT_FOUND)
 
 
-async def test_what_one_worker_charged_another_knows(
-    gateway: SimulatedCardGateway, another_worker: SimulatedCardGateway
-) -> None:
+async def test_workers_share_charges(gateway: SimulatedCardGateway, another_worker: SimulatedCardGateway) -> None:
     asked = request(StoredCard("cus_1", "4242424242424242"))
     charged = await gateway.charge(asked)
     assert await another_worker.look_up(asked) == charged
     assert await another_worker.charge(asked) == charged
 
 
-async def test_two_workers_that_charge_one_id_at_once_charge_once(
+async def test_two_workers_with_one_id_charge_once(
     db: Database, gateway: SimulatedCardGateway, another_worker: SimulatedCardGateway
 ) -> None:
     for _ in range(60):
         asked = request(StoredCard(new_id("cus"), "4242424242424242"))
         answers = await asyncio.gather(*(worker.charge(asked) for worker in (gateway, another_worker) * 4))
         assert answers == [ChargeResult(ChargeOutcome.CAPTURED, answers[0].reference, 1999, "EUR")] * 8
-        assert await SimulatedBench(db).taken(asked.card) == [1999]
+        assert await SimulatedUnderTest(db).taken(asked.card) == [1999]
 
 
-async def test_a_charge_stays_though_the_transaction_around_it_is_rolled_back(
+async def test_a_charge_survives_the_rollback_of_the_callers_transaction(
     db: Database, gateway: SimulatedCardGateway
 ) -> None:
-    """As with a real gateway: money that was taken does not come back because our own record failed."""
     asked = request(StoredCard("cus_1", "4242424242424242"))
 
     async def charge_and_fail() -> None:
@@ -141,8 +138,8 @@ async def test_a_refund_in_another_currency_fails(gateway: SimulatedCardGateway)
     assert "USD" in (refunded.message or "")
 
 
-async def test_a_number_that_is_no_test_card_is_not_repeated(gateway: SimulatedCardGateway) -> None:
-    """It may be a real one."""
+async def test_an_unknown_card_number_is_not_repeated(gateway: SimulatedCardGateway) -> None:
+    """It may be a real card number."""
     charged = await gateway.charge(request(StoredCard("cus_1", "4111111111111111")))
     assert charged.kind is ChargeOutcome.REFUSED
     assert "4111111111111111" not in repr(charged)

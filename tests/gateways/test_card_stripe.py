@@ -1,4 +1,4 @@
-"""What is asked of Stripe and what its answers mean, where localstripe is too plain to show it."""
+"""Requests to Stripe and the meaning of its responses, where localstripe is not detailed enough."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.card_bench import KEY, StripeBench, request, stripe_bench
-from tests.gateways.stripe_stand_in import StandIn, answer, fault, intent, page, refund, stand_in
+from tests.gateways.fake_stripe import FakeStripe, error_response, fake_stripe, intent, page, refund, respond
+from tests.gateways.gateway_under_test import KEY, StripeUnderTest, request, stripe_under_test
 from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
 from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
@@ -20,30 +20,30 @@ CARD = StoredCard("cus_1", "pm_1")
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[StandIn]:
-    async with stand_in() as made:
+async def server() -> AsyncIterator[FakeStripe]:
+    async with fake_stripe() as made:
         yield made
 
 
 @pytest.fixture
-async def gateway(server: StandIn) -> AsyncIterator[StripeCardGateway]:
+async def gateway(server: FakeStripe) -> AsyncIterator[StripeCardGateway]:
     made = StripeCardGateway(KEY, server.url)
     yield made
     await made.close()
 
 
 @pytest.fixture
-async def bench(localstripe_url: str) -> AsyncIterator[StripeBench]:
-    async with stripe_bench(localstripe_url) as made:
+async def subject(localstripe_url: str) -> AsyncIterator[StripeUnderTest]:
+    async with stripe_under_test(localstripe_url) as made:
         yield made
 
 
-async def test_a_charge_asks_for_one_card_payment_off_session_under_its_id(
-    server: StandIn, gateway: StripeCardGateway
+async def test_a_charge_requests_one_off_session_card_payment_under_its_id(
+    server: FakeStripe, gateway: StripeCardGateway
 ) -> None:
-    server.will(answer(200, intent()))
+    server.respond_with(respond(200, intent()))
     await gateway.charge(request(CARD, 1999, "EUR", "chg_1"))
-    (asked,) = server.asked
+    (asked,) = server.requests
     assert (asked.method, asked.path) == ("POST", "/v1/payment_intents")
     assert asked.fields == {
         "amount": "1999",
@@ -62,11 +62,11 @@ async def test_a_charge_asks_for_one_card_payment_off_session_under_its_id(
     assert asked.headers["Idempotency-Key"] == "chg_1"
 
 
-async def test_nothing_about_this_machine_is_sent_along(server: StandIn, gateway: StripeCardGateway) -> None:
-    server.will(answer(200, intent()))
+async def test_no_telemetry_is_sent(server: FakeStripe, gateway: StripeCardGateway) -> None:
+    server.respond_with(respond(200, intent()))
     for _ in range(2):
         await gateway.charge(request(CARD))
-    for asked in server.asked:
+    for asked in server.requests:
         assert "telemetry" not in repr(asked.headers).lower()
         assert "platform" not in asked.headers["X-Stripe-Client-User-Agent"]
 
@@ -91,7 +91,7 @@ FAILED: dict[str, Any] = {"status": "requires_payment_method", "amount_received"
             "authentication_required",
             "authentication_required",
         ),
-        # Not at its end: it may be behind a request that timed out a moment ago, and still succeed.
+        # Not final: it may still succeed after a request that timed out.
         (FAILED, "unknown", "requires_payment_method"),
         ({"status": "requires_confirmation"}, "unknown", "requires_confirmation"),
         ({"status": "requires_capture"}, "unknown", "requires_capture"),
@@ -100,20 +100,18 @@ FAILED: dict[str, Any] = {"status": "requires_payment_method", "amount_received"
     ],
 )
 async def test_the_status_of_a_payment_intent_decides(
-    server: StandIn, gateway: StripeCardGateway, fields: dict[str, Any], kind: str, code: str | None
+    server: FakeStripe, gateway: StripeCardGateway, fields: dict[str, Any], kind: str, code: str | None
 ) -> None:
     asked = request(CARD)
     made = intent(metadata={"charge_id": asked.id}, **fields)
-    server.will(answer(200, made), page(made))
+    server.respond_with(respond(200, made), page(made))
     for charged in (await gateway.charge(asked), await gateway.look_up(asked)):
         assert (charged.kind, charged.code, charged.reference) == (kind, code, "pi_1")
         assert (charged.amount_minor, charged.currency) == (1999, "EUR")
 
 
-async def test_the_amount_is_what_was_received_not_what_was_asked_for(
-    server: StandIn, gateway: StripeCardGateway
-) -> None:
-    server.will(answer(200, intent(amount_received=1000, currency="usd")))
+async def test_the_amount_is_the_received_amount(server: FakeStripe, gateway: StripeCardGateway) -> None:
+    server.respond_with(respond(200, intent(amount_received=1000, currency="usd")))
     charged = await gateway.charge(request(CARD, 1999, "EUR"))
     assert (charged.kind, charged.amount_minor, charged.currency) == (ChargeOutcome.CAPTURED, 1000, "USD")
 
@@ -141,17 +139,19 @@ async def test_the_amount_is_what_was_received_not_what_was_asked_for(
         ({}, "declined", None),
     ],
 )
-async def test_a_402_says_for_good_or_for_now_or_that_the_cardholder_is_needed(
-    server: StandIn, gateway: StripeCardGateway, error: dict[str, str], kind: str, code: str | None
+async def test_a_402_is_a_hard_or_soft_decline_or_requires_authentication(
+    server: FakeStripe, gateway: StripeCardGateway, error: dict[str, str], kind: str, code: str | None
 ) -> None:
-    """Off-session, Stripe answers 402 where localstripe leaves the intent waiting for the cardholder."""
+    """Off-session, Stripe responds with 402 where localstripe returns an intent that requires action."""
     made = intent(**FAILED, last_payment_error={"type": "card_error", **error})
-    server.will(fault(402, type="card_error", message="Your card says no.", payment_intent=made, **error))
+    server.respond_with(
+        error_response(402, type="card_error", message="Your card says no.", payment_intent=made, **error)
+    )
     charged = await gateway.charge(request(CARD))
     assert charged == ChargeResult(ChargeOutcome(kind), "pi_1", code=code, message="Your card says no.")
 
 
-def test_the_simulated_cards_give_codes_that_mean_the_same_at_stripe() -> None:
+def test_the_codes_of_simulated_cards_mean_the_same_at_stripe() -> None:
     for card in SIMULATED_CARDS:
         if card.recorded not in {None, ChargeOutcome.CAPTURED}:
             assert outcome_of_error(ErrorObject(decline_code=card.code)) is card.recorded
@@ -173,26 +173,26 @@ def test_the_simulated_cards_give_codes_that_mean_the_same_at_stripe() -> None:
         (-5, "EUR", None),
     ],
 )
-def test_stripe_counts_some_currencies_otherwise(amount_minor: int, currency: str, amount: int | None) -> None:
+def test_some_currencies_have_other_decimals_at_stripe(amount_minor: int, currency: str, amount: int | None) -> None:
     assert to_stripe_amount(amount_minor, currency) == amount
     if amount is not None:
         assert from_stripe_amount(amount, currency) == amount_minor
 
 
 @pytest.mark.parametrize("currency", sorted(DECIMALS))
-def test_a_thousand_of_any_currency_goes_to_stripe_and_comes_back(currency: str) -> None:
+def test_amounts_in_any_currency_are_converted_and_back(currency: str) -> None:
     amount_minor = int(f"1000{'0' * DECIMALS[currency]}")
     amount = to_stripe_amount(amount_minor, currency)
     assert amount is not None
     assert from_stripe_amount(amount, currency) == amount_minor
 
 
-def test_an_amount_of_stripe_that_is_none_of_ours_is_told_as_none() -> None:
+def test_a_fraction_of_our_unit_is_returned_as_none() -> None:
     assert from_stripe_amount(550, "ISK") is None
 
 
-async def test_an_amount_that_stripe_cannot_take_is_refused_without_asking_it(
-    server: StandIn, gateway: StripeCardGateway
+async def test_an_amount_that_stripe_does_not_support_is_refused_without_a_request(
+    server: FakeStripe, gateway: StripeCardGateway
 ) -> None:
     charged = await gateway.charge(request(CARD, 12_345, "KWD"))
     assert (charged.kind, charged.code) == (ChargeOutcome.REFUSED, "amount_not_chargeable")
@@ -200,63 +200,65 @@ async def test_an_amount_that_stripe_cannot_take_is_refused_without_asking_it(
     refunded = await gateway.refund("rfd_1", "pi_1", 12_345, "KWD")
     assert refunded.kind is RefundOutcome.FAILED
     assert "12.345 KWD" in (refunded.message or "")
-    assert server.asked == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("prefix", ["sk_live_", "rk_live_"])
-async def test_an_order_in_test_mode_never_takes_real_money(server: StandIn, prefix: str) -> None:
-    server.will(answer(200, intent()))
+async def test_an_order_in_test_mode_never_takes_real_money(server: FakeStripe, prefix: str) -> None:
+    server.respond_with(respond(200, intent()))
     gateway = StripeCardGateway(f"{prefix}123", server.url)
     charged = await gateway.charge(request(CARD))
     assert (charged.kind, charged.code) == (ChargeOutcome.REFUSED, "mode_mismatch")
-    assert server.asked == []
+    assert server.requests == []
     live = await gateway.charge(replace(request(CARD), mode=Mode.LIVE))
     assert live.kind is ChargeOutcome.CAPTURED
     await gateway.close()
 
 
-async def test_a_charge_is_found_however_many_came_after_it(bench: StripeBench) -> None:
-    card = await bench.card()
+async def test_a_charge_is_found_among_many_later_ones(subject: StripeUnderTest) -> None:
+    card = await subject.card()
     asked = request(card)
-    made = await bench.gateway.charge(asked)
+    made = await subject.gateway.charge(asked)
     for _ in range(5):
-        await asyncio.gather(*(bench.gateway.charge(request(card, 100)) for _ in range(21)))
-    assert await bench.gateway.look_up(asked) == made
-    assert (await bench.gateway.look_up(request(card))).kind is ChargeOutcome.NOT_FOUND
+        await asyncio.gather(*(subject.gateway.charge(request(card, 100)) for _ in range(21)))
+    assert await subject.gateway.look_up(asked) == made
+    assert (await subject.gateway.look_up(request(card))).kind is ChargeOutcome.NOT_FOUND
 
 
-async def test_a_customer_that_stripe_never_had_was_never_charged(server: StandIn, gateway: StripeCardGateway) -> None:
-    server.will(fault(400, type="invalid_request_error", code="resource_missing", param="customer", message="None."))
+async def test_a_charge_of_an_unknown_customer_is_not_found(server: FakeStripe, gateway: StripeCardGateway) -> None:
+    server.respond_with(
+        error_response(400, type="invalid_request_error", code="resource_missing", param="customer", message="None.")
+    )
     assert await gateway.look_up(request(CARD)) == ChargeResult(ChargeOutcome.NOT_FOUND)
 
 
-async def test_a_refund_that_was_made_before_is_not_made_again_though_stripe_forgot_its_key(
-    server: StandIn, gateway: StripeCardGateway
+async def test_a_refund_is_not_repeated_after_its_idempotency_key_expired(
+    server: FakeStripe, gateway: StripeCardGateway
 ) -> None:
     earlier = refund(id="re_7", metadata={"refund_id": "rfd_1"})
-    server.will(page(refund(), url="/v1/refunds", has_more=True), page(earlier, url="/v1/refunds"))
+    server.respond_with(page(refund(), url="/v1/refunds", has_more=True), page(earlier, url="/v1/refunds"))
     refunded = await gateway.refund("rfd_1", "pi_1", 1999, "EUR")
     assert (refunded.kind, refunded.reference) == (RefundOutcome.REFUNDED, "re_7")
-    assert [asked.method for asked in server.asked] == ["GET", "GET"]
-    assert server.asked[1].fields == {"payment_intent": "pi_1", "limit": "100", "starting_after": "re_1"}
+    assert [asked.method for asked in server.requests] == ["GET", "GET"]
+    assert server.requests[1].fields == {"payment_intent": "pi_1", "limit": "100", "starting_after": "re_1"}
 
 
 @pytest.mark.parametrize(
     ("status", "kind"),
     [("succeeded", "refunded"), ("pending", "refunded"), ("failed", "failed"), ("canceled", "failed")],
 )
-async def test_a_refund_is_asked_for_under_its_id_and_its_status_decides(
-    server: StandIn, gateway: StripeCardGateway, status: str, kind: str
+async def test_a_refund_is_requested_under_its_id_and_its_status_decides(
+    server: FakeStripe, gateway: StripeCardGateway, status: str, kind: str
 ) -> None:
-    server.will(page(url="/v1/refunds"), answer(200, refund(status=status)))
+    server.respond_with(page(url="/v1/refunds"), respond(200, refund(status=status)))
     refunded = await gateway.refund("rfd_1", "pi_1", 5, "ISK")
     assert (refunded.kind, refunded.reference) == (kind, "re_1")
-    asked = server.asked[1]
+    asked = server.requests[1]
     assert asked.fields == {"payment_intent": "pi_1", "amount": "500", "metadata[refund_id]": "rfd_1"}
     assert asked.headers["Idempotency-Key"] == "rfd_1"
 
 
-async def test_a_card_of_another_customer_is_not_found(bench: StripeBench) -> None:
-    mine, theirs = await bench.card(), await bench.card()
+async def test_a_card_of_another_customer_is_not_found(subject: StripeUnderTest) -> None:
+    mine, theirs = await subject.card(), await subject.card()
     with pytest.raises(CardNotFound, match="does not belong to customer"):
-        await bench.gateway.describe(StoredCard(mine.customer, theirs.method))
+        await subject.gateway.describe(StoredCard(mine.customer, theirs.method))

@@ -1,4 +1,4 @@
-"""Mail that waits to be sent: tried again until it is, given up only when that is pointless, sent by one worker."""
+"""The outbox: mails are retried, dropped only if a retry is pointless, and sent by one worker."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,23 +42,21 @@ async def row(db: Database) -> asyncpg.Record:
 
 
 async def pass_time(db: Database) -> None:
-    """Until whatever waits is due."""
+    """Make all waiting mails due."""
     async with db.connection() as connection:
         await connection.execute(
             "UPDATE mails SET next_attempt_at = clock_timestamp() WHERE next_attempt_at IS NOT NULL"
         )
 
 
-async def test_a_mail_is_sent_once_and_then_there_is_nothing_to_do(
-    db: Database, settings: Settings, mails: SendMails, box: Mailbox
-) -> None:
+async def test_a_mail_is_sent_once(db: Database, settings: Settings, mails: SendMails, box: Mailbox) -> None:
     await queue(db, settings)
     assert [await mails.run_once() for _ in range(3)] == [True, False, False]
     assert box.recipients == [["ada@ours.test"]]
     assert (await row(db))["sent_at"] is not None
 
 
-async def test_a_mail_of_a_transaction_that_rolls_back_is_never_sent(
+async def test_a_mail_of_a_rolled_back_transaction_is_not_sent(
     db: Database, settings: Settings, mails: SendMails
 ) -> None:
     async def fail() -> None:
@@ -71,7 +69,7 @@ async def test_a_mail_of_a_transaction_that_rolls_back_is_never_sent(
     assert not await mails.run_once()
 
 
-async def test_a_550_gives_the_mail_up_on_record(
+async def test_a_550_ends_the_retries_and_is_recorded(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
     box.at_recipient.append("550 no such user")
@@ -82,7 +80,7 @@ async def test_a_550_gives_the_mail_up_on_record(
     assert "550" in found["last_error"]
 
 
-async def test_a_greylisted_mail_waits_a_minute_and_is_taken_the_second_time(
+async def test_a_greylisted_mail_is_retried_after_a_minute(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
     box.at_recipient.append("451 greylisted, come back")
@@ -98,7 +96,7 @@ async def test_a_greylisted_mail_waits_a_minute_and_is_taken_the_second_time(
     assert (found["attempts"], found["last_error"], found["sent_at"] is None) == (2, None, False)
 
 
-async def test_a_greylisted_recipient_among_others_gets_the_mail_later_and_the_others_only_once(
+async def test_only_the_greylisted_recipient_gets_the_retry(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
     box.at_recipient.append("451 greylisted, come back")
@@ -111,7 +109,7 @@ async def test_a_greylisted_recipient_among_others_gets_the_mail_later_and_the_o
     assert sum(recipients.count("grace@ours.test") for recipients in box.recipients) == 1
 
 
-async def test_a_dropped_connection_is_tried_again(
+async def test_a_dropped_connection_is_retried(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
     box.at_data.append(DROP)
@@ -124,9 +122,7 @@ async def test_a_dropped_connection_is_tried_again(
     assert len(box.mails) == 1
 
 
-async def test_a_server_that_stays_away_is_tried_for_two_days_and_then_no_more(
-    db: Database, settings: Settings
-) -> None:
+async def test_an_unreachable_server_is_retried_for_two_days(db: Database, settings: Settings) -> None:
     mails = SendMails(db, SmtpMail(f"smtp://127.0.0.1:{free_port()}"), settings)
     await queue(db, settings)
     for pause_min in PAUSES_MIN[: len(PAUSES_MIN) - 1]:
@@ -138,7 +134,7 @@ async def test_a_server_that_stays_away_is_tried_for_two_days_and_then_no_more(
     assert (found["next_attempt_at"], found["attempts"]) == (None, len(PAUSES_MIN))
 
 
-async def test_a_worker_that_dies_while_sending_leaves_the_mail_to_the_next(
+async def test_a_mail_is_sent_after_the_lease_of_a_dead_worker(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
     box.release.clear()
@@ -168,7 +164,7 @@ async def test_two_workers_do_not_send_the_same_mail(
     assert len(box.mails) == 1
 
 
-async def test_a_worker_that_was_overtaken_settles_nothing(
+async def test_a_worker_whose_lease_expired_settles_nothing(
     db: Database, settings: Settings, mails: SendMails, box: Mailbox
 ) -> None:
     box.release.clear()

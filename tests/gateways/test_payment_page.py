@@ -1,4 +1,4 @@
-"""Stripe's payment page: what is asked for, how a repeat finds it again, and what it says about the charge."""
+"""Stripe's payment page: the request, finding the page again, and the result of the charge."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from tests.cards.card_scene import MovedClock
-from tests.gateways.page_bench import BACK_URL, PAID_URL, charge_on_page, gateway_at, named, wanted
-from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
-from tests.gateways.stripe_stand_in import fault
+from tests.gateways.fake_stripe import error_response
+from tests.gateways.fake_stripe_pages import FakeStripePages, Fault, fake_stripe_pages
+from tests.gateways.page_requests import BACK_URL, PAID_URL, charge_on_page, gateway_at, page_request, with_session
 from tonne.base.scope import Mode
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage, RefundOutcome
 from tonne.gateways.card_stripe import StripeCardGateway
@@ -27,31 +27,31 @@ def clock() -> MovedClock:
 
 
 @pytest.fixture
-async def pages(clock: MovedClock) -> AsyncIterator[StripePages]:
-    async with stripe_pages(clock) as made:
+async def pages(clock: MovedClock) -> AsyncIterator[FakeStripePages]:
+    async with fake_stripe_pages(clock) as made:
         yield made
 
 
 @pytest.fixture
-async def gateway(pages: StripePages, clock: MovedClock) -> AsyncIterator[StripeCardGateway]:
+async def gateway(pages: FakeStripePages, clock: MovedClock) -> AsyncIterator[StripeCardGateway]:
     async with gateway_at(pages.url, clock=clock) as made:
         yield made
 
 
 async def _opened(gateway: StripeCardGateway, **amount: Any) -> tuple[ChargeRequest, PaymentPage]:
     charge = charge_on_page(**amount)
-    page = await gateway.open_page(wanted(charge))
-    return named(charge, page), page
+    page = await gateway.open_page(page_request(charge))
+    return with_session(charge, page), page
 
 
-async def test_a_page_asks_for_one_card_payment_of_this_amount_and_no_other(
-    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+async def test_a_page_requests_one_card_payment_of_the_exact_amount(
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
 ) -> None:
     expires_at = clock() + timedelta(minutes=45)
-    page = await gateway.open_page(wanted(charge_on_page(charge_id="chg_1"), expires_at=expires_at))
+    page = await gateway.open_page(page_request(charge_on_page(charge_id="chg_1"), expires_at=expires_at))
     assert page == PaymentPage("cs_test_1", f"{pages.url}/pay/cs_test_1")
     assert isinstance(gateway, PaymentPages)
-    [asked] = pages.asked
+    [asked] = pages.requests
     about = {"charge_id": "chg_1", "order_id": "ord_1", "account_id": "acc_1"}
     assert asked.fields == {
         "mode": "payment",
@@ -86,23 +86,23 @@ async def test_a_page_asks_for_one_card_payment_of_this_amount_and_no_other(
         (timedelta(days=9), MAX_PAGE_LIFE - MARGIN),
     ],
 )
-async def test_a_page_lives_as_long_as_asked_within_what_stripe_allows(
-    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock, asked_for: timedelta, given: timedelta
+async def test_the_expiry_of_a_page_stays_within_the_limits_of_stripe(
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock, asked_for: timedelta, given: timedelta
 ) -> None:
-    page = await gateway.open_page(wanted(expires_at=clock() + asked_for))
+    page = await gateway.open_page(page_request(expires_at=clock() + asked_for))
     assert pages.sessions[page.session_id]["expires_at"] == int((clock() + given).timestamp())
 
 
-async def test_a_title_of_any_length_fits(pages: StripePages, gateway: StripeCardGateway) -> None:
-    await gateway.open_page(replace(wanted(), title="é" * 1000))
-    assert pages.asked[0].fields["line_items[0][price_data][product_data][name]"] == "é" * 250
+async def test_a_long_title_is_truncated(pages: FakeStripePages, gateway: StripeCardGateway) -> None:
+    await gateway.open_page(replace(page_request(), title="é" * 1000))
+    assert pages.requests[0].fields["line_items[0][price_data][product_data][name]"] == "é" * 250
 
 
 @pytest.mark.parametrize(
     ("amount_minor", "currency", "amount"), [(500, "JPY", 500), (5, "ISK", 500), (12_340, "KWD", 12_340)]
 )
-async def test_amounts_go_to_the_page_in_stripes_units_and_come_back_in_ours(
-    pages: StripePages, gateway: StripeCardGateway, amount_minor: int, currency: str, amount: int
+async def test_amounts_of_a_page_are_converted_and_back(
+    pages: FakeStripePages, gateway: StripeCardGateway, amount_minor: int, currency: str, amount: int
 ) -> None:
     charge, page = await _opened(gateway, amount_minor=amount_minor, currency=currency)
     pages.pay(page.session_id)
@@ -111,40 +111,39 @@ async def test_amounts_go_to_the_page_in_stripes_units_and_come_back_in_ours(
     assert (found.kind, found.amount_minor, found.currency) == (ChargeOutcome.CAPTURED, amount_minor, currency)
 
 
-async def test_an_amount_that_stripe_cannot_take_opens_no_page(pages: StripePages, gateway: StripeCardGateway) -> None:
+async def test_an_amount_that_stripe_does_not_support_opens_no_page(
+    pages: FakeStripePages, gateway: StripeCardGateway
+) -> None:
     for amount_minor, currency in ((12_345, "KWD"), (0, "EUR"), (-1, "EUR")):
         with pytest.raises(PageNotOpened, match="Stripe cannot charge"):
-            await gateway.open_page(wanted(charge_on_page(amount_minor, currency)))
-    assert pages.asked == []
+            await gateway.open_page(page_request(charge_on_page(amount_minor, currency)))
+    assert pages.requests == []
 
 
-async def test_an_order_in_test_mode_gets_no_page_that_takes_real_money(pages: StripePages, clock: MovedClock) -> None:
+async def test_a_test_order_gets_no_live_page(pages: FakeStripePages, clock: MovedClock) -> None:
     gateway = StripeCardGateway("sk_live_123", pages.url, clock=clock)
     with pytest.raises(PageNotOpened, match="test order"):
-        await gateway.open_page(wanted())
-    assert pages.asked == []
-    await gateway.open_page(wanted(replace(charge_on_page(), mode=Mode.LIVE)))
+        await gateway.open_page(page_request())
+    assert pages.requests == []
+    await gateway.open_page(page_request(replace(charge_on_page(), mode=Mode.LIVE)))
     await gateway.close()
 
 
-# A repeat finds the first page.
-
-
-async def test_a_repeat_with_another_end_and_address_finds_the_first_page(
-    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+async def test_a_repeat_with_another_expiry_and_url_finds_the_first_page(
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
 ) -> None:
-    asked = wanted(expires_at=clock() + timedelta(hours=2))
+    asked = page_request(expires_at=clock() + timedelta(hours=2))
     first = await gateway.open_page(asked)
     clock.after(minutes=3)
     again = replace(asked, expires_at=clock() + timedelta(hours=2), back_url=f"{BACK_URL}?again=1")
     assert await gateway.open_page(again) == first
-    assert await gateway.open_page(replace(again, charge=named(asked.charge, first))) == first
+    assert await gateway.open_page(replace(again, charge=with_session(asked.charge, first))) == first
     assert await gateway.open_page(asked) == first, "the very same parameters"
     assert len(pages.sessions) == 1
 
 
 async def test_a_page_is_found_among_hundreds_of_others(
-    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
 ) -> None:
     charge, page = await _opened(gateway)
     forgotten = replace(charge, source=HostedPage())
@@ -152,26 +151,26 @@ async def test_a_page_is_found_among_hundreds_of_others(
         other = {"id": f"cs_other_{number}", "client_reference_id": f"chg_other_{number}"}
         pages.sessions[other["id"]] = pages.sessions[page.session_id] | other
     clock.after(minutes=1)
-    assert await gateway.open_page(wanted(forgotten, expires_at=clock() + timedelta(hours=3))) == page
+    assert await gateway.open_page(page_request(forgotten, expires_at=clock() + timedelta(hours=3))) == page
     assert (await gateway.look_up(forgotten)).code == "page_open"
-    pages.asked.clear()
+    pages.requests.clear()
     assert await gateway.look_up(charge_on_page()) == ChargeResult(ChargeOutcome.NOT_FOUND)
-    assert [len(pages.asked), *(asked.fields.get("limit") for asked in pages.asked)] == [3, "100", "100", "100"]
+    assert [len(pages.requests), *(asked.fields.get("limit") for asked in pages.requests)] == [3, "100", "100", "100"]
 
 
-async def test_many_windows_at_once_open_one_page(pages: StripePages, gateway: StripeCardGateway) -> None:
+async def test_many_windows_at_once_open_one_page(pages: FakeStripePages, gateway: StripeCardGateway) -> None:
     charge = charge_on_page()
-    ways = [replace(wanted(charge), back_url=f"{BACK_URL}?window={window}") for window in range(8)]
+    ways = [replace(page_request(charge), back_url=f"{BACK_URL}?window={window}") for window in range(8)]
     opened = await asyncio.gather(*(gateway.open_page(way) for way in ways))
     assert len(set(opened)) == 1
     assert len(pages.sessions) == 1
 
 
-async def test_while_another_request_opens_it_the_page_is_found_or_said_not_to_be_there_yet(
-    pages: StripePages, gateway: StripeCardGateway
+async def test_a_concurrent_request_finds_the_page_or_is_told_to_retry(
+    pages: FakeStripePages, gateway: StripeCardGateway
 ) -> None:
-    in_use = fault(409, type="idempotency_error", code="idempotency_key_in_use", message="In use.")
-    asked = wanted()
+    in_use = error_response(409, type="idempotency_error", code="idempotency_key_in_use", message="In use.")
+    asked = page_request()
     pages.faults.append(Fault(in_use))
     with pytest.raises(PageNotOpened, match="Try again in a moment"):
         await gateway.open_page(asked)
@@ -182,40 +181,35 @@ async def test_while_another_request_opens_it_the_page_is_found_or_said_not_to_b
 
 @pytest.mark.parametrize("is_named", [False, True])
 @pytest.mark.parametrize(("end", "message"), [("pay", "has already been used"), ("expire", "has expired")])
-async def test_a_page_that_is_over_is_not_opened_again(
-    pages: StripePages, gateway: StripeCardGateway, is_named: bool, end: str, message: str
+async def test_a_used_or_expired_page_is_not_opened_again(
+    pages: FakeStripePages, gateway: StripeCardGateway, is_named: bool, end: str, message: str
 ) -> None:
-    """Though Stripe repeats, for the same parameters, what it was like when it was made."""
-    asked = wanted()
+    """Stripe's stored response for the idempotency key still shows an open session."""
+    asked = page_request()
     page = await gateway.open_page(asked)
     getattr(pages, end)(page.session_id)
-    charge = named(asked.charge, page) if is_named else asked.charge
+    charge = with_session(asked.charge, page) if is_named else asked.charge
     for paid_url in (PAID_URL, f"{PAID_URL}&again=1"):
         with pytest.raises(PageNotOpened, match=message):
             await gateway.open_page(replace(asked, charge=charge, paid_url=paid_url))
 
 
-async def test_a_page_that_stripe_does_not_know_is_not_opened(gateway: StripeCardGateway) -> None:
+async def test_a_page_unknown_to_stripe_is_not_opened(gateway: StripeCardGateway) -> None:
     with pytest.raises(PageNotOpened, match="No such"):
-        await gateway.open_page(wanted(named(charge_on_page(), "cs_nobodyknows")))
+        await gateway.open_page(page_request(with_session(charge_on_page(), "cs_nobodyknows")))
 
 
-async def test_the_page_of_another_charge_is_neither_opened_nor_taken_for_this_one(
-    pages: StripePages, gateway: StripeCardGateway
-) -> None:
+async def test_the_page_of_another_charge_is_not_used(pages: FakeStripePages, gateway: StripeCardGateway) -> None:
     _, page = await _opened(gateway)
-    stranger = named(charge_on_page(), page)
+    stranger = with_session(charge_on_page(), page)
     with pytest.raises(PageNotOpened, match="another payment"):
-        await gateway.open_page(wanted(stranger))
+        await gateway.open_page(page_request(stranger))
     pages.pay(page.session_id)
     found = await gateway.look_up(stranger)
     assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "page_of_another_charge")
 
 
-# What came of it.
-
-
-async def test_an_open_page_says_that_nobody_knows_yet(pages: StripePages, gateway: StripeCardGateway) -> None:
+async def test_an_open_page_has_an_unknown_result(pages: FakeStripePages, gateway: StripeCardGateway) -> None:
     charge, page = await _opened(gateway)
     assert await gateway.look_up(charge) == ChargeResult(ChargeOutcome.UNKNOWN, code="page_open")
     pages.decline(page.session_id)
@@ -224,9 +218,7 @@ async def test_an_open_page_says_that_nobody_knows_yet(pages: StripePages, gatew
     )
 
 
-async def test_a_page_that_was_paid_says_how_much_and_names_the_payment(
-    pages: StripePages, gateway: StripeCardGateway
-) -> None:
+async def test_a_paid_page_has_amount_and_reference(pages: FakeStripePages, gateway: StripeCardGateway) -> None:
     charge, page = await _opened(gateway)
     pages.pay(page.session_id)
     [intent] = pages.intents
@@ -239,8 +231,8 @@ async def test_a_page_that_was_paid_says_how_much_and_names_the_payment(
     assert await gateway.look_up(charge) == paid, "a refund does not change what is said of the charge"
 
 
-async def test_a_page_that_ran_out_refuses_the_charge(
-    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+async def test_an_expired_page_refuses_the_charge(
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
 ) -> None:
     charge, page = await _opened(gateway)
     tried, tried_page = await _opened(gateway)
@@ -253,27 +245,27 @@ async def test_a_page_that_ran_out_refuses_the_charge(
     assert pages.sessions[page.session_id]["status"] == "expired"
 
 
-async def test_a_charge_without_a_page_is_not_found_and_gets_none(
-    pages: StripePages, gateway: StripeCardGateway
+async def test_a_look_up_of_a_charge_without_a_page_opens_none(
+    pages: FakeStripePages, gateway: StripeCardGateway
 ) -> None:
-    await gateway.open_page(wanted())
+    await gateway.open_page(page_request())
     assert await gateway.look_up(charge_on_page()) == ChargeResult(ChargeOutcome.NOT_FOUND)
     assert len(pages.sessions) == 1
 
 
-async def test_a_page_that_has_a_name_is_never_said_not_to_exist(gateway: StripeCardGateway) -> None:
-    """Somebody may have paid there: it can be the key of another Stripe account that does not know it."""
-    found = await gateway.look_up(named(charge_on_page(), "cs_nobodyknows"))
+async def test_a_recorded_page_is_never_reported_as_not_found(gateway: StripeCardGateway) -> None:
+    """It may have been paid: the secret key may belong to another Stripe account."""
+    found = await gateway.look_up(with_session(charge_on_page(), "cs_nobodyknows"))
     assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "resource_missing")
 
 
-async def test_pages_that_are_long_over_are_not_looked_through(
-    pages: StripePages, gateway: StripeCardGateway, clock: MovedClock
+async def test_the_search_for_a_page_is_limited_to_recent_ones(
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
 ) -> None:
     charge = replace((await _opened(gateway))[0], source=HostedPage())
     clock.after(hours=25, seconds=1)
     assert (await gateway.look_up(charge)).kind is ChargeOutcome.NOT_FOUND
-    assert pages.asked[-1].fields["created[gte]"] == str(int((clock() - timedelta(hours=25)).timestamp()))
+    assert pages.requests[-1].fields["created[gte]"] == str(int((clock() - timedelta(hours=25)).timestamp()))
 
 
 GOT = PaymentIntentObject("pi_1", "succeeded", 1999, "eur", 1999)
@@ -296,16 +288,16 @@ LOST = {"status": "requires_payment_method", "last_payment_error": ErrorObject("
     ("session", "kind", "amount_minor"),
     [
         (DONE, "captured", 1999),
-        # The two say different things: whatever it is, it is not what was asked for.
+        # Session and intent differ.
         (_with(amount_total=2000), "captured", None),
         (_with(amount_total=None), "captured", None),
         (_with(currency="usd"), "captured", None),
         (_with(currency=None), "captured", None),
         (_with(payment_intent=_intent(amount_received=1000)), "captured", None),
         (_with(payment_intent=_intent(currency="usd")), "captured", None),
-        # Both name another amount: the caller compares.
+        # Both have another amount: the caller compares it.
         (_with(amount_total=5, payment_intent=_intent(amount=5, amount_received=5)), "captured", 5),
-        # One of them knows of no money.
+        # Only one of them is paid.
         (_with(**UNPAID), "unknown", None),
         (_with(payment_status="no_payment_required"), "unknown", None),
         (_with(payment_status="something new"), "unknown", None),
@@ -320,7 +312,7 @@ LOST = {"status": "requires_payment_method", "last_payment_error": ErrorObject("
         (_with(payment_intent=_intent(status="canceled")), "unknown", None),
         (_with(client_reference_id="chg_2"), "unknown", None),
         (_with(client_reference_id=None), "unknown", None),
-        # Over without money.
+        # Final without a payment.
         (_with(**UNPAID, status="expired", payment_intent=None), "refused", None),
         (_with(**UNPAID, status="expired", payment_intent=_intent(status="canceled")), "refused", None),
         (_with(**UNPAID, status="expired", payment_intent=GOT), "unknown", None),
@@ -333,7 +325,9 @@ LOST = {"status": "requires_payment_method", "last_payment_error": ErrorObject("
         (_with(**UNPAID, payment_intent=_intent(**LOST)), "refused", 1999),
     ],
 )
-def test_only_when_page_and_payment_agree_is_it_captured(session: Session, kind: str, amount_minor: int | None) -> None:
+def test_a_page_is_captured_only_if_session_and_intent_agree(
+    session: Session, kind: str, amount_minor: int | None
+) -> None:
     found = charge_result_of(session, "chg_1")
     assert (found.kind, found.amount_minor) == (kind, amount_minor)
     assert (found.reference == "pi_1") == (found.kind is ChargeOutcome.CAPTURED or amount_minor is not None)

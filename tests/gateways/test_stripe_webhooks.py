@@ -1,4 +1,4 @@
-"""Events from Stripe: only those that it has just signed, and only as a hint which charge to ask about."""
+"""Events from Stripe: verified by signature, and used only to find the charge to look up."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ import pytest
 import stripe
 from aiohttp import web
 
-from tests.gateways.card_bench import request, stripe_bench
-from tests.gateways.stripe_stand_in import intent
+from tests.gateways.fake_stripe import intent
+from tests.gateways.gateway_under_test import request, stripe_under_test
 from tonne.gateways.stripe_events import TOLERANCE_S, SignatureInvalid, StripeEvent, verify_event
 
 SECRET, ANOTHER = "whsec_bench", "whsec_another"
@@ -32,7 +32,7 @@ def signed(payload: bytes, age_s: float = 0, secret: str = SECRET) -> str:
 PAID = event(intent(metadata={"charge_id": "chg_1", "order_id": "ord_1"}))
 
 
-async def test_an_event_of_a_real_sender_names_the_charge_and_asking_tells_the_rest(localstripe_url: str) -> None:
+async def test_a_signed_event_names_the_charge_to_look_up(localstripe_url: str) -> None:
     arrived: asyncio.Queue[tuple[bytes, str]] = asyncio.Queue()
 
     async def take(incoming: web.Request) -> web.Response:
@@ -45,17 +45,17 @@ async def test_an_event_of_a_real_sender_names_the_charge_and_asking_tells_the_r
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     hook = {"url": f"http://127.0.0.1:{runner.addresses[0][1]}/hook", "secret": SECRET}
-    async with aiohttp.ClientSession() as session, stripe_bench(localstripe_url) as bench:
+    async with aiohttp.ClientSession() as session, stripe_under_test(localstripe_url) as subject:
         await session.post(f"{localstripe_url}/_config/webhooks/ours", json=hook)
-        asked = request(await bench.card())
-        charged = await bench.gateway.charge(asked)
+        asked = request(await subject.card())
+        charged = await subject.gateway.charge(asked)
         while True:
             payload, header = await asyncio.wait_for(arrived.get(), 10)
             told = verify_event(payload, header, SECRET)
             if told.charge_id == asked.id:
                 break
         assert (told.type, told.reference) == ("payment_intent.succeeded", charged.reference)
-        assert await bench.gateway.look_up(asked) == charged
+        assert await subject.gateway.look_up(asked) == charged
         with pytest.raises(SignatureInvalid):
             verify_event(payload, header, ANOTHER)
     await runner.cleanup()
@@ -76,26 +76,26 @@ async def test_an_event_of_a_real_sender_names_the_charge_and_asking_tells_the_r
         ("nothing", None, None),
     ],
 )
-def test_an_event_tells_which_charge_it_is_about_if_any(
+def test_the_charge_of_an_event_is_found_in_its_metadata(
     about: Any, charge_id: str | None, reference: str | None
 ) -> None:
     payload = event(about, "some.thing")
     assert verify_event(payload, signed(payload), SECRET) == StripeEvent("evt_1", "some.thing", charge_id, reference)
 
 
-def test_either_secret_will_do_while_stripe_changes_over() -> None:
+def test_one_valid_signature_of_several_is_enough() -> None:
     old, new = signed(PAID, 0, ANOTHER), signed(PAID)
     assert verify_event(PAID, f"{old},{new.partition(',')[2]}", SECRET).charge_id == "chg_1"
 
 
-def test_an_event_is_taken_until_it_is_five_minutes_old() -> None:
+def test_an_event_is_accepted_for_five_minutes() -> None:
     assert TOLERANCE_S == 300
     assert verify_event(PAID, signed(PAID, age_s=290), SECRET).id == "evt_1"
     with pytest.raises(SignatureInvalid):
         verify_event(PAID, signed(PAID, age_s=302), SECRET)
 
 
-# Made when they are needed: what is old is refused for its age.
+# Created when needed: old signatures are refused.
 NOT_SIGNED: dict[str, Callable[[], tuple[bytes, str]]] = {
     "nothing": lambda: (PAID, ""),
     "another secret": lambda: (PAID, signed(PAID, 0, ANOTHER)),
@@ -113,7 +113,7 @@ NOT_SIGNED: dict[str, Callable[[], tuple[bytes, str]]] = {
 
 
 @pytest.mark.parametrize("what", NOT_SIGNED)
-def test_what_stripe_has_not_signed_is_refused(what: str) -> None:
+def test_an_event_with_an_invalid_signature_is_refused(what: str) -> None:
     payload, header = NOT_SIGNED[what]()
     with pytest.raises(SignatureInvalid, match="has just signed") as refused:
         verify_event(payload, header, SECRET)
@@ -121,12 +121,12 @@ def test_what_stripe_has_not_signed_is_refused(what: str) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "  "])
-def test_without_a_secret_nothing_is_believed(secret: str) -> None:
+def test_without_a_secret_every_event_is_refused(secret: str) -> None:
     with pytest.raises(SignatureInvalid):
         verify_event(PAID, signed(PAID, secret=secret), secret)
 
 
 @pytest.mark.parametrize("payload", [b"", b"{}", b"[]", b"null", b'{"id": 7, "type": "x", "data": {}}', b"{"])
-def test_what_is_signed_but_no_event_is_refused_too(payload: bytes) -> None:
+def test_a_signed_body_that_is_not_an_event_is_refused(payload: bytes) -> None:
     with pytest.raises(SignatureInvalid):
         verify_event(payload, signed(payload), SECRET)

@@ -1,4 +1,4 @@
-"""An office that bills: orders by invoice, the two jobs, a clock that tests move, and questions to the database."""
+"""Orders paid by invoice, the two jobs, a clock that tests move, and queries."""
 
 import asyncio
 import email
@@ -41,7 +41,7 @@ class Clock:
         return self.now
 
 
-class Office:
+class Billing:
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         self.database = database
         self.settings = settings
@@ -59,7 +59,7 @@ class Office:
                 await add_admin(tx, organisation_id, address, self.clock.now)
 
     async def work(self) -> None:
-        """Until there is nothing to do at this moment."""
+        """Run both jobs until nothing is due."""
         while await self.issue.run_once() or await self.follow_up.run_once():
             pass
 
@@ -78,7 +78,7 @@ class Office:
             return await connection.fetch(sql, *values)
 
     async def until_held(self, until: datetime) -> None:
-        """Until some worker has an invoice for itself up to that moment."""
+        """Wait until a worker has leased an invoice until then."""
         async with asyncio.timeout(10):
             while not await self.fetch("SELECT FROM invoices WHERE next_attempt_at = $1", until):  # noqa: ASYNC110 - a row
                 await asyncio.sleep(0.005)
@@ -88,7 +88,7 @@ class Office:
         return str(row["status"])
 
     async def mails(self) -> list[EmailMessage]:
-        """What waits to be sent, or was."""
+        """All mails, sent or waiting."""
         rows = await self.fetch("SELECT message FROM mails ORDER BY created_at, id")
         return [parse(row["message"]) for row in rows]
 
@@ -109,7 +109,7 @@ def text_of(mail: EmailMessage) -> str:
 
 
 def pdf_of(mail: EmailMessage) -> str:
-    """The text of the one attached PDF, having checked that it is one."""
+    """The text of the only attachment, which must be a PDF."""
     [attached] = mail.iter_attachments()
     assert attached.get_content_type() == "application/pdf"
     return pdf_text(attached.get_content())

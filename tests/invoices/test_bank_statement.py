@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.invoices.billing import ADA, Clock, Office
+from tests.invoices.billing import ADA, Billing, Clock
 from tests.support.world import World, open_tenant
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -25,22 +25,22 @@ HEAD = "booked_on,amount,currency,payer,reference\n"
 
 
 @pytest.fixture
-async def office(furnished_db: Database, settings: Settings, world: World) -> Office:
-    office = Office(furnished_db, settings, Clock())
-    await office.add_admins(world.ours_live.scope.organisation_id, ADA)
-    return office
+async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
+    billing = Billing(furnished_db, settings, Clock())
+    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+    return billing
 
 
-async def book(office: Office, *lines: str, mode: Mode = Mode.LIVE) -> list[BookedLine]:
+async def book(billing: Billing, *lines: str, mode: Mode = Mode.LIVE) -> list[BookedLine]:
     content = (HEAD + "".join(f"{line}\n" for line in lines)).encode()
-    async with office.database.transaction() as tx:
-        return await import_statement(tx, mode, SheetFile("march.csv", content), actor="test", now=office.clock.now)
+    async with billing.database.transaction() as tx:
+        return await import_statement(tx, mode, SheetFile("march.csv", content), actor="test", now=billing.clock.now)
 
 
-async def bill(office: Office, world: World, count: int = 1) -> list[Order]:
-    """Orders of 13.95 EUR each, with invoices TN-LIVE-000001 and on."""
-    orders = [await office.place(world.ours_live.scope) for _ in range(count)]
-    await office.work()
+async def bill(billing: Billing, world: World, count: int = 1) -> list[Order]:
+    """Orders of 13.95 EUR each, with the invoices TN-LIVE-000001 and following."""
+    orders = [await billing.place(world.ours_live.scope) for _ in range(count)]
+    await billing.work()
     return orders
 
 
@@ -65,19 +65,19 @@ class TestReferences:
             "\tTN_LIVE:000123\t",
         ],
     )
-    def test_it_is_read_however_it_is_written(self, text: str) -> None:
+    def test_a_reference_is_found_in_any_spelling(self, text: str) -> None:
         assert {name for place in references_in(text) for name in place if len(name) == 14} == {"TN-LIVE-000123"}
 
     @pytest.mark.parametrize(
         "text", ["", "TN-LIVE-", "TN-LIFE-000123", "000123", "TN-LIVE-000000", "TN-LIVE-0000123", "LIVE 123", "TN 123"]
     )
-    def test_what_is_none_is_not_read_as_one(self, text: str) -> None:
+    def test_other_numbers_are_not_references(self, text: str) -> None:
         assert references_in(text) == []
 
-    def test_digits_that_may_be_read_in_two_ways_are(self) -> None:
+    def test_ambiguous_digits_give_several_candidates(self) -> None:
         assert references_in("TN-LIVE-123456 7") == [{"TN-LIVE-123456", "TN-LIVE-1234567"}]
 
-    def test_two_are_two(self) -> None:
+    def test_two_references_are_two_places(self) -> None:
         assert references_in("TN-LIVE-000001, TN-TEST-000002") == [{"TN-LIVE-000001"}, {"TN-TEST-000002"}]
 
     @given(
@@ -98,7 +98,7 @@ class TestReferences:
         assert reference_of(mode, number) in place
 
     @given(st.text(max_size=200))
-    def test_no_text_upsets_it(self, text: str) -> None:
+    def test_any_text_can_be_searched(self, text: str) -> None:
         for place in references_in(text):
             assert place
 
@@ -194,11 +194,11 @@ class TestReading:
         assert [error.line for error in refused.value.errors] == [2, 4, 5, 5]
 
 
-async def test_a_statement_with_one_line_of_every_kind(office: Office, world: World) -> None:
-    orders = await bill(office, world, 6)
-    await office.settle(orders[4])
+async def test_a_statement_with_one_line_of_every_kind(billing: Billing, world: World) -> None:
+    orders = await bill(billing, world, 6)
+    await billing.settle(orders[4])
     booked = await book(
-        office,
+        billing,
         "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001",
         "2026-03-05,20.00,EUR,Ada,invoice tn live 000002 thanks",
         "2026-03-05,13.94,EUR,Ada,TN-LIVE-000003",
@@ -212,7 +212,7 @@ async def test_a_statement_with_one_line_of_every_kind(office: Office, world: Wo
         "2026-03-05,13.95,EUR,Ada,TN-LIVE-000004 or TN-LIVE-000099",
     )
     assert outcomes(booked) == ["matched", "over", "under", "unknown", "not_open", *["unknown"] * 6]
-    assert [await office.status(order) for order in orders] == ["paid", "paid", "placed", "placed", "paid", "placed"]
+    assert [await billing.status(order) for order in orders] == ["paid", "paid", "placed", "placed", "paid", "placed"]
     messages = [each.message for each in booked]
     assert "6.05 EUR too much" in messages[1]
     assert "0.01 EUR of 13.95 EUR still missing" in messages[2]
@@ -220,76 +220,76 @@ async def test_a_statement_with_one_line_of_every_kind(office: Office, world: Wo
     assert "in EUR" in messages[5]
     assert "TN-LIVE-000004, TN-LIVE-000006" in messages[6]
     assert "TN-LIVE-000099" in messages[7]
-    rows = await office.fetch("SELECT outcome, order_id FROM bank_transfers ORDER BY id")
+    rows = await billing.fetch("SELECT outcome, order_id FROM bank_transfers ORDER BY id")
     assert len(rows) == len(booked)
-    await office.check_nothing_is_broken()
+    await billing.check_nothing_is_broken()
 
 
-async def test_the_same_statement_again_changes_nothing(office: Office, world: World) -> None:
-    await bill(office, world)
+async def test_the_same_statement_again_changes_nothing(billing: Billing, world: World) -> None:
+    await bill(billing, world)
     lines = (
         "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001",
         "2026-03-05,1.00,EUR,Ada,hello",
         "2026-03-05,1.00,EUR,Ada,hello",
     )
-    assert outcomes(await book(office, *lines)) == ["matched", "unknown", "unknown"]
-    assert outcomes(await book(office, *lines)) == ["known"] * 3
-    assert outcomes(await book(office, lines[1], "2026-03-06,13.95,EUR,Ada,TN-LIVE-000001")) == ["known", "not_open"]
-    assert len(await office.fetch("SELECT FROM bank_transfers")) == 4
-    await office.check_nothing_is_broken()
+    assert outcomes(await book(billing, *lines)) == ["matched", "unknown", "unknown"]
+    assert outcomes(await book(billing, *lines)) == ["known"] * 3
+    assert outcomes(await book(billing, lines[1], "2026-03-06,13.95,EUR,Ada,TN-LIVE-000001")) == ["known", "not_open"]
+    assert len(await billing.fetch("SELECT FROM bank_transfers")) == 4
+    await billing.check_nothing_is_broken()
 
 
-async def test_several_transfers_together_settle_an_invoice(office: Office, world: World) -> None:
-    [order] = await bill(office, world)
-    first = await book(office, "2026-03-05,5.00,EUR,Ada,TN-LIVE-000001", "2026-03-05,5.00,EUR,Ada,TN-LIVE-000001")
+async def test_several_transfers_together_settle_an_invoice(billing: Billing, world: World) -> None:
+    [order] = await bill(billing, world)
+    first = await book(billing, "2026-03-05,5.00,EUR,Ada,TN-LIVE-000001", "2026-03-05,5.00,EUR,Ada,TN-LIVE-000001")
     assert outcomes(first) == ["under", "under"]
     assert "3.95 EUR of 13.95 EUR" in first[1].message
-    assert await office.status(order) == "placed"
-    last = await book(office, "2026-03-06,4.00,EUR,Ada,TN-LIVE-000001", "2026-03-07,4.00,EUR,Ada,TN-LIVE-000001")
+    assert await billing.status(order) == "placed"
+    last = await book(billing, "2026-03-06,4.00,EUR,Ada,TN-LIVE-000001", "2026-03-07,4.00,EUR,Ada,TN-LIVE-000001")
     assert outcomes(last) == ["over", "not_open"]
     assert "0.05 EUR too much" in last[0].message
-    assert await office.status(order) == "paid"
-    await office.check_nothing_is_broken()
+    assert await billing.status(order) == "paid"
+    await billing.check_nothing_is_broken()
 
 
 @pytest.mark.parametrize(
     ("currency", "exact", "less"), [("JPY", "2259", "2258"), ("KWD", "4.630", "4.629"), ("KWD", "4.63", "4.62")]
 )
 async def test_amounts_count_in_their_currencys_minor_units(
-    office: Office, world: World, currency: str, exact: str, less: str
+    billing: Billing, world: World, currency: str, exact: str, less: str
 ) -> None:
-    async with office.database.transaction() as tx:
+    async with billing.database.transaction() as tx:
         tenant = await open_tenant(tx, world.ours_live.scope.organisation_id, Mode.LIVE, currency)
     for _ in range(2):
-        await office.place(tenant.scope)
-    await office.work()
+        await billing.place(tenant.scope)
+    await billing.work()
     booked = await book(
-        office, f"2026-03-05,{less},{currency},A,TN-LIVE-000001", f"2026-03-05,{exact},{currency},A,TN-LIVE-000002"
+        billing, f"2026-03-05,{less},{currency},A,TN-LIVE-000001", f"2026-03-05,{exact},{currency},A,TN-LIVE-000002"
     )
     assert outcomes(booked) == ["under", "matched"]
 
 
-async def test_a_statement_with_an_error_is_not_imported(office: Office, world: World) -> None:
-    [order] = await bill(office, world)
+async def test_a_statement_with_an_error_is_not_imported(billing: Billing, world: World) -> None:
+    [order] = await bill(billing, world)
     with pytest.raises(SheetInvalid):
-        await book(office, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001", "2026-03-05,oops,EUR,Ada,TN-LIVE-000001")
-    assert await office.status(order) == "placed"
-    assert await office.fetch("SELECT FROM bank_transfers") == []
+        await book(billing, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001", "2026-03-05,oops,EUR,Ada,TN-LIVE-000001")
+    assert await billing.status(order) == "placed"
+    assert await billing.fetch("SELECT FROM bank_transfers") == []
 
 
-async def test_money_for_a_cancelled_invoice_is_reported(office: Office, world: World) -> None:
-    [order] = await bill(office, world)
-    office.clock.turn_to(4, 3)
-    await office.work()
-    office.clock.turn_to(4, 14)
-    await office.work()
-    [line] = await book(office, "2026-04-15,13.95,EUR,Ada,TN-LIVE-000001")
+async def test_a_payment_of_a_cancelled_invoice_is_reported(billing: Billing, world: World) -> None:
+    [order] = await bill(billing, world)
+    billing.clock.turn_to(4, 3)
+    await billing.work()
+    billing.clock.turn_to(4, 14)
+    await billing.work()
+    [line] = await book(billing, "2026-04-15,13.95,EUR,Ada,TN-LIVE-000001")
     assert (line.outcome.value, line.message) == ("not_open", "the invoice is already cancelled: refund 13.95 EUR.")
-    assert await office.status(order) == "cancelled"
+    assert await billing.status(order) == "cancelled"
 
 
-async def test_two_imports_of_one_statement_at_once_book_it_once(office: Office, world: World) -> None:
-    orders = await bill(office, world, 4)
+async def test_two_imports_of_one_statement_at_once_book_it_once(billing: Billing, world: World) -> None:
+    orders = await bill(billing, world, 4)
     lines = [f"2026-03-05,13.95,EUR,Ada,TN-LIVE-{number:06}" for number in range(1, 5)]
     barrier = asyncio.Barrier(5)
 
@@ -297,26 +297,24 @@ async def test_two_imports_of_one_statement_at_once_book_it_once(office: Office,
         await barrier.wait()
         return await work
 
-    imports = [at_once(book(office, *lines)) for _ in range(3)]
-    by_hand = [at_once(office.settle(order)) for order in (orders[0], orders[3])]
+    imports = [at_once(book(billing, *lines)) for _ in range(3)]
+    by_hand = [at_once(billing.settle(order)) for order in (orders[0], orders[3])]
     done = await asyncio.gather(*imports, *by_hand, return_exceptions=True)
     assert not any(isinstance(each, BaseException) for each in done[:3]), done
-    assert {await office.status(order) for order in orders} == {"paid"}
-    assert len(await office.fetch("SELECT FROM bank_transfers")) == 4
-    assert len(await office.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == 4
-    await office.check_nothing_is_broken()
+    assert {await billing.status(order) for order in orders} == {"paid"}
+    assert len(await billing.fetch("SELECT FROM bank_transfers")) == 4
+    assert len(await billing.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == 4
+    await billing.check_nothing_is_broken()
 
 
-async def test_an_invoice_that_is_settled_while_its_money_is_imported_is_not_settled_again(
-    office: Office, world: World
-) -> None:
-    [order] = await bill(office, world)
-    async with office.database.transaction() as tx:
-        await settle_invoice(tx, order.scope, order.id, actor="test", now=office.clock.now)
-        importing = asyncio.create_task(book(office, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
+async def test_an_invoice_settled_during_the_import_is_not_settled_again(billing: Billing, world: World) -> None:
+    [order] = await bill(billing, world)
+    async with billing.database.transaction() as tx:
+        await settle_invoice(tx, order.scope, order.id, actor="test", now=billing.clock.now)
+        importing = asyncio.create_task(book(billing, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
         async with asyncio.timeout(10):
-            while not await office.fetch(WAITING):  # noqa: ASYNC110 - PostgreSQL has no event for it
+            while not await billing.fetch(WAITING):  # noqa: ASYNC110 - PostgreSQL has no event for it
                 await asyncio.sleep(0.005)
     [booked] = await importing
     assert (booked.outcome.value, booked.message) == ("not_open", "the invoice is already paid: refund 13.95 EUR.")
-    await office.check_nothing_is_broken()
+    await billing.check_nothing_is_broken()

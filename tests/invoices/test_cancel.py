@@ -37,7 +37,7 @@ def row(services: Services) -> Row:
     return read
 
 
-async def test_a_placed_order_is_cancelled_and_everyone_can_see_why(
+async def test_a_cancellation_is_recorded_with_actor_and_reason(
     api: ApiClient, services: Services, world: World, row: Row
 ) -> None:
     order = await api.order()
@@ -64,7 +64,7 @@ async def test_an_order_without_a_price_can_be_cancelled(api: ApiClient, service
 
 
 @pytest.mark.parametrize("status", [s for s in OrderStatus if s not in {OrderStatus.RECEIVED, OrderStatus.PLACED}])
-async def test_from_any_other_status_it_is_refused(
+async def test_cancelling_from_any_other_status_is_refused(
     api: ApiClient, services: Services, world: World, status: OrderStatus
 ) -> None:
     order = await bring_to(services, world.ours_test.scope, status, START)
@@ -78,7 +78,7 @@ async def test_from_any_other_status_it_is_refused(
         assert await connection.fetchval("SELECT count(*) FROM audit_log WHERE subject_id = $1", order.id) == 0
 
 
-async def test_an_order_of_somebody_else_is_not_there(api: ApiClient, world: World) -> None:
+async def test_an_order_of_another_account_is_not_found(api: ApiClient, world: World) -> None:
     order = await api.order()
     for client in (api.as_key(world.theirs_test.key), api.as_key(world.ours_live.key)):
         answer = await client.post(f"/v1/orders/{order['id']}/cancel", {})
@@ -89,14 +89,14 @@ async def test_an_order_of_somebody_else_is_not_there(api: ApiClient, world: Wor
 
 
 @pytest.mark.parametrize("body", [{"reason": "x" * 501}, {"reason": 7}, {"reason": ["x"]}, {"why": "x"}])
-async def test_a_body_that_does_not_fit_is_refused(api: ApiClient, body: dict[str, Any]) -> None:
+async def test_an_invalid_body_is_refused(api: ApiClient, body: dict[str, Any]) -> None:
     order = await api.order()
     answer = await api.post(f"/v1/orders/{order['id']}/cancel", body)
     assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], list(body))
     assert (await api.get(f"/v1/orders/{order['id']}")).json() == order
 
 
-async def test_the_longest_reason_in_any_script_is_kept(api: ApiClient, row: Row) -> None:
+async def test_the_longest_reason_is_stored(api: ApiClient, row: Row) -> None:
     order = await api.order()
     reason = "木" * 499 + "🌍"
     answer = await api.post(f"/v1/orders/{order['id']}/cancel", {"reason": reason})
@@ -114,7 +114,7 @@ async def test_an_open_invoice_is_cancelled_with_its_order(api: ApiClient, servi
     assert invoice["settled_by"].startswith("key:")
 
 
-async def test_an_invoice_that_is_paid_stays_as_it_is(api: ApiClient, services: Services, row: Row) -> None:
+async def test_a_paid_invoice_is_not_cancelled(api: ApiClient, services: Services, row: Row) -> None:
     order = await api.order()
     await execute(services.database, OPEN_INVOICE, "UPDATE invoices SET status = 'paid', next_attempt_at = NULL")
     await api.post(f"/v1/orders/{order['id']}/cancel", {})

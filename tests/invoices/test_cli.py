@@ -1,4 +1,4 @@
-"""`tonne invoice`, as an operator uses it."""
+"""`tonne invoice` and `tonne order cancel`."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.invoices.billing import ADA, Clock, Office, pdf_of, pdf_text, text_of
+from tests.invoices.billing import ADA, Billing, Clock, pdf_of, pdf_text, text_of
 from tests.support.command import output_of, refusal_of, tonne
 from tests.support.world import World
 from tonne.base.settings import Settings
@@ -17,7 +17,7 @@ HEAD = "booked_on;amount;currency;payer;reference\n"
 
 @dataclass(frozen=True)
 class Operator:
-    """Someone with a terminal on this database."""
+    """Runs commands on this database."""
 
     url: str
 
@@ -29,10 +29,10 @@ class Operator:
 
 
 @pytest.fixture
-async def office(furnished_db: Database, settings: Settings, world: World) -> Office:
-    office = Office(furnished_db, settings, Clock())
-    await office.add_admins(world.ours_live.scope.organisation_id, ADA)
-    return office
+async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
+    billing = Billing(furnished_db, settings, Clock())
+    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+    return billing
 
 
 @pytest.fixture
@@ -40,11 +40,13 @@ def operator(furnished_db: Database) -> Operator:
     return Operator(furnished_db._url)
 
 
-async def test_invoices_are_listed_newest_first_and_by_status(office: Office, world: World, operator: Operator) -> None:
-    orders = [await office.place(world.ours_live.scope) for _ in range(3)]
-    await office.place(world.ours_test.scope)
-    await office.work()
-    await office.settle(orders[1])
+async def test_invoices_are_listed_newest_first_and_by_status(
+    billing: Billing, world: World, operator: Operator
+) -> None:
+    orders = [await billing.place(world.ours_live.scope) for _ in range(3)]
+    await billing.place(world.ours_test.scope)
+    await billing.work()
+    await billing.settle(orders[1])
     heads, *lines = operator.does("list", "--mode", "live").splitlines()
     assert heads.split()[:7] == ["number", "status", "total", "due", "mailed", "reminded", "settled"]
     assert [line.split()[:2] for line in lines] == [
@@ -58,53 +60,55 @@ async def test_invoices_are_listed_newest_first_and_by_status(office: Office, wo
     assert len(operator.does("list", "--limit", "1").splitlines()) == 3
 
 
-async def test_the_list_says_who_has_nobody_to_mail_to(office: Office, world: World, operator: Operator) -> None:
-    async with office.database.transaction() as tx:
+async def test_the_list_names_organisations_without_a_recipient(
+    billing: Billing, world: World, operator: Operator
+) -> None:
+    async with billing.database.transaction() as tx:
         await tx.execute("DELETE FROM organisation_admins")
-    await office.place(world.ours_live.scope)
-    await office.work()
+    await billing.place(world.ours_live.scope)
+    await billing.work()
     done = tonne("invoice", "list", database_url=operator.url)
     assert done.returncode == 0
     organisation_id = world.ours_live.scope.organisation_id
     assert f"{organisation_id} has no admin" in done.stderr
     assert "add-admin" in operator.is_refused("resend", "1", "--mode", "live")
-    await office.add_admins(organisation_id, ADA)
+    await billing.add_admins(organisation_id, ADA)
     assert operator.does("resend", "1", "--mode", "live") == f"TN-LIVE-000001 will be mailed to {ADA}."
-    [mail] = await office.mails()
+    [mail] = await billing.mails()
     assert "13.95" in pdf_of(mail)
     assert "TN-LIVE-000001" in text_of(mail)
-    [entry] = await office.fetch("SELECT details FROM audit_log WHERE action = 'invoice.resent'")
+    [entry] = await billing.fetch("SELECT details FROM audit_log WHERE action = 'invoice.resent'")
     assert json.loads(entry["details"])["recipients"] == [ADA]
 
 
-async def test_an_invoice_is_settled_by_hand_once(office: Office, world: World, operator: Operator) -> None:
-    order = await office.place(world.ours_live.scope)
-    await office.work()
+async def test_an_invoice_is_settled_by_hand_once(billing: Billing, world: World, operator: Operator) -> None:
+    order = await billing.place(world.ours_live.scope)
+    await billing.work()
     said = operator.does("settle", "1", "--mode", "live", "--note", "cheque 17")
     assert said == f"Invoice TN-LIVE-000001 for 13.95 EUR and order {order.id} are marked as paid."
-    assert await office.status(order) == "paid"
-    [entry] = await office.fetch("SELECT actor, details FROM audit_log WHERE action = 'invoice.settled'")
+    assert await billing.status(order) == "paid"
+    [entry] = await billing.fetch("SELECT actor, details FROM audit_log WHERE action = 'invoice.settled'")
     assert entry["actor"].startswith("cli:")
     assert json.loads(entry["details"])["note"] == "cheque 17"
     assert "already paid" in operator.is_refused("settle", "TN-LIVE-000001")
     assert "settled       " in operator.does("show", "tn live 1")
-    await office.check_nothing_is_broken()
+    await billing.check_nothing_is_broken()
 
 
-async def test_an_operator_cancels_an_order_and_its_invoice(office: Office, world: World, operator: Operator) -> None:
-    order, other = [await office.place(world.ours_live.scope) for _ in range(2)]
-    await office.work()
+async def test_an_operator_cancels_an_order_and_its_invoice(billing: Billing, world: World, operator: Operator) -> None:
+    order, other = [await billing.place(world.ours_live.scope) for _ in range(2)]
+    await billing.work()
     words = ("order", "cancel", order.id, "--reason", " Ordered twice ")
     assert output_of(*words, database_url=operator.url) == f"Order {order.id} is cancelled."
-    assert (await office.status(order), (await office.invoice(order)).status) == ("cancelled", "cancelled")
-    assert await office.status(other) == "placed"
-    *_, mail = await office.mails()
+    assert (await billing.status(order), (await billing.invoice(order)).status) == ("cancelled", "cancelled")
+    assert await billing.status(other) == "placed"
+    *_, mail = await billing.mails()
     assert "Reason: Ordered twice\n" in text_of(mail)
-    [entry] = await office.fetch("SELECT actor, details FROM audit_log WHERE action = 'order.cancelled'")
+    [entry] = await billing.fetch("SELECT actor, details FROM audit_log WHERE action = 'order.cancelled'")
     assert entry["actor"].startswith("cli:")
     assert json.loads(entry["details"]) == {"reason": "Ordered twice", "status": "placed"}
     assert "cancelled" in refusal_of(*words, database_url=operator.url)
-    await office.check_nothing_is_broken()
+    await billing.check_nothing_is_broken()
 
 
 def test_an_order_that_cannot_be_cancelled_is_refused(operator: Operator) -> None:
@@ -114,29 +118,31 @@ def test_an_order_that_cannot_be_cancelled_is_refused(operator: Operator) -> Non
         assert "1 to 500 characters" in tonne(*words, reason, database_url=operator.url).stderr
 
 
-async def test_a_cancelled_invoice_is_neither_settled_nor_sent(
-    office: Office, world: World, operator: Operator
+async def test_a_cancelled_invoice_is_neither_settled_nor_resent(
+    billing: Billing, world: World, operator: Operator
 ) -> None:
-    await office.place(world.ours_live.scope)
-    await office.work()
+    await billing.place(world.ours_live.scope)
+    await billing.work()
     for month, day in ((4, 3), (4, 14)):
-        office.clock.turn_to(month, day)
-        await office.work()
+        billing.clock.turn_to(month, day)
+        await billing.work()
     assert "cancelled" in operator.is_refused("settle", "TN-LIVE-000001")
     assert "cancelled" in operator.is_refused("resend", "TN-LIVE-000001")
 
 
-async def test_an_invoice_that_is_about_to_be_mailed_is_not_sent_twice(
-    office: Office, world: World, operator: Operator
+async def test_an_invoice_that_is_not_mailed_yet_is_not_resent(
+    billing: Billing, world: World, operator: Operator
 ) -> None:
-    await office.place(world.ours_live.scope)
-    await office.issue.run_once()
+    await billing.place(world.ours_live.scope)
+    await billing.issue.run_once()
     assert "tonne worker" in operator.is_refused("resend", "TN-LIVE-000001")
 
 
-async def test_what_is_not_there_is_said_in_a_sentence(office: Office, world: World, operator: Operator) -> None:
-    await office.place(world.ours_live.scope)
-    await office.work()
+async def test_an_unknown_invoice_is_refused_in_one_sentence(
+    billing: Billing, world: World, operator: Operator
+) -> None:
+    await billing.place(world.ours_live.scope)
+    await billing.work()
     for number in ("TN-LIVE-000002", "TN-TEST-000001", "nonsense", "TN-LIVE-000001 TN-LIVE-000002", ""):
         assert "tonne invoice list" in operator.is_refused("show", number)
     assert "--mode" in operator.is_refused("show", "1")
@@ -144,19 +150,19 @@ async def test_what_is_not_there_is_said_in_a_sentence(office: Office, world: Wo
     assert "tonne invoice list" in operator.is_refused("show", "9" * 40, "--mode", "live")
 
 
-async def test_the_pdf_is_written_to_a_file(office: Office, world: World, operator: Operator, tmp_path: Path) -> None:
-    await office.place(world.ours_live.scope)
-    await office.work()
+async def test_the_pdf_is_written_to_a_file(billing: Billing, world: World, operator: Operator, tmp_path: Path) -> None:
+    await billing.place(world.ours_live.scope)
+    await billing.work()
     assert operator.does("pdf", "1", "--mode", "live", "-o", str(tmp_path / "one.pdf")) == ""
     assert "13.95" in pdf_text((tmp_path / "one.pdf").read_bytes())
     assert "cannot be written" in operator.is_refused("pdf", "TN-LIVE-000001", "-o", str(tmp_path / "no" / "one.pdf"))
 
 
 async def test_a_statement_is_imported_with_a_report(
-    office: Office, world: World, operator: Operator, tmp_path: Path
+    billing: Billing, world: World, operator: Operator, tmp_path: Path
 ) -> None:
-    order = await office.place(world.ours_live.scope)
-    await office.work()
+    order = await billing.place(world.ours_live.scope)
+    await billing.work()
     file = tmp_path / "march.csv"
     lines = (
         "2026-03-05;10.00;EUR;Ada\u200b & Co;TN-LIVE-1\n2026-03-06;4.00;EUR;Ada;TN-LIVE-1\n2026-03-07;1.00;EUR;Eve;?\n"
@@ -171,7 +177,7 @@ async def test_a_statement_is_imported_with_a_report(
         ["4", "unknown", "-"],
     ]
     assert "\u200b" not in report
-    assert await office.status(order) == "paid"
+    assert await billing.status(order) == "paid"
     shown = operator.does("show", "TN-LIVE-000001")
     assert "10.00 EUR" in shown
     assert "4.00 EUR" in shown
@@ -179,11 +185,11 @@ async def test_a_statement_is_imported_with_a_report(
     assert again.endswith("3 lines: 3 known")
 
 
-async def test_a_statement_with_bad_lines_imports_nothing(
-    office: Office, world: World, operator: Operator, tmp_path: Path
+async def test_an_invalid_statement_imports_nothing(
+    billing: Billing, world: World, operator: Operator, tmp_path: Path
 ) -> None:
-    order = await office.place(world.ours_live.scope)
-    await office.work()
+    order = await billing.place(world.ours_live.scope)
+    await billing.work()
     file = tmp_path / "march.csv"
     file.write_text(f"{HEAD}2026-03-05;13.95;EUR;Ada;TN-LIVE-1\nx;y;z;;\n")
     done = tonne("invoice", "import-statement", str(file), "--mode", "live", database_url=operator.url)
@@ -191,6 +197,6 @@ async def test_a_statement_with_bad_lines_imports_nothing(
     *faults, last = done.stderr.splitlines()
     assert all(fault.startswith("march.csv, line 3, column ") for fault in faults)
     assert last == f"Error: Nothing was imported: {len(faults)} errors."
-    assert await office.status(order) == "placed"
+    assert await billing.status(order) == "placed"
     file.write_text(HEAD)
     assert operator.does("import-statement", str(file), "--mode", "live") == "0 lines."

@@ -1,11 +1,11 @@
-"""Invoices over HTTP: the PDF for clients, and the test helper that settles one."""
+"""The invoice as a PDF, and the test helper that settles one."""
 
 import asyncio
 
 import httpx
 import pytest
 
-from tests.invoices.billing import Clock, Office, pdf_text
+from tests.invoices.billing import Billing, Clock, pdf_text
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.base.clock import utc_now
@@ -15,16 +15,16 @@ from tonne.db.pool import Database
 
 
 @pytest.fixture
-def office(furnished_db: Database, settings: Settings) -> Office:
-    return Office(furnished_db, settings, Clock(utc_now()))
+def billing(furnished_db: Database, settings: Settings) -> Billing:
+    return Billing(furnished_db, settings, Clock(utc_now()))
 
 
 def _without_id(text: str, request_id: str) -> str:
     return text.replace(request_id, "")
 
 
-async def _wait_for_helpers(office: Office, world: World) -> None:
-    async with office.database.transaction() as tx:
+async def _wait_for_helpers(billing: Billing, world: World) -> None:
+    async with billing.database.transaction() as tx:
         await tx.execute("UPDATE accounts SET auto_advance = false WHERE id = $1", world.ours_test.scope.account_id)
 
 
@@ -32,13 +32,13 @@ async def _settle(api: ApiClient, order_id: str, **headers: str) -> httpx.Respon
     return await api.http.post(f"/v1/test-helpers/orders/{order_id}/settle-invoice", headers=api._headers(headers))
 
 
-async def test_an_invoice_is_served_once_it_is_issued(office: Office, api: ApiClient) -> None:
+async def test_an_invoice_is_available_once_it_is_issued(billing: Billing, api: ApiClient) -> None:
     order = await api.order()
     path = f"/v1/orders/{order['id']}/invoice"
     early = await api.get(path)
     assert (early.status_code, codes(early)) == (404, ["invoice_not_available"])
-    office.clock.now = office.clock.now.replace(year=office.clock.now.year + 1)
-    await office.work()
+    billing.clock.now = billing.clock.now.replace(year=billing.clock.now.year + 1)
+    await billing.work()
     answer = await api.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/pdf")
     assert answer.headers["content-disposition"] == 'inline; filename="TN-TEST-000001.pdf"'
@@ -49,9 +49,9 @@ async def test_an_invoice_is_served_once_it_is_issued(office: Office, api: ApiCl
 
 
 async def test_a_test_helper_settles_an_invoice_and_issues_it_first(
-    office: Office, api: ApiClient, world: World
+    billing: Billing, api: ApiClient, world: World
 ) -> None:
-    await _wait_for_helpers(office, world)
+    await _wait_for_helpers(billing, world)
     order = await api.order()
     answer = await _settle(api, order["id"])
     assert (answer.status_code, answer.json()["status"]) == (200, "paid")
@@ -59,15 +59,15 @@ async def test_a_test_helper_settles_an_invoice_and_issues_it_first(
     assert (await api.get(f"/v1/orders/{order['id']}/invoice")).status_code == 200
     again = await _settle(api, order["id"])
     assert (again.status_code, codes(again)) == (409, ["invoice_not_open"])
-    [row] = await office.fetch("SELECT settled_by FROM invoices")
+    [row] = await billing.fetch("SELECT settled_by FROM invoices")
     assert row["settled_by"] == f"key:{world.ours_test.key_id}"
-    await office.check_nothing_is_broken()
+    await billing.check_nothing_is_broken()
 
 
-async def test_a_helper_settles_an_order_that_has_nothing_to_pay(office: Office, api: ApiClient, world: World) -> None:
-    await _wait_for_helpers(office, world)
+async def test_the_helper_marks_a_zero_total_order_as_paid(billing: Billing, api: ApiClient, world: World) -> None:
+    await _wait_for_helpers(billing, world)
     order = await api.order()
-    async with office.database.transaction() as tx:
+    async with billing.database.transaction() as tx:
         await tx.execute("UPDATE orders SET offset_cost_minor = 0, commission_minor = 0, total_cost_minor = 0")
         await tx.execute("UPDATE order_lines SET offset_cost_minor = 0")
     answer = await _settle(api, order["id"])
@@ -75,15 +75,15 @@ async def test_a_helper_settles_an_order_that_has_nothing_to_pay(office: Office,
     assert (await api.get(f"/v1/orders/{order['id']}/invoice")).status_code == 404
 
 
-async def test_an_order_paid_by_card_has_no_invoice_to_settle(office: Office, api: ApiClient) -> None:
+async def test_an_order_paid_by_card_has_no_invoice_to_settle(billing: Billing, api: ApiClient) -> None:
     order = await api.order()
-    async with office.database.transaction() as tx:
+    async with billing.database.transaction() as tx:
         await tx.execute("UPDATE orders SET payment_method = 'card'")
     answer = await _settle(api, order["id"])
     assert (answer.status_code, codes(answer)) == (409, ["order_paid_by_card"])
 
 
-async def test_with_a_live_key_there_is_no_such_address(office: Office, api: ApiClient, world: World) -> None:
+async def test_a_live_key_gets_404(billing: Billing, api: ApiClient, world: World) -> None:
     live = api.as_key(world.ours_live.key)
     order = await live.order()
     answer = await _settle(live, order["id"])
@@ -91,10 +91,10 @@ async def test_with_a_live_key_there_is_no_such_address(office: Office, api: Api
     assert (answer.status_code, codes(answer)) == (404, ["route_not_found"])
     seen = [_without_id(each.text, each.headers["x-request-id"]) for each in (answer, nowhere)]
     assert seen[0] == seen[1]
-    assert await office.fetch("SELECT FROM invoices") == []
+    assert await billing.fetch("SELECT FROM invoices") == []
 
 
-async def test_somebody_elses_order_is_not_found(api: ApiClient, world: World) -> None:
+async def test_an_order_of_another_account_is_not_found(api: ApiClient, world: World) -> None:
     order = await api.order()
     for stranger, headers in (
         (api.as_key(world.theirs_test.key), {}),
@@ -106,14 +106,16 @@ async def test_somebody_elses_order_is_not_found(api: ApiClient, world: World) -
         assert (read.status_code, codes(read)) == (404, ["order_not_found"])
 
 
-async def test_helper_and_workers_at_once_settle_once(office: Office, api: ApiClient) -> None:
-    office.clock.now = office.clock.now.replace(year=office.clock.now.year + 1)
+async def test_helper_and_workers_settle_an_invoice_once(billing: Billing, api: ApiClient) -> None:
+    billing.clock.now = billing.clock.now.replace(year=billing.clock.now.year + 1)
     orders = [await api.order() for _ in range(4)]
     answers, *_ = await asyncio.gather(
-        asyncio.gather(*(_settle(api, order["id"]) for order in orders for _ in range(2))), office.work(), office.work()
+        asyncio.gather(*(_settle(api, order["id"]) for order in orders for _ in range(2))),
+        billing.work(),
+        billing.work(),
     )
     assert {answer.status_code for answer in answers} <= {200, 409}
-    await office.work()
+    await billing.work()
     assert {(await api.get(f"/v1/orders/{order['id']}")).json()["status"] for order in orders} == {"paid"}
-    assert len(await office.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == len(orders)
-    await office.check_nothing_is_broken()
+    assert len(await billing.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == len(orders)
+    await billing.check_nothing_is_broken()

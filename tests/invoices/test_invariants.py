@@ -1,8 +1,8 @@
-"""Each invariant of invoices, broken on purpose: it must be seen, with its place."""
+"""The invariants of invoices, broken on purpose: each breach is reported with its place."""
 
 import pytest
 
-from tests.invoices.billing import ADA, Clock, Office
+from tests.invoices.billing import ADA, Billing, Clock
 from tests.support.world import World
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -13,7 +13,7 @@ from tonne.sheets.csv_lines import SheetFile
 
 NUMBERS, STANDING, SUMS, TRANSFERS = (invariant.name for invariant in INVARIANTS)
 
-# Invoice 1 is open, 2 is paid by hand, 3 by two transfers, and 4 has a part of its money.
+# Invoice 1 is open, 2 was settled by hand, 3 by two transfers, and 4 is partly paid.
 STATEMENT = b"""booked_on,amount,currency,payer,reference
 2026-03-05,10.00,EUR,Ada,TN-LIVE-000003
 2026-03-05,3.95,EUR,Ada,TN-LIVE-000003
@@ -41,31 +41,31 @@ BREACHES: list[tuple[str, str, set[str]]] = [
 
 
 @pytest.fixture
-async def office(furnished_db: Database, settings: Settings, world: World) -> Office:
-    office = Office(furnished_db, settings, Clock())
-    await office.add_admins(world.ours_live.scope.organisation_id, ADA)
-    orders = [await office.place(world.ours_live.scope) for _ in range(4)]
-    await office.work()
-    await office.settle(orders[1])
-    async with office.database.transaction() as tx:
-        await import_statement(tx, Mode.LIVE, SheetFile("march.csv", STATEMENT), actor="test", now=office.clock.now)
-    return office
+async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
+    billing = Billing(furnished_db, settings, Clock())
+    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+    orders = [await billing.place(world.ours_live.scope) for _ in range(4)]
+    await billing.work()
+    await billing.settle(orders[1])
+    async with billing.database.transaction() as tx:
+        await import_statement(tx, Mode.LIVE, SheetFile("march.csv", STATEMENT), actor="test", now=billing.clock.now)
+    return billing
 
 
-async def _examine(office: Office) -> dict[str, list[str]]:
-    found = {each.name: [row["where"] for row in await office.fetch(each.sql)] for each in INVARIANTS}
+async def _examine(billing: Billing) -> dict[str, list[str]]:
+    found = {each.name: [row["where"] for row in await billing.fetch(each.sql)] for each in INVARIANTS}
     return {name: places for name, places in found.items() if places}
 
 
 @pytest.mark.parametrize(("name", "statement", "also"), BREACHES, ids=[statement for _, statement, _ in BREACHES])
-async def test_a_breach_is_seen_and_its_place_named(office: Office, name: str, statement: str, also: set[str]) -> None:
-    assert await _examine(office) == {}
-    async with office.database.transaction() as tx:
+async def test_a_breach_is_reported_with_its_place(billing: Billing, name: str, statement: str, also: set[str]) -> None:
+    assert await _examine(billing) == {}
+    async with billing.database.transaction() as tx:
         await tx.execute(statement)
-    breaches = await _examine(office)
+    breaches = await _examine(billing)
     assert set(breaches) == {name} | also
     assert all(place and "None" not in place for places in breaches.values() for place in places)
 
 
-def test_every_invariant_is_broken_here() -> None:
+def test_every_invariant_is_broken_at_least_once() -> None:
     assert {name for name, _, _ in BREACHES} == {invariant.name for invariant in INVARIANTS}

@@ -1,11 +1,11 @@
-"""Invoices through a real mail server, on good days and bad ones; names that want to be more than names."""
+"""Invoices through a real mail server, with failures and with hostile names."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
-from tests.invoices.billing import ADA, Clock, Office, parse, pdf_of, text_of
+from tests.invoices.billing import ADA, Billing, Clock, parse, pdf_of, text_of
 from tests.support.command import output_of
 from tests.support.mail_server import DROP, Mailbox, mail_server
 from tests.support.world import World
@@ -19,10 +19,10 @@ HEADERS = {"From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Conte
 
 
 @pytest.fixture
-async def office(furnished_db: Database, settings: Settings, world: World) -> Office:
-    office = Office(furnished_db, settings, Clock())
-    await office.add_admins(world.ours_live.scope.organisation_id, ADA)
-    return office
+async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
+    billing = Billing(furnished_db, settings, Clock())
+    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+    return billing
 
 
 @pytest.fixture
@@ -31,13 +31,13 @@ async def box() -> AsyncIterator[Mailbox]:
         yield box
 
 
-async def _send_all(office: Office, box: Mailbox) -> None:
-    """Let all the time pass in which mails are tried again."""
-    mails = SendMails(office.database, SmtpMail(box.url), office.settings)
+async def _send_all(billing: Billing, box: Mailbox) -> None:
+    """Send all mails, including retries."""
+    mails = SendMails(billing.database, SmtpMail(box.url), billing.settings)
     for _ in range(3):
         while await mails.run_once():
             pass
-        async with office.database.connection() as connection:
+        async with billing.database.connection() as connection:
             await connection.execute("UPDATE mails SET next_attempt_at = now() WHERE next_attempt_at IS NOT NULL")
 
 
@@ -63,30 +63,28 @@ def _check_the_one_mail(box: Mailbox, total: str = "13.95") -> None:
     ],
     ids=["taken", "greylisted", "greylisted twice", "dropped", "dropped twice"],
 )
-async def test_an_invoice_arrives_once_in_the_end(
-    office: Office, world: World, box: Mailbox, where: str, answers: list[str]
+async def test_an_invoice_is_delivered_once_despite_mail_failures(
+    billing: Billing, world: World, box: Mailbox, where: str, answers: list[str]
 ) -> None:
     getattr(box, where).extend(answers)
-    await office.place(world.ours_live.scope)
-    await office.work()
-    await _send_all(office, box)
+    await billing.place(world.ours_live.scope)
+    await billing.work()
+    await _send_all(billing, box)
     _check_the_one_mail(box)
 
 
-async def test_an_invoice_that_is_refused_is_on_record_and_can_be_sent_again(
-    office: Office, world: World, box: Mailbox
-) -> None:
+async def test_a_rejected_mail_is_recorded_and_can_be_resent(billing: Billing, world: World, box: Mailbox) -> None:
     box.at_recipient.append("550 no such user")
-    await office.place(world.ours_live.scope)
-    await office.work()
-    await _send_all(office, box)
+    await billing.place(world.ours_live.scope)
+    await billing.work()
+    await _send_all(billing, box)
     assert box.mails == []
-    [row] = await office.fetch("SELECT last_error, next_attempt_at FROM mails")
+    [row] = await billing.fetch("SELECT last_error, next_attempt_at FROM mails")
     assert row["next_attempt_at"] is None
     assert "550" in row["last_error"]
-    said = output_of("invoice", "resend", "TN-LIVE-000001", database_url=office.database._url)
+    said = output_of("invoice", "resend", "TN-LIVE-000001", database_url=billing.database._url)
     assert said == f"TN-LIVE-000001 will be mailed to {ADA}."
-    await _send_all(office, box)
+    await _send_all(billing, box)
     _check_the_one_mail(box)
 
 
@@ -102,13 +100,15 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_name_is_a_name_in_mail_and_pdf(office: Office, world: World, box: Mailbox, name: str) -> None:
-    async with office.database.transaction() as tx:
+async def test_a_hostile_name_has_no_effect_in_mail_and_pdf(
+    billing: Billing, world: World, box: Mailbox, name: str
+) -> None:
+    async with billing.database.transaction() as tx:
         await tx.execute("UPDATE organisations SET name = $1, address = $2", name[:200], f"{name}\n{name}"[:1000])
         await tx.execute("UPDATE bundles SET name = $1", name[:200])
-    await office.place(world.ours_live.scope, metadata='{"name":"\\r\\nBcc: victim@elsewhere.test"}')
-    await office.work()
-    await _send_all(office, box)
+    await billing.place(world.ours_live.scope, metadata='{"name":"\\r\\nBcc: victim@elsewhere.test"}')
+    await billing.work()
+    await _send_all(billing, box)
     [envelope] = box.mails
     assert isinstance(envelope.content, bytes)
     mail = parse(envelope.content)
@@ -122,35 +122,35 @@ async def test_a_hostile_name_is_a_name_in_mail_and_pdf(office: Office, world: W
     assert "13.95" in pdf_of(mail)
 
 
-async def test_a_reason_that_was_typed_in_stays_one_line(office: Office, world: World) -> None:
-    order = await office.place(world.ours_live.scope)
-    await office.work()
-    async with office.database.transaction() as tx:
+async def test_a_reason_is_quoted_on_one_line(billing: Billing, world: World) -> None:
+    order = await billing.place(world.ours_live.scope)
+    await billing.work()
+    async with billing.database.transaction() as tx:
         reason = "Twice.\n\nPlease pay to XX00 instead"
-        await cancel_order(tx, order, settings=office.settings, actor="test", reason=reason, now=office.clock())
-    *_, mail = await office.mails()
+        await cancel_order(tx, order, settings=billing.settings, actor="test", reason=reason, now=billing.clock())
+    *_, mail = await billing.mails()
     assert "\nReason: Twice. Please pay to XX00 instead\n" in text_of(mail)
     assert list(mail.iter_attachments()) == []
 
 
-async def test_who_was_never_mailed_an_invoice_is_not_told_of_its_end(office: Office, world: World) -> None:
-    order = await office.place(world.ours_live.scope)
-    await office.issue.run_once()
-    async with office.database.transaction() as tx:
-        await cancel_order(tx, order, settings=office.settings, actor="test", reason=None, now=office.clock())
-    assert await office.mails() == []
+async def test_no_cancellation_is_mailed_for_an_invoice_that_was_not_mailed(billing: Billing, world: World) -> None:
+    order = await billing.place(world.ours_live.scope)
+    await billing.issue.run_once()
+    async with billing.database.transaction() as tx:
+        await cancel_order(tx, order, settings=billing.settings, actor="test", reason=None, now=billing.clock())
+    assert await billing.mails() == []
 
 
-async def test_without_a_bank_account_customers_are_told_to_ask(office: Office, world: World) -> None:
-    await office.place(world.ours_live.scope)
-    await office.work()
-    [mail] = await office.mails()
+async def test_without_a_bank_account_the_mail_tells_customers_to_ask(billing: Billing, world: World) -> None:
+    await billing.place(world.ours_live.scope)
+    await billing.work()
+    [mail] = await billing.mails()
     assert "Ask Tonne for the bank details." in text_of(mail)
 
 
-async def test_a_mail_without_an_usable_address_goes_to_nobody(office: Office, world: World) -> None:
+async def test_an_invalid_address_gets_no_mail(billing: Billing, world: World) -> None:
     scope = replace(world.theirs_test.scope)
-    await office.add_admins(scope.organisation_id, "ada@ours.test\r\nBcc: victim@elsewhere.test")
-    await office.place(scope)
-    await office.work()
-    assert await office.mails() == []
+    await billing.add_admins(scope.organisation_id, "ada@ours.test\r\nBcc: victim@elsewhere.test")
+    await billing.place(scope)
+    await billing.work()
+    assert await billing.mails() == []

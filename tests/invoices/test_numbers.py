@@ -1,4 +1,4 @@
-"""Numbers without a gap and mails without a double, whoever crashes, and however many work at once."""
+"""Gapless numbers and no duplicate mails, with crashes and concurrent workers."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.invoices.billing import ADA, Clock, Office
+from tests.invoices.billing import ADA, Billing, Clock
 from tests.support.world import World
 from tonne.base.settings import Settings
 from tonne.db.batches import RETRY_AFTER
@@ -20,157 +20,155 @@ from tonne.orders.queue import lock_order
 
 
 @pytest.fixture
-async def office(furnished_db: Database, settings: Settings, world: World) -> Office:
-    office = Office(furnished_db, settings, Clock())
-    await office.add_admins(world.ours_live.scope.organisation_id, ADA)
-    return office
+async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
+    billing = Billing(furnished_db, settings, Clock())
+    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+    return billing
 
 
 class _Crash(Exception):
     pass
 
 
-async def _numbers(office: Office, mode: str = "live") -> list[int]:
-    rows = await office.fetch("SELECT number FROM invoices WHERE mode = $1 ORDER BY number", mode)
+async def _numbers(billing: Billing, mode: str = "live") -> list[int]:
+    rows = await billing.fetch("SELECT number FROM invoices WHERE mode = $1 ORDER BY number", mode)
     return [row["number"] for row in rows]
 
 
-async def _issue_and_crash(office: Office, order: Order) -> None:
-    """All that issuing does, up to the commit that never comes."""
-    async with office.database.transaction() as tx:
+async def _issue_and_crash(billing: Billing, order: Order) -> None:
+    """Issue an invoice and roll back instead of committing."""
+    async with billing.database.transaction() as tx:
         held = await lock_order(tx, order.scope, order.id)
         assert held is not None
-        await issue_invoices(tx, [held], office.settings, office.clock.now)
+        await issue_invoices(tx, [held], billing.settings, billing.clock.now)
         raise _Crash
 
 
-async def test_eight_workers_and_crashing_ones_leave_no_gap(office: Office, world: World) -> None:
-    live = [await office.place(world.ours_live.scope) for _ in range(2 * BATCH + 7)]
-    doomed = [await office.place(world.ours_live.scope) for _ in range(4)]
-    tests = [await office.place(world.ours_test.scope) for _ in range(5)]
+async def test_concurrent_and_crashing_workers_leave_no_gap(billing: Billing, world: World) -> None:
+    live = [await billing.place(world.ours_live.scope) for _ in range(2 * BATCH + 7)]
+    doomed = [await billing.place(world.ours_live.scope) for _ in range(4)]
+    tests = [await billing.place(world.ours_test.scope) for _ in range(5)]
     barrier = asyncio.Barrier(12)
 
     async def worker() -> None:
         await barrier.wait()
-        while await IssueInvoices(office.database, office.clock, office.settings).run_once():
+        while await IssueInvoices(billing.database, billing.clock, billing.settings).run_once():
             pass
 
     async def crashing(order: Order) -> None:
         await barrier.wait()
         for _ in range(3):
             with contextlib.suppress(_Crash):
-                await _issue_and_crash(office, order)
+                await _issue_and_crash(billing, order)
 
     await asyncio.gather(*(worker() for _ in range(8)), *(crashing(order) for order in doomed))
-    await office.work()
-    assert await _numbers(office) == list(range(1, len(live) + len(doomed) + 1))
-    assert await _numbers(office, "test") == list(range(1, len(tests) + 1))
-    await office.check_nothing_is_broken()
+    await billing.work()
+    assert await _numbers(billing) == list(range(1, len(live) + len(doomed) + 1))
+    assert await _numbers(billing, "test") == list(range(1, len(tests) + 1))
+    await billing.check_nothing_is_broken()
 
 
-async def test_a_crash_before_the_commit_gives_the_number_back(office: Office, world: World) -> None:
-    first, second = [await office.place(world.ours_live.scope) for _ in range(2)]
+async def test_a_rollback_returns_the_number(billing: Billing, world: World) -> None:
+    first, second = [await billing.place(world.ours_live.scope) for _ in range(2)]
     with pytest.raises(_Crash):
-        await _issue_and_crash(office, first)
-    assert await _numbers(office) == []
-    async with office.database.transaction() as tx:
-        await issue_invoices(tx, [second], office.settings, office.clock.now)
-    await office.work()
-    assert [(await office.invoice(order)).number for order in (first, second)] == [2, 1]
-    assert len(await office.mails()) == 2
-    await office.check_nothing_is_broken()
+        await _issue_and_crash(billing, first)
+    assert await _numbers(billing) == []
+    async with billing.database.transaction() as tx:
+        await issue_invoices(tx, [second], billing.settings, billing.clock.now)
+    await billing.work()
+    assert [(await billing.invoice(order)).number for order in (first, second)] == [2, 1]
+    assert len(await billing.mails()) == 2
+    await billing.check_nothing_is_broken()
 
 
-async def test_a_crash_between_issuing_and_mailing_mails_it_later(office: Office, world: World) -> None:
-    order = await office.place(world.ours_live.scope)
-    assert await office.issue.run_once()
-    assert await office.mails() == []
-    office.clock.now += timedelta(hours=5)
-    await office.work()
-    assert len(await office.mails()) == 1
-    assert (await office.invoice(order)).mailed_at == office.clock.now
+async def test_a_crash_between_issuing_and_mailing_mails_it_later(billing: Billing, world: World) -> None:
+    order = await billing.place(world.ours_live.scope)
+    assert await billing.issue.run_once()
+    assert await billing.mails() == []
+    billing.clock.now += timedelta(hours=5)
+    await billing.work()
+    assert len(await billing.mails()) == 1
+    assert (await billing.invoice(order)).mailed_at == billing.clock.now
 
 
-async def test_a_worker_that_dies_while_it_sets_the_pdf_leaves_the_invoice_to_the_next(
-    office: Office, world: World
-) -> None:
-    await office.place(world.ours_live.scope)
-    await office.issue.run_once()
+async def test_an_invoice_is_mailed_after_the_lease_of_a_dead_worker(billing: Billing, world: World) -> None:
+    await billing.place(world.ours_live.scope)
+    await billing.issue.run_once()
     with _no_pdf():
-        dying = asyncio.create_task(office.follow_up.run_once())
-        await office.until_held(office.clock.now + LEASE)
+        dying = asyncio.create_task(billing.follow_up.run_once())
+        await billing.until_held(billing.clock.now + LEASE)
         dying.cancel()
         await asyncio.gather(dying, return_exceptions=True)
-    await office.work()
-    assert await office.mails() == [], "it is held for the one that died, until its lease is over"
-    office.clock.now += LEASE
-    await office.work()
-    assert len(await office.mails()) == 1
+    await billing.work()
+    assert await billing.mails() == [], "it is held for the one that died, until its lease is over"
+    billing.clock.now += LEASE
+    await billing.work()
+    assert len(await billing.mails()) == 1
 
 
-async def test_two_workers_with_one_invoice_mail_it_once_and_remind_once(office: Office, world: World) -> None:
-    """The first is so slow that its lease is over, and a second one has the invoice too."""
-    await office.place(world.ours_live.scope)
-    await office.issue.run_once()
+async def test_two_workers_with_one_invoice_mail_it_once_and_remind_once(billing: Billing, world: World) -> None:
+    """The lease of the first worker has expired, and a second one has claimed the invoice too."""
+    await billing.place(world.ours_live.scope)
+    await billing.issue.run_once()
     for month, day, count in ((3, 1, 1), (4, 3, 2)):
-        now = office.clock.turn_to(month, day)
+        now = billing.clock.turn_to(month, day)
         with _no_pdf():
-            both = [asyncio.create_task(office.follow_up.run_once())]
-            await office.until_held(now + LEASE)
-            later = FollowUpInvoices(office.database, Clock(now + LEASE), office.settings)
+            both = [asyncio.create_task(billing.follow_up.run_once())]
+            await billing.until_held(now + LEASE)
+            later = FollowUpInvoices(billing.database, Clock(now + LEASE), billing.settings)
             both.append(asyncio.create_task(later.run_once()))
-            await office.until_held(now + 2 * LEASE)
-            assert len(await office.mails()) == count - 1
+            await billing.until_held(now + 2 * LEASE)
+            assert len(await billing.mails()) == count - 1
         assert await asyncio.gather(*both) == [True, True]
-        assert len(await office.mails()) == count
+        assert len(await billing.mails()) == count
 
 
-async def test_two_workers_with_one_invoice_cancel_it_once(office: Office, world: World) -> None:
-    order = await office.place(world.ours_live.scope)
-    await office.work()
-    office.clock.turn_to(4, 3)
-    await office.work()
-    now = office.clock.turn_to(4, 14)
-    async with office.database.transaction() as tx:
+async def test_two_workers_with_one_invoice_cancel_it_once(billing: Billing, world: World) -> None:
+    order = await billing.place(world.ours_live.scope)
+    await billing.work()
+    billing.clock.turn_to(4, 3)
+    await billing.work()
+    now = billing.clock.turn_to(4, 14)
+    async with billing.database.transaction() as tx:
         await lock_order(tx, order.scope, order.id)
-        both = [asyncio.create_task(office.follow_up.run_once())]
-        await office.until_held(now + LEASE)
-        later = FollowUpInvoices(office.database, Clock(now + LEASE), office.settings)
+        both = [asyncio.create_task(billing.follow_up.run_once())]
+        await billing.until_held(now + LEASE)
+        later = FollowUpInvoices(billing.database, Clock(now + LEASE), billing.settings)
         both.append(asyncio.create_task(later.run_once()))
-        await office.until_held(now + 2 * LEASE)
+        await billing.until_held(now + 2 * LEASE)
     assert await asyncio.gather(*both) == [True, True]
-    assert len(await office.mails()) == 3
-    assert await office.status(order) == "cancelled"
-    await office.check_nothing_is_broken()
+    assert len(await billing.mails()) == 3
+    assert await billing.status(order) == "cancelled"
+    await billing.check_nothing_is_broken()
 
 
 @contextlib.contextmanager
 def _no_pdf() -> Iterator[None]:
-    """Whoever wants one set waits until this is over."""
+    """Block the rendering of PDFs meanwhile."""
     with _compiler()[1]:
         yield
 
 
-async def test_settling_and_the_deadline_meet_and_one_of_them_wins(office: Office, world: World) -> None:
-    orders = [await office.place(world.ours_live.scope) for _ in range(6)]
-    await office.work()
-    office.clock.turn_to(4, 3)
-    await office.work()
-    office.clock.turn_to(4, 14)
+async def test_if_a_payment_races_the_deadline_exactly_one_wins(billing: Billing, world: World) -> None:
+    orders = [await billing.place(world.ours_live.scope) for _ in range(6)]
+    await billing.work()
+    billing.clock.turn_to(4, 3)
+    await billing.work()
+    billing.clock.turn_to(4, 14)
     barrier = asyncio.Barrier(len(orders) + 1)
 
     async def pay(order: Order) -> None:
         await barrier.wait()
-        await office.settle(order)
+        await billing.settle(order)
 
     async def chase() -> None:
         await barrier.wait()
-        await office.work()
+        await billing.work()
 
     await asyncio.gather(chase(), *(pay(order) for order in orders), return_exceptions=True)
-    stands = {(await office.status(order), (await office.invoice(order)).status.value) for order in orders}
+    stands = {(await billing.status(order), (await billing.invoice(order)).status.value) for order in orders}
     assert stands <= {("paid", "paid"), ("cancelled", "cancelled")}
-    await office.check_nothing_is_broken()
+    await billing.check_nothing_is_broken()
 
 
 @pytest.mark.parametrize(
@@ -181,30 +179,30 @@ async def test_settling_and_the_deadline_meet_and_one_of_them_wins(office: Offic
     ],
     ids=["unreadable", "unwritable"],
 )
-async def test_an_order_that_cannot_be_billed_does_not_hold_up_the_others(
-    office: Office, world: World, poison: str
+async def test_an_order_that_cannot_be_billed_does_not_block_the_others(
+    billing: Billing, world: World, poison: str
 ) -> None:
-    before = await office.place(world.ours_test.scope)
-    poisoned = await office.place(world.theirs_test.scope)
-    after = await office.place(world.ours_test.scope)
-    async with office.database.transaction() as tx:
+    before = await billing.place(world.ours_test.scope)
+    poisoned = await billing.place(world.theirs_test.scope)
+    after = await billing.place(world.ours_test.scope)
+    async with billing.database.transaction() as tx:
         await tx.execute(poison.replace("{}", poisoned.id))
-    assert await office.issue.run_once()
-    assert not await office.issue.run_once()
-    assert [(await office.invoice(order)).number for order in (before, after)] == [1, 2]
-    assert await _numbers(office, "test") == [1, 2]
-    [row] = await office.fetch("SELECT last_number FROM invoice_series WHERE mode = 'test'")
+    assert await billing.issue.run_once()
+    assert not await billing.issue.run_once()
+    assert [(await billing.invoice(order)).number for order in (before, after)] == [1, 2]
+    assert await _numbers(billing, "test") == [1, 2]
+    [row] = await billing.fetch("SELECT last_number FROM invoice_series WHERE mode = 'test'")
     assert row["last_number"] == 2
-    [row] = await office.fetch("SELECT next_attempt_at FROM orders WHERE id = $1", poisoned.id)
-    assert row["next_attempt_at"] == office.clock.now + RETRY_AFTER
+    [row] = await billing.fetch("SELECT next_attempt_at FROM orders WHERE id = $1", poisoned.id)
+    assert row["next_attempt_at"] == billing.clock.now + RETRY_AFTER
 
 
-async def test_an_order_that_comes_up_twice_keeps_its_invoice(office: Office, world: World) -> None:
-    order = await office.place(world.ours_live.scope)
-    await office.work()
-    async with office.database.transaction() as tx:
-        await tx.execute("UPDATE orders SET next_attempt_at = $1", office.clock.now)
-    await office.work()
-    assert await _numbers(office) == [1]
-    assert await office.status(order) == "placed"
-    assert not await office.issue.run_once()
+async def test_an_order_that_is_due_twice_keeps_its_invoice(billing: Billing, world: World) -> None:
+    order = await billing.place(world.ours_live.scope)
+    await billing.work()
+    async with billing.database.transaction() as tx:
+        await tx.execute("UPDATE orders SET next_attempt_at = $1", billing.clock.now)
+    await billing.work()
+    assert await _numbers(billing) == [1]
+    assert await billing.status(order) == "placed"
+    assert not await billing.issue.run_once()

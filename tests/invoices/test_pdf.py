@@ -1,4 +1,4 @@
-"""The invoice as its reader sees it."""
+"""The invoice as a PDF."""
 
 import re
 from decimal import Decimal
@@ -44,7 +44,7 @@ def sixty(mode: str) -> InvoiceRecord:
     return changed(mode=mode, lines=lines, fee=InvoiceFee("Service fee", "60.00"), total="660.00")
 
 
-def test_it_states_what_is_owed_to_whom_and_how_to_pay_it() -> None:
+def test_the_pdf_states_amount_parties_and_bank_account() -> None:
     pages = page_texts(invoice_pdf(RECORD))
     assert len(pages) == 1
     text = " ".join(pages[0].split())
@@ -69,7 +69,7 @@ def test_the_amounts_on_the_page_sum_to_the_total_on_the_page() -> None:
     assert sum(map(Decimal, amounts)) == Decimal(total[1])
 
 
-def test_what_is_not_known_leaves_no_trace() -> None:
+def test_missing_values_are_left_out() -> None:
     seller = InvoiceSeller("Example Offsets Ltd", [], None, None)
     bank = BankAccount("Example Offsets Ltd", None, None, None)
     text = page_texts(invoice_pdf(changed(seller=seller, bank=bank, note=None)))[0]
@@ -82,13 +82,13 @@ def test_the_same_record_gives_the_same_bytes() -> None:
     assert invoice_pdf(RECORD) != invoice_pdf(changed(issued_on="2026-11-14"))
 
 
-def test_the_file_carries_its_fonts() -> None:
+def test_fonts_are_embedded() -> None:
     carried = fonts(invoice_pdf(RECORD))
     assert carried
     assert all(carried.values())
 
 
-def test_an_amount_without_decimals_is_shown_without() -> None:
+def test_an_amount_without_decimals_has_none() -> None:
     record = changed(currency="JPY", total="123456789", fee=InvoiceFee("手数料", "0"), lines=[])
     assert "Total JPY 123456789" in " ".join(page_texts(invoice_pdf(record))[0].split())
 
@@ -123,7 +123,7 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     assert squeezed("".join(page_texts(pdf))).count(squeezed(text)) >= 10
 
 
-def test_sixty_lines_flow_over_pages_below_a_repeated_header() -> None:
+def test_sixty_lines_span_pages_with_a_repeated_header() -> None:
     pdf = invoice_pdf(sixty("live"))
     pages = page_texts(pdf)
     assert len(pages) > 1
@@ -138,7 +138,7 @@ def test_sixty_lines_flow_over_pages_below_a_repeated_header() -> None:
 @pytest.mark.parametrize("record", [changed(mode="test"), sixty("test")], ids=["one", "sixty"])
 def test_test_mode_is_marked_on_every_page_behind_the_text(record: InvoiceRecord) -> None:
     pages = page_texts(invoice_pdf(record))
-    # First in the file is farthest behind.
+    # What comes first in the file is painted first.
     assert all(page.startswith("TEST") for page in pages)
     assert "Issued in test mode: nothing is owed." in pages[0]
     live = page_texts(invoice_pdf(msgspec.structs.replace(record, mode="live")))

@@ -1,4 +1,4 @@
-"""A gateway on the bench: with cards that behave as asked, and a look at what it has really taken and given back."""
+"""Gateways under test: cards with a given behaviour, and what the gateway captured and refunded."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from tonne.gateways.card import CardGateway, ChargeRequest, HostedPage, StoredCa
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.card_stripe import StripeCardGateway
 
-KEY = "sk_test_bench"
+KEY = "sk_test_key"
 
 
 class Behaviour(Enum):
@@ -24,16 +24,16 @@ class Behaviour(Enum):
     AUTHENTICATION = "4000002500003155"
 
 
-class Bench(Protocol):
+class GatewayUnderTest(Protocol):
     gateway: CardGateway
 
     async def card(self, behaviour: Behaviour = Behaviour.GOOD) -> StoredCard:
-        """Of a new customer."""
+        """A card of a new customer."""
 
     def unknown_card(self, customer: str) -> StoredCard: ...
 
     async def taken(self, card: StoredCard) -> list[int]:
-        """What was captured from the customer, charge by charge, in the gateway's own units."""
+        """The captured amounts of the customer, in the units of the gateway."""
 
     async def given_back(self, reference: str) -> int: ...
 
@@ -52,7 +52,7 @@ def request(
     )
 
 
-class SimulatedBench:
+class SimulatedUnderTest:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.gateway: CardGateway = SimulatedCardGateway(database)
@@ -78,8 +78,8 @@ class SimulatedBench:
         return back
 
 
-# localstripe refuses to attach the cards that Stripe declines, and declines one number only. The reason that the bank
-# gives stands in the metadata.
+# localstripe refuses to attach the cards that Stripe declines, and declines one number only. The decline code is in the
+# metadata.
 _DECLINED = "4000000000000341"
 _LOCALSTRIPE = {
     Behaviour.GOOD: (Behaviour.GOOD.value, {}),
@@ -89,8 +89,8 @@ _LOCALSTRIPE = {
 }
 
 
-class StripeBench:
-    """Sets things up and looks at them with the SDK itself, past our gateway."""
+class StripeUnderTest:
+    """Prepares and inspects objects through the SDK, bypassing our gateway."""
 
     def __init__(self, url: str) -> None:
         self.gateway: CardGateway = StripeCardGateway(KEY, url)
@@ -123,10 +123,10 @@ class StripeBench:
 
 
 @asynccontextmanager
-async def stripe_bench(url: str) -> AsyncIterator[StripeBench]:
-    bench = StripeBench(url)
+async def stripe_under_test(url: str) -> AsyncIterator[StripeUnderTest]:
+    subject = StripeUnderTest(url)
     try:
-        yield bench
+        yield subject
     finally:
-        await bench.gateway.close()
-        await bench.http.close_async()  # type: ignore[no-untyped-call]  # the SDK has left it out
+        await subject.gateway.close()
+        await subject.http.close_async()  # type: ignore[no-untyped-call]  # the SDK has no annotation

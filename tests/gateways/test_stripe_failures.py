@@ -1,4 +1,4 @@
-"""Stripe's failures, and the network's: what is surely not charged, and what nobody knows."""
+"""Failures of Stripe and of the network: `unavailable` if certainly not charged, otherwise `unknown`."""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from tests.gateways.card_bench import KEY, request
-from tests.gateways.stripe_stand_in import (
-    Answer,
-    StandIn,
-    answer,
+from tests.gateways.fake_stripe import (
+    FakeStripe,
+    Responder,
     break_off,
     echo_key,
-    fault,
+    error_response,
+    fake_stripe,
     hang,
     intent,
     reset,
-    stand_in,
-    text,
+    respond,
+    respond_text,
 )
+from tests.gateways.gateway_under_test import KEY, request
 from tests.support.processes import free_port
 from tests.support.receivers import never_accepting
 from tonne.gateways.card import CardNotDescribed, ChargeOutcome, RefundOutcome, StoredCard
@@ -33,31 +33,40 @@ INVALID = {
     "message": "Received unknown parameter: colour",
     "code": "parameter_unknown",
 }
-# Sent, and then nobody knows.
+# Sent, with an unknown result.
 OPEN = {
     "no answer in time": (hang, "gateway_timeout"),
     "the connection is lost": (reset, "gateway_connection_lost"),
     "the answer breaks off": (break_off, "gateway_connection_lost"),
-    "500": (fault(500, **API), "gateway_error"),
-    "503": (fault(503, **API), "gateway_error"),
-    "502 from something in between": (text(502, "<h1>Bad gateway</h1>"), "gateway_error"),
-    "409 while the same key is in use": (fault(409, type="idempotency_error", message="In use."), "gateway_error"),
-    "200 that is not JSON": (text(200, "<h1>Welcome</h1>"), "gateway_error"),
-    "200 that is no object": (answer(200, ["captured"]), "gateway_error"),
-    "200 that is another object": (answer(200, {"object": "balance", "available": []}), "gateway_error"),
+    "500": (error_response(500, **API), "gateway_error"),
+    "503": (error_response(503, **API), "gateway_error"),
+    "502 from something in between": (respond_text(502, "<h1>Bad gateway</h1>"), "gateway_error"),
+    "409 while the same key is in use": (
+        error_response(409, type="idempotency_error", message="In use."),
+        "gateway_error",
+    ),
+    "200 that is not JSON": (respond_text(200, "<h1>Welcome</h1>"), "gateway_error"),
+    "200 that is no object": (respond(200, ["captured"]), "gateway_error"),
+    "200 that is another object": (respond(200, {"object": "balance", "available": []}), "gateway_error"),
 }
-# Turned away before anything was done.
+# Rejected before any effect.
 SHUT = {
-    "429": (fault(429, type="invalid_request_error", message="Too many.", code="rate_limit"), "gateway_rate_limited"),
-    "401": (fault(401, type="invalid_request_error", message="Invalid API Key provided"), "gateway_key_refused"),
-    "403": (fault(403, type="invalid_request_error", message="Not permitted"), "gateway_key_refused"),
-    "400 that is our own mistake": (fault(400, **INVALID), "parameter_unknown"),
+    "429": (
+        error_response(429, type="invalid_request_error", message="Too many.", code="rate_limit"),
+        "gateway_rate_limited",
+    ),
+    "401": (
+        error_response(401, type="invalid_request_error", message="Invalid API Key provided"),
+        "gateway_key_refused",
+    ),
+    "403": (error_response(403, type="invalid_request_error", message="Not permitted"), "gateway_key_refused"),
+    "400 that is our own mistake": (error_response(400, **INVALID), "parameter_unknown"),
 }
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[StandIn]:
-    async with stand_in() as made:
+async def server() -> AsyncIterator[FakeStripe]:
+    async with fake_stripe() as made:
         yield made
 
 
@@ -71,71 +80,69 @@ async def gateway_at(url: str, timeout_s: float = 0.5) -> AsyncIterator[StripeCa
 
 
 @pytest.mark.parametrize("what", OPEN)
-async def test_a_charge_that_was_sent_and_not_answered_is_unknown_and_not_sent_again(
-    server: StandIn, what: str
-) -> None:
+async def test_a_charge_without_a_response_is_unknown_and_not_sent_again(server: FakeStripe, what: str) -> None:
     act, code = OPEN[what]
-    server.will(act)
+    server.respond_with(act)
     async with gateway_at(server.url) as gateway:
         charged = await gateway.charge(request(CARD))
     assert (charged.kind, charged.code) == (ChargeOutcome.UNKNOWN, code)
     assert charged.message
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("what", SHUT)
-async def test_a_charge_that_was_turned_away_is_surely_not_made(server: StandIn, what: str) -> None:
+async def test_a_rejected_charge_is_unavailable(server: FakeStripe, what: str) -> None:
     act, code = SHUT[what]
-    server.will(act)
+    server.respond_with(act)
     async with gateway_at(server.url) as gateway:
         charged = await gateway.charge(request(CARD))
     assert (charged.kind, charged.code) == (ChargeOutcome.UNAVAILABLE, code)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
-async def test_a_gateway_that_cannot_be_reached_has_surely_charged_nothing(server: StandIn) -> None:
-    server.will(answer(200, intent()))
+async def test_an_unreachable_gateway_is_unavailable(server: FakeStripe) -> None:
+    server.respond_with(respond(200, intent()))
     with never_accepting() as silent:
         for url in (
             f"http://127.0.0.1:{free_port()}",  # refused
-            server.url.replace("http://", "https://"),  # no TLS there
-            silent.removesuffix("/hook"),  # connected, but the handshake never comes
+            server.url.replace("http://", "https://"),  # no TLS
+            silent.removesuffix("/hook"),  # accepts the connection, but no TLS handshake
         ):
             async with gateway_at(url) as gateway:
                 charged = await gateway.charge(request(CARD))
                 assert (charged.kind, charged.code) == (ChargeOutcome.UNAVAILABLE, "gateway_unreachable")
                 refunded = await gateway.refund("rfd_1", "pi_1", 1999, "EUR")
                 assert refunded.kind is RefundOutcome.UNAVAILABLE
-                # Nothing was learned about a charge that may have been made before.
+                # Says nothing about a charge that was sent before.
                 assert (await gateway.look_up(request(CARD))).kind is ChargeOutcome.UNKNOWN
-    assert server.asked == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("what", OPEN | SHUT)
-async def test_looking_up_in_vain_leaves_the_charge_unknown(server: StandIn, what: str) -> None:
+async def test_a_failed_look_up_leaves_the_charge_unknown(server: FakeStripe, what: str) -> None:
     act, code = (OPEN | SHUT)[what]
-    server.will(act)
+    server.respond_with(act)
     async with gateway_at(server.url) as gateway:
         charged = await gateway.look_up(request(CARD))
     assert (charged.kind, charged.code) == (ChargeOutcome.UNKNOWN, code)
-    assert {asked.method for asked in server.asked} == {"GET"}
+    assert {asked.method for asked in server.requests} == {"GET"}
 
 
 @pytest.mark.parametrize("what", OPEN)
-async def test_a_refund_that_was_not_answered_is_unknown(server: StandIn, what: str) -> None:
+async def test_a_refund_without_a_response_is_unknown(server: FakeStripe, what: str) -> None:
     act, _ = OPEN[what]
-    server.will(answer(200, {"object": "list", "data": [], "has_more": False, "url": "/v1/refunds"}), act)
+    server.respond_with(respond(200, {"object": "list", "data": [], "has_more": False, "url": "/v1/refunds"}), act)
     async with gateway_at(server.url) as gateway:
         refunded = await gateway.refund("rfd_1", "pi_1", 1999, "EUR")
     assert refunded.kind is RefundOutcome.UNKNOWN
     assert refunded.message
-    assert [asked.method for asked in server.asked] == ["GET", "POST"]
+    assert [asked.method for asked in server.requests] == ["GET", "POST"]
 
 
 @pytest.mark.parametrize("what", OPEN | SHUT)
-async def test_a_card_that_cannot_be_asked_about_is_not_called_missing(server: StandIn, what: str) -> None:
+async def test_a_card_that_cannot_be_looked_up_is_not_reported_as_missing(server: FakeStripe, what: str) -> None:
     act, _ = (OPEN | SHUT)[what]
-    server.will(act)
+    server.respond_with(act)
     async with gateway_at(server.url) as gateway:
         with pytest.raises(CardNotDescribed, match=r"Stripe|parameter"):
             await gateway.describe(CARD)
@@ -151,23 +158,25 @@ async def test_a_card_that_cannot_be_asked_about_is_not_called_missing(server: S
         {"param": "currency"},
     ],
 )
-async def test_an_invalid_request_that_is_about_the_charge_refuses_it(server: StandIn, error: dict[str, str]) -> None:
-    server.will(fault(400, type="invalid_request_error", message="Cannot be charged.", **error))
+async def test_an_invalid_request_that_is_about_the_charge_refuses_it(
+    server: FakeStripe, error: dict[str, str]
+) -> None:
+    server.respond_with(error_response(400, type="invalid_request_error", message="Cannot be charged.", **error))
     async with gateway_at(server.url) as gateway:
         charged = await gateway.charge(request(CARD))
     assert (charged.kind, charged.message) == (ChargeOutcome.REFUSED, "Cannot be charged.")
     assert charged.code == error.get("code", "invalid_request")
 
 
-async def test_a_gateway_works_again_after_its_trouble(server: StandIn) -> None:
-    server.will(reset, fault(500, **API), hang, answer(200, intent()))
+async def test_a_gateway_recovers_from_failures(server: FakeStripe) -> None:
+    server.respond_with(reset, error_response(500, **API), hang, respond(200, intent()))
     async with gateway_at(server.url) as gateway:
         kinds = [(await gateway.charge(request(CARD))).kind for _ in range(4)]
     assert kinds == ["unknown", "unknown", "unknown", "captured"]
 
 
-async def test_the_operator_is_told_of_a_refused_key(server: StandIn) -> None:
-    server.will(SHUT["401"][0])
+async def test_a_refused_key_is_logged_as_an_error(server: FakeStripe) -> None:
+    server.respond_with(SHUT["401"][0])
     with structlog.testing.capture_logs() as logs:
         async with gateway_at(server.url) as gateway:
             await gateway.charge(request(CARD, charge_id="chg_1"))
@@ -186,12 +195,12 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-LEAKS: dict[str, Answer] = {
+LEAKS: dict[str, Responder] = {
     "400 that quotes it": echo_key,
-    "402 that quotes it": fault(402, type="card_error", message=f"Not with {KEY}."),
+    "402 that quotes it": error_response(402, type="card_error", message=f"Not with {KEY}."),
     "401": SHUT["401"][0],
     "403": SHUT["403"][0],
-    "nonsense": text(200, "no"),
+    "nonsense": respond_text(200, "no"),
     "nothing": reset,
 }
 
@@ -199,9 +208,9 @@ LEAKS: dict[str, Answer] = {
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("what", LEAKS)
 async def test_the_secret_key_is_never_repeated(
-    server: StandIn, operation: str, what: str, caplog: pytest.LogCaptureFixture
+    server: FakeStripe, operation: str, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.will(LEAKS[what])
+    server.respond_with(LEAKS[what])
     said: list[object] = []
     with caplog.at_level(logging.DEBUG), structlog.testing.capture_logs() as logs:
         async with gateway_at(server.url) as gateway:
@@ -210,12 +219,12 @@ async def test_the_secret_key_is_never_repeated(
             except CardNotDescribed as error:
                 said += [error, error.__cause__]
             said += [repr(gateway), str(gateway)]
-    assert server.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
     assert KEY not in repr([said, logs, [record.getMessage() for record in caplog.records]])
 
 
 @pytest.mark.parametrize("key", ["", "pk_test_123", "sk_test_1 23", "sk_test_123\n", "sk_test_é", "123"])
-def test_a_key_that_cannot_be_one_is_refused_without_repeating_it(key: str) -> None:
+def test_an_invalid_key_is_refused_without_repeating_it(key: str) -> None:
     with pytest.raises(ValueError, match="secret key of Stripe") as refused:
         StripeCardGateway(key)
     assert not key or key.strip() not in str(refused.value)

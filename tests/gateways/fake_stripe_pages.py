@@ -1,8 +1,8 @@
-"""Stripe's payment pages, played on a loopback port: Checkout Sessions, which localstripe does not have.
+"""A fake of Stripe's Checkout Sessions, which localstripe lacks, on a loopback port.
 
-Over HTTP as Stripe documents it: sessions are made under idempotency keys, read and listed; a person opens the address
-of one in a browser and pays or goes back; money is refunded. What it answers is held against the SDK's own types by
-`test_stripe_pages_stand_in.py`. Tests look past the API at what was really taken, and make it fail when it shall.
+It follows Stripe's documentation: sessions are created under idempotency keys, retrieved and listed; a payer opens the
+URL in a browser and pays or goes back; payments are refunded. `test_fake_stripe_pages.py` checks its responses against
+the types of the SDK. Tests inspect what was captured, and inject faults.
 """
 
 import html
@@ -21,7 +21,7 @@ from aiohttp import web
 from stripe.params import RefundCreateParams
 from stripe.params.checkout import SessionCreateParams
 
-from tests.gateways.stripe_stand_in import Answer, Asked
+from tests.gateways.fake_stripe import ReceivedRequest, Responder
 from tests.gateways.stripe_types import fields_of, misfits
 from tonne.base.clock import Clock, utc_now
 from tonne.base.money import format_money
@@ -34,9 +34,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens instead of an answer; `is_done`: after the request was carried out all the same."""
+    """Replaces the response. `is_done`: the request is executed first."""
 
-    act: Answer
+    act: Responder
     is_done: bool = False
 
 
@@ -48,33 +48,31 @@ class Refusal(Exception):
         self.status = status
 
 
-class StripePages:
-    """`faults` happen to the next requests of the API, one after the other; None lets one pass."""
+class FakeStripePages:
+    """`faults` apply to the next requests, in order; None lets one request pass."""
 
     def __init__(self, clock: Clock = utc_now) -> None:
         self.url = ""
         self.clock = clock
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.faults: deque[Fault | None] = deque()
         self.sessions: dict[str, dict[str, Any]] = {}
         self.intents: dict[str, dict[str, Any]] = {}
         self.refunds: list[dict[str, Any]] = []
-        # What Stripe would send to a webhook, in order.
+        # The events that Stripe would send to a webhook, in order.
         self.events: list[bytes] = []
-        # What is made of a session before it is told: for lies.
+        # Alters a session before it is returned, for false responses.
         self.retell: Callable[[dict[str, Any]], dict[str, Any]] = lambda session: session
         self._titles: dict[str, str] = {}
         self._numbers = itertools.count(1)
         self._kept: dict[str, tuple[dict[str, Any], bytes | None]] = {}
-
-    # For tests: what people do, and what is true.
 
     def session_of(self, charge_id: str) -> dict[str, Any]:
         [session] = [each for each in self.sessions.values() if each["client_reference_id"] == charge_id]
         return self._current(session["id"])
 
     def pay(self, session_id: str) -> None:
-        """The person's card is good: the money is taken at once."""
+        """The payer uses a good card: the payment is captured."""
         session = self._current(session_id)
         assert session["status"] == "open"
         intent = self._try(session)
@@ -84,7 +82,7 @@ class StripePages:
         self._tell("checkout.session.completed", session)
 
     def decline(self, session_id: str) -> None:
-        """The person's card is not: they can try another one."""
+        """The payer's card is declined: they can try another one."""
         error = {"type": "card_error", "code": "card_declined", "decline_code": "generic_decline"}
         self._try(self._current(session_id))["last_payment_error"] = {**error, "message": "Your card was declined."}
 
@@ -96,7 +94,7 @@ class StripePages:
         self._tell("checkout.session.expired", session)
 
     def taken(self, charge_id: str) -> list[int]:
-        """What was captured for a charge, in Stripe's units."""
+        """The captured amounts of a charge, in Stripe's units."""
         return [
             intent["amount_received"]
             for intent in self.intents.values()
@@ -107,7 +105,7 @@ class StripePages:
         return sum(refund["amount"] for refund in self.refunds if refund["payment_intent"] == reference)
 
     def _try(self, session: dict[str, Any]) -> dict[str, Any]:
-        """The payment intent: made when somebody first tries to pay."""
+        """The payment intent, created by the first attempt to pay."""
         if session["payment_intent"] is None:
             made = _blank(stripe.PaymentIntent) | {
                 "id": self._name("pi"),
@@ -152,13 +150,13 @@ class StripePages:
     def _name(self, prefix: str) -> str:
         return f"{prefix}_{next(self._numbers)}"
 
-    # The API.
-
     async def meet(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not request.path.startswith("/v1/"):
             return await handler(request)
         text = await request.text() if request.method == "POST" else request.query_string
-        self.asked.append(Asked(request.method, request.path, dict(parse_qsl(text)), dict(request.headers)))
+        self.requests.append(
+            ReceivedRequest(request.method, request.path, dict(parse_qsl(text)), dict(request.headers))
+        )
         fault = self.faults.popleft() if self.faults else None
         if fault is not None and not fault.is_done:
             return await fault.act(request)
@@ -169,7 +167,7 @@ class StripePages:
         return answer if fault is None else await fault.act(request)
 
     async def create(self, request: web.Request) -> web.Response:
-        """One execution per key. Its answer is kept as it was, whatever becomes of the thing that was made."""
+        """One execution per idempotency key. The stored response does not change with the object."""
         fields = nested(await request.text())
         key = request.headers["Idempotency-Key"]
         first, answer = self._kept.setdefault(key, (fields, None))
@@ -184,7 +182,7 @@ class StripePages:
         try:
             made = self._make(request.path, fields)
         except Refusal:
-            # What is not executed is not kept.
+            # Refused requests are not stored.
             del self._kept[key]
             raise
         answer = json.dumps(made).encode()
@@ -277,10 +275,8 @@ class StripePages:
         intent = request.query["payment_intent"]
         return _page(request, [refund for refund in reversed(self.refunds) if refund["payment_intent"] == intent])
 
-    # The page that a person sees.
-
     async def show(self, request: web.Request) -> web.Response:
-        """Its buttons and links: Pay, Try a declined card, Back."""
+        """The page in the browser: Pay, Try a declined card, Back."""
         return self._shown(self._current(request.match_info["id"]))
 
     async def submit(self, request: web.Request) -> web.Response:
@@ -312,9 +308,9 @@ class StripePages:
 
 
 @asynccontextmanager
-async def stripe_pages(clock: Clock = utc_now) -> AsyncIterator[StripePages]:
-    """It runs in the loop of the test. Its address is what `stripe_api_base` takes."""
-    pages = StripePages(clock)
+async def fake_stripe_pages(clock: Clock = utc_now) -> AsyncIterator[FakeStripePages]:
+    """Runs in the event loop of the test. Use its URL as `stripe_api_base`."""
+    pages = FakeStripePages(clock)
 
     @web.middleware
     async def meet(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -340,7 +336,7 @@ async def stripe_pages(clock: Clock = utc_now) -> AsyncIterator[StripePages]:
 
 
 def nested(text: str) -> dict[str, Any]:
-    """The form as Stripe reads it: `a[b][0]=c` is `{"a": {"b": ["c"]}}`."""
+    """Parse a form as Stripe does: `a[b][0]=c` is `{"a": {"b": ["c"]}}`."""
     made: dict[str, Any] = {}
     for name, value in parse_qsl(text):
         path = re.findall(r"[^\[\]]+", name)
@@ -360,7 +356,7 @@ def _with_lists(value: Any) -> Any:
 
 
 def _blank(kind: type) -> dict[str, Any]:
-    """Every field there is: Stripe leaves none out, it says null."""
+    """All fields of the object: Stripe returns null for missing values."""
     return dict.fromkeys(fields_of(kind))
 
 

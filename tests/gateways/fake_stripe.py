@@ -1,4 +1,4 @@
-"""Stripe on a bad day: what localstripe cannot do. Objects are checked against the SDK's own types."""
+"""A fake Stripe for failures that localstripe cannot produce. Objects are checked against the types of the SDK."""
 
 import asyncio
 from collections import deque
@@ -12,12 +12,12 @@ import stripe
 from aiohttp import web
 from stripe.params import PaymentIntentCreateParams, RefundCreateParams
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Responder = Callable[[web.Request], Awaitable[web.StreamResponse]]
 CREATE_PARAMS = {"/v1/payment_intents": PaymentIntentCreateParams, "/v1/refunds": RefundCreateParams}
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     method: str
     path: str
     fields: dict[str, str]
@@ -25,19 +25,19 @@ class Asked:
 
 
 @dataclass
-class StandIn:
-    """Answers each request with the next one in line; the last stays."""
+class FakeStripe:
+    """Responds to each request with the next responder; the last one repeats."""
 
     url: str = ""
-    asked: list[Asked] = field(default_factory=list)
-    answers: deque[Answer] = field(default_factory=deque)
+    requests: list[ReceivedRequest] = field(default_factory=list)
+    answers: deque[Responder] = field(default_factory=deque)
 
-    def will(self, *answers: Answer) -> None:
+    def respond_with(self, *answers: Responder) -> None:
         self.answers = deque(answers)
 
     async def take(self, request: web.Request) -> web.StreamResponse:
         fields = dict(parse_qsl(await request.text() if request.method == "POST" else request.query_string))
-        self.asked.append(Asked(request.method, request.path, fields, dict(request.headers)))
+        self.requests.append(ReceivedRequest(request.method, request.path, fields, dict(request.headers)))
         if request.method == "POST":
             known = CREATE_PARAMS[request.path].__annotations__
             assert {name.partition("[")[0] for name in fields} <= set(known)
@@ -46,8 +46,8 @@ class StandIn:
 
 
 @asynccontextmanager
-async def stand_in() -> AsyncIterator[StandIn]:
-    server = StandIn()
+async def fake_stripe() -> AsyncIterator[FakeStripe]:
+    server = FakeStripe()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.take)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
@@ -60,24 +60,24 @@ async def stand_in() -> AsyncIterator[StandIn]:
         await runner.cleanup()
 
 
-def answer(status: int, body: object) -> Answer:
+def respond(status: int, body: object) -> Responder:
     async def act(_: web.Request) -> web.StreamResponse:
         return web.json_response(body, status=status)
 
     return act
 
 
-def text(status: int, body: str) -> Answer:
+def respond_text(status: int, body: str) -> Responder:
     async def act(_: web.Request) -> web.StreamResponse:
         return web.Response(status=status, text=body, content_type="text/html")
 
     return act
 
 
-def fault(status: int, **error: Any) -> Answer:
-    """Stripe's error object; every name in it is one that the SDK knows."""
+def error_response(status: int, **error: Any) -> Responder:
+    """Stripe's error object, with fields that the SDK knows."""
     assert set(error) <= set(stripe.ErrorObject.__annotations__)
-    return answer(status, {"error": error})
+    return respond(status, {"error": error})
 
 
 async def hang(_: web.Request) -> web.StreamResponse:
@@ -86,14 +86,14 @@ async def hang(_: web.Request) -> web.StreamResponse:
 
 
 async def reset(request: web.Request) -> web.StreamResponse:
-    """The request has been read to its end, and then nothing comes."""
+    """Close the connection after reading the request."""
     assert request.transport is not None
     request.transport.abort()
     return web.Response()
 
 
 async def break_off(request: web.Request) -> web.StreamResponse:
-    """In the middle of what was to be a capture."""
+    """Close the connection in the middle of a response."""
     response = web.StreamResponse(headers={"Content-Length": "1000", "Content-Type": "application/json"})
     await response.prepare(request)
     await response.write(b'{"id": "pi_1", "object": "payment_intent", "status": "succee')
@@ -103,7 +103,7 @@ async def break_off(request: web.Request) -> web.StreamResponse:
 
 
 async def echo_key(request: web.Request) -> web.StreamResponse:
-    """Whoever stands in for Stripe may quote the key in full."""
+    """An error message that contains the secret key."""
     message = f"Invalid API Key provided: {request.headers['Authorization']}"
     return web.json_response({"error": {"type": "invalid_request_error", "message": message}}, status=400)
 
@@ -135,7 +135,7 @@ def refund(**fields: Any) -> dict[str, Any]:
     return made
 
 
-def page(*items: dict[str, Any], url: str = "/v1/payment_intents", has_more: bool = False) -> Answer:
+def page(*items: dict[str, Any], url: str = "/v1/payment_intents", has_more: bool = False) -> Responder:
     made = {"object": "list", "data": list(items), "has_more": has_more, "url": url}
     assert set(made) == {"object", *stripe.ListObject.__annotations__}
-    return answer(200, made)
+    return respond(200, made)

@@ -1,11 +1,11 @@
-"""A gateway beside its stand-in, and what is asked of a payment page."""
+"""Requests for payment pages, and a gateway connected to a fake Stripe."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tests.gateways.card_bench import KEY, request
+from tests.gateways.gateway_under_test import KEY, request
 from tonne.base.clock import Clock, utc_now
 from tonne.gateways.card import ChargeRequest, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
@@ -27,7 +27,7 @@ def charge_on_page(amount_minor: int = 1999, currency: str = "EUR", charge_id: s
     return request(HostedPage(), amount_minor, currency, charge_id)
 
 
-def wanted(charge: ChargeRequest | None = None, *, expires_at: datetime | None = None) -> PageRequest:
+def page_request(charge: ChargeRequest | None = None, *, expires_at: datetime | None = None) -> PageRequest:
     return PageRequest(
         charge=charge or charge_on_page(),
         email="ada@example.com",
@@ -38,6 +38,6 @@ def wanted(charge: ChargeRequest | None = None, *, expires_at: datetime | None =
     )
 
 
-def named(charge: ChargeRequest, page: PaymentPage | str) -> ChargeRequest:
-    """The charge once its page is on record."""
+def with_session(charge: ChargeRequest, page: PaymentPage | str) -> ChargeRequest:
+    """The charge once its page is recorded."""
     return replace(charge, source=HostedPage(page if isinstance(page, str) else page.session_id))

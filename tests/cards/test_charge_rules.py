@@ -1,4 +1,4 @@
-"""The plan of retries and the judgement of answers, without a database."""
+"""The retry schedule and the rules for results, without a database."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -37,7 +37,7 @@ LATER = replace(FIRST, is_new=False)
 TAKEN = ChargeResult(ChargeOutcome.CAPTURED, "ref_1", 2778, "EUR")
 
 
-def test_the_plan_in_words() -> None:
+def test_the_retry_delays() -> None:
     hours = {outcome: [int(pause / timedelta(hours=1)) for pause in pauses] for outcome, pauses in RETRY_DELAYS.items()}
     assert hours == {
         ChargeOutcome.DECLINED: [1, 24, 72],
@@ -48,13 +48,13 @@ def test_the_plan_in_words() -> None:
 
 
 @pytest.mark.parametrize("outcome", RETRY_DELAYS)
-def test_every_plan_comes_to_its_end(outcome: ChargeOutcome) -> None:
+def test_every_list_of_delays_ends(outcome: ChargeOutcome) -> None:
     pauses = [SCHEDULE.retry_delay(outcome, TryCounts(tries, 0)) for tries in range(1, 8)]
     assert pauses[: len(RETRY_DELAYS[outcome])] == list(RETRY_DELAYS[outcome])
     assert set(pauses[len(RETRY_DELAYS[outcome]) :]) == {None}
 
 
-def test_an_outage_has_no_end() -> None:
+def test_an_unavailable_gateway_is_retried_without_limit() -> None:
     minutes = [
         (SCHEDULE.retry_delay(ChargeOutcome.UNAVAILABLE, TryCounts(3, count)) or timedelta()) // timedelta(minutes=1)
         for count in (1, 2, 3, 4, 5, 1000)
@@ -62,7 +62,7 @@ def test_an_outage_has_no_end() -> None:
     assert minutes == [1, 5, 15, 60, 60, 60]
 
 
-def test_all_pauses_are_scaled_but_a_lease_stays_long_enough_to_work_in() -> None:
+def test_all_delays_are_scaled_and_a_lease_has_a_minimum() -> None:
     fast = RetrySchedule(Settings(payment_time_scale=0.01))
     assert fast.retry_delay(ChargeOutcome.DECLINED, TryCounts(1, 0)) == timedelta(seconds=36)
     assert fast.retry_delay(ChargeOutcome.UNAVAILABLE, TryCounts(0, 1)) == timedelta(seconds=0.6)
@@ -71,7 +71,7 @@ def test_all_pauses_are_scaled_but_a_lease_stays_long_enough_to_work_in() -> Non
     assert SCHEDULE.lease() == timedelta(minutes=2)
 
 
-def test_what_is_unclear_is_looked_at_less_and_less_often() -> None:
+def test_an_unclear_charge_is_looked_up_less_and_less_often() -> None:
     looks, now = [], START
     for _ in range(14):
         following = SCHEDULE.next_check(START, now)
@@ -83,7 +83,7 @@ def test_what_is_unclear_is_looked_at_less_and_less_often() -> None:
     assert SCHEDULE.next_check(START, START - timedelta(days=1)) > START - timedelta(days=1), "clocks jump"
 
 
-def test_money_for_an_order_that_waits_and_for_one_that_does_not() -> None:
+def test_a_capture_pays_a_placed_order_and_is_refunded_otherwise() -> None:
     wanted = decide_charge(FIRST, TAKEN, is_wanted=True, now=START, schedule=SCHEDULE)
     assert (wanted.status, wanted.reference, wanted.next_attempt_at) == (ChargeStatus.CAPTURED, "ref_1", None)
     unwanted = decide_charge(LATER, TAKEN, is_wanted=False, now=START, schedule=SCHEDULE)
@@ -105,26 +105,26 @@ def test_any_other_amount_is_a_mismatch(answer: ChargeResult) -> None:
         assert (change.status, change.reference) == (ChargeStatus.MISMATCHED, "ref_1")
 
 
-def test_money_that_has_no_name_at_the_gateway_is_asked_about() -> None:
+def test_a_capture_without_a_reference_is_looked_up_again() -> None:
     change = decide_charge(FIRST, replace(TAKEN, reference=None), is_wanted=True, now=START, schedule=SCHEDULE)
     assert change.status is ChargeStatus.PENDING
     assert change.next_attempt_at is not None
 
 
-def test_unavailable_closes_a_charge_only_when_nothing_was_sent_before() -> None:
+def test_unavailable_fails_a_charge_only_if_nothing_was_sent_before() -> None:
     answer = ChargeResult(ChargeOutcome.UNAVAILABLE)
     assert decide_charge(FIRST, answer, is_wanted=True, now=START, schedule=SCHEDULE).status is ChargeStatus.FAILED
     assert decide_charge(LATER, answer, is_wanted=True, now=START, schedule=SCHEDULE).status is ChargeStatus.PENDING
 
 
-def test_a_decline_names_no_money_and_hostile_words_are_cut() -> None:
+def test_a_decline_has_no_reference_and_its_message_is_truncated() -> None:
     answer = ChargeResult(ChargeOutcome.DECLINED, "pi_1", code="no\x00", message="x" * 10_000)
     change = decide_charge(FIRST, answer, is_wanted=True, now=START, schedule=SCHEDULE)
     assert (change.status, change.reference, change.code) == (ChargeStatus.FAILED, None, "no")
     assert len(change.message or "") == 500
 
 
-def test_not_knowing_does_not_begin_the_wait_for_sending_again_anew() -> None:
+def test_unknown_does_not_restart_the_wait_before_a_resend() -> None:
     missing = replace(LATER, missing_since=START)
     unknown = decide_charge(missing, ChargeResult(ChargeOutcome.UNKNOWN), is_wanted=True, now=START, schedule=SCHEDULE)
     assert unknown.missing_since == START
@@ -140,9 +140,7 @@ def test_not_knowing_does_not_begin_the_wait_for_sending_again_anew() -> None:
 
 @pytest.mark.parametrize("is_wanted", [True, False])
 @pytest.mark.parametrize("page", [HostedPage(), HostedPage("cs_1")])
-def test_a_charge_whose_page_does_not_turn_up_is_given_up_when_another_would_be_sent_again(
-    page: HostedPage, is_wanted: bool
-) -> None:
+def test_a_charge_whose_page_is_missing_fails_when_others_are_resent(page: HostedPage, is_wanted: bool) -> None:
     attempt = replace(LATER, request=replace(REQUEST, source=page), missing_since=START)
     missing = ChargeResult(ChargeOutcome.NOT_FOUND)
     just_before, then = START + timedelta(minutes=10, milliseconds=-1), START + timedelta(minutes=10)
@@ -160,6 +158,6 @@ def test_a_charge_whose_page_does_not_turn_up_is_given_up_when_another_would_be_
     )
 
 
-def test_the_helper_knows_what_every_code_means_and_a_refund_has_one_name() -> None:
+def test_every_decline_code_has_an_outcome_and_refund_ids_are_stable() -> None:
     assert set(DECLINES) == set(DeclineCode)
     assert refund_id_of("chg_1") == refund_id_of("chg_1") != refund_id_of("chg_2")

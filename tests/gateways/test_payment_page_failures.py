@@ -1,4 +1,4 @@
-"""Payment pages on Stripe's bad days, and on days when it says odd things: nobody's money is lost or made up."""
+"""Payment pages with failures and false responses of Stripe: no payment is lost or invented."""
 
 import random
 from collections.abc import AsyncIterator
@@ -10,10 +10,20 @@ import pytest
 import structlog
 
 from tests.cards.card_scene import MovedClock
-from tests.gateways.card_bench import KEY
-from tests.gateways.page_bench import charge_on_page, gateway_at, named, wanted
-from tests.gateways.stripe_pages import Fault, StripePages, stripe_pages
-from tests.gateways.stripe_stand_in import Answer, answer, break_off, echo_key, fault, hang, page, reset, text
+from tests.gateways.fake_stripe import (
+    Responder,
+    break_off,
+    echo_key,
+    error_response,
+    hang,
+    page,
+    reset,
+    respond,
+    respond_text,
+)
+from tests.gateways.fake_stripe_pages import FakeStripePages, Fault, fake_stripe_pages
+from tests.gateways.gateway_under_test import KEY
+from tests.gateways.page_requests import charge_on_page, gateway_at, page_request, with_session
 from tests.support.processes import free_port
 from tests.support.receivers import never_accepting
 from tests.support.world import START
@@ -24,62 +34,62 @@ from tonne.gateways.payment_page import PageNotOpened
 API = {"type": "api_error", "message": "Sorry, something went wrong on our end."}
 CARD = {"type": "card_error", "code": "card_declined", "message": "Your card was declined."}
 INVALID = {"type": "invalid_request_error", "code": "parameter_unknown", "message": "Received unknown parameter: hue"}
-TROUBLES: dict[str, Answer] = {
+TROUBLES: dict[str, Responder] = {
     "no answer in time": hang,
     "the connection is lost": reset,
     "the answer breaks off": break_off,
-    "400": fault(400, **INVALID),
-    "401": fault(401, type="invalid_request_error", message="Invalid API Key provided"),
-    "402": fault(402, **CARD),
-    "403": fault(403, type="invalid_request_error", message="Not permitted"),
-    "429": fault(429, type="invalid_request_error", code="rate_limit", message="Too many."),
-    "500": fault(500, **API),
-    "502 from something in between": text(502, "<h1>Bad gateway</h1>"),
-    "200 that is not JSON": text(200, '{"id": "cs_1", "object": "checkout.session", "status": "comp'),
-    "200 that is no object": answer(200, ["complete", "paid"]),
-    "200 that is another object": answer(200, {"object": "balance", "available": []}),
-    "200 that has nothing in it": answer(200, {}),
-    "200 with a session of the wrong form": answer(200, {"id": "cs_1", "object": "checkout.session", "url": 7}),
+    "400": error_response(400, **INVALID),
+    "401": error_response(401, type="invalid_request_error", message="Invalid API Key provided"),
+    "402": error_response(402, **CARD),
+    "403": error_response(403, type="invalid_request_error", message="Not permitted"),
+    "429": error_response(429, type="invalid_request_error", code="rate_limit", message="Too many."),
+    "500": error_response(500, **API),
+    "502 from something in between": respond_text(502, "<h1>Bad gateway</h1>"),
+    "200 that is not JSON": respond_text(200, '{"id": "cs_1", "object": "checkout.session", "status": "comp'),
+    "200 that is no object": respond(200, ["complete", "paid"]),
+    "200 that is another object": respond(200, {"object": "balance", "available": []}),
+    "200 that has nothing in it": respond(200, {}),
+    "200 with a session of the wrong form": respond(200, {"id": "cs_1", "object": "checkout.session", "url": 7}),
 }
-# Only where no answer comes: a slow moment of the machine is not a time-out.
+# Only for tests without a response: a slow machine must not cause a time-out.
 HANGING_S = 0.5
 
 
 @pytest.fixture
-async def pages() -> AsyncIterator[StripePages]:
-    async with stripe_pages() as made:
+async def pages() -> AsyncIterator[FakeStripePages]:
+    async with fake_stripe_pages() as made:
         yield made
 
 
 @pytest.fixture
-async def gateway(pages: StripePages) -> AsyncIterator[StripeCardGateway]:
+async def gateway(pages: FakeStripePages) -> AsyncIterator[StripeCardGateway]:
     async with gateway_at(pages.url) as made:
         yield made
 
 
 @pytest.fixture
-async def hasty(pages: StripePages) -> AsyncIterator[StripeCardGateway]:
+async def hasty(pages: FakeStripePages) -> AsyncIterator[StripeCardGateway]:
     async with gateway_at(pages.url, HANGING_S) as made:
         yield made
 
 
 def _lasting(what: str) -> list[Fault]:
-    """A question whose connection is lost is asked once more, on a new one: it does no harm."""
+    """The HTTP client repeats a GET on a new connection if the connection is lost."""
     return [Fault(TROUBLES[what])] * 2
 
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("what", TROUBLES)
-async def test_a_page_that_could_not_be_opened_is_opened_by_asking_again(
-    pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str, is_done: bool
+async def test_a_page_that_failed_to_open_is_opened_by_a_repeat(
+    pages: FakeStripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str, is_done: bool
 ) -> None:
-    asked = wanted()
+    asked = page_request()
     pages.faults.append(Fault(TROUBLES[what], is_done))
     with pytest.raises(PageNotOpened) as refused:
         await (hasty if TROUBLES[what] is hang else gateway).open_page(asked)
     assert str(refused.value)
     assert refused.value.__cause__ is None
-    assert len(pages.asked) == 1, "it is the caller who tries again"
+    assert len(pages.requests) == 1, "it is the caller who tries again"
     assert len(pages.sessions) == int(is_done)
     opened = await gateway.open_page(replace(asked, expires_at=asked.expires_at + timedelta(minutes=1)))
     assert opened.url == pages.session_of(asked.charge.id)["url"]
@@ -87,10 +97,10 @@ async def test_a_page_that_could_not_be_opened_is_opened_by_asking_again(
 
 
 @pytest.mark.parametrize("what", TROUBLES)
-async def test_a_repeat_that_cannot_look_for_the_page_opens_none(
-    pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str
+async def test_a_repeat_that_cannot_search_for_the_page_opens_none(
+    pages: FakeStripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str
 ) -> None:
-    asked = wanted()
+    asked = page_request()
     await gateway.open_page(asked)
     pages.faults.extend([None, *_lasting(what)])
     with pytest.raises(PageNotOpened):
@@ -100,14 +110,14 @@ async def test_a_repeat_that_cannot_look_for_the_page_opens_none(
 
 @pytest.mark.parametrize("is_named", [False, True], ids=["to come", "named"])
 @pytest.mark.parametrize("what", TROUBLES)
-async def test_looking_up_in_vain_says_that_nobody_knows(
-    pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str, is_named: bool
+async def test_a_failed_look_up_is_unknown(
+    pages: FakeStripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str, is_named: bool
 ) -> None:
     charge = charge_on_page()
-    opened = await gateway.open_page(wanted(charge))
+    opened = await gateway.open_page(page_request(charge))
     pages.pay(opened.session_id)
     if is_named:
-        charge = named(charge, opened)
+        charge = with_session(charge, opened)
     for passing in range(1 if is_named else 2):
         pages.faults.extend([*[None] * passing, *_lasting(what)])
         found = await (hasty if TROUBLES[what] is hang else gateway).look_up(charge)
@@ -118,53 +128,53 @@ async def test_looking_up_in_vain_says_that_nobody_knows(
     assert (await gateway.look_up(charge)).kind is ChargeOutcome.CAPTURED
 
 
-async def test_a_gateway_that_cannot_be_reached_opens_no_page_and_knows_of_none(pages: StripePages) -> None:
+async def test_an_unreachable_gateway_opens_no_page(pages: FakeStripePages) -> None:
     with never_accepting() as silent:
         for url in (
             f"http://127.0.0.1:{free_port()}",  # refused
-            pages.url.replace("http://", "https://"),  # no TLS there
-            silent.removesuffix("/hook"),  # connected, but the handshake never comes
+            pages.url.replace("http://", "https://"),  # no TLS
+            silent.removesuffix("/hook"),  # accepts the connection, but no TLS handshake
         ):
             async with gateway_at(url, HANGING_S) as gateway:
                 with pytest.raises(PageNotOpened, match="Stripe cannot be reached"):
-                    await gateway.open_page(wanted())
-                for charge in (charge_on_page(), named(charge_on_page(), "cs_1")):
+                    await gateway.open_page(page_request())
+                for charge in (charge_on_page(), with_session(charge_on_page(), "cs_1")):
                     found = await gateway.look_up(charge)
                     assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "gateway_unreachable")
-    assert pages.asked == []
+    assert pages.requests == []
 
 
-async def test_a_list_without_an_end_is_not_read_for_ever_and_proves_nothing(
-    pages: StripePages, gateway: StripeCardGateway, hasty: StripeCardGateway
+async def test_an_endless_list_times_out_and_is_unknown(
+    pages: FakeStripePages, gateway: StripeCardGateway, hasty: StripeCardGateway
 ) -> None:
-    other = pages.sessions[(await gateway.open_page(wanted())).session_id]
+    other = pages.sessions[(await gateway.open_page(page_request())).session_id]
     pages.faults.extend([Fault(page(other, url="/v1/checkout/sessions", has_more=True))] * 100_000)
     found = await hasty.look_up(charge_on_page())
     assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "gateway_timeout")
 
 
-async def test_a_list_that_has_more_of_nothing_proves_nothing(pages: StripePages, gateway: StripeCardGateway) -> None:
+async def test_an_empty_page_of_a_list_with_more_is_unknown(pages: FakeStripePages, gateway: StripeCardGateway) -> None:
     pages.faults.append(Fault(page(url="/v1/checkout/sessions", has_more=True)))
     assert (await gateway.look_up(charge_on_page())).kind is ChargeOutcome.UNKNOWN
 
 
 @pytest.mark.parametrize("what", ["400 that quotes it", "402 that quotes it", "nonsense"])
-async def test_the_secret_key_is_never_repeated(pages: StripePages, gateway: StripeCardGateway, what: str) -> None:
+async def test_the_secret_key_is_never_repeated(pages: FakeStripePages, gateway: StripeCardGateway, what: str) -> None:
     leaks = {
         "400 that quotes it": echo_key,
-        "402 that quotes it": fault(402, type="card_error", message=f"Not with {KEY}."),
-        "nonsense": text(200, KEY),
+        "402 that quotes it": error_response(402, type="card_error", message=f"Not with {KEY}."),
+        "nonsense": respond_text(200, KEY),
     }
     pages.faults.extend([Fault(leaks[what])] * 2)
     with structlog.testing.capture_logs() as logs:
         with pytest.raises(PageNotOpened) as refused:
-            await gateway.open_page(wanted())
+            await gateway.open_page(page_request())
         found = await gateway.look_up(charge_on_page())
     assert KEY not in repr([refused.value, refused.value.__cause__, found, logs])
     assert [line["event"] for line in logs] == ["stripe_trouble"] * 2
 
 
-# What a session may be said to be, whatever it is: lies, and truths that do not fit together.
+# False or inconsistent states of a session.
 LIES: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("status", ("open", "complete", "expired", "someday", None)),
     ("payment_status", ("paid", "unpaid", "no_payment_required", "someday")),
@@ -177,10 +187,10 @@ FAULTS = [Fault(act, is_done) for act in TROUBLES.values() for is_done in (False
 
 
 class _Story:
-    """One charge on its way, led by chance: opened, paid, run out, refunded, asked about, with faults in between."""
+    """A random sequence for one charge: opened, paid, expired, refunded and looked up, with faults."""
 
     def __init__(
-        self, pages: StripePages, patient: StripeCardGateway, hasty: StripeCardGateway, clock: MovedClock, seed: int
+        self, pages: FakeStripePages, patient: StripeCardGateway, hasty: StripeCardGateway, clock: MovedClock, seed: int
     ) -> None:
         self.pages, self.clock = pages, clock
         self.patient, self.hasty = patient, hasty
@@ -196,7 +206,7 @@ class _Story:
         )()
 
     def _break(self) -> None:
-        """Perhaps, one of the next requests."""
+        """Maybe inject a fault into one of the next requests."""
         self.mend()
         if self.chance.random() < 0.5:
             fault = self.chance.choice(FAULTS)
@@ -210,23 +220,25 @@ class _Story:
     async def _open(self) -> None:
         self._break()
         try:
-            opened = await self.gateway.open_page(wanted(self.charge, expires_at=self.clock() + timedelta(hours=2)))
+            opened = await self.gateway.open_page(
+                page_request(self.charge, expires_at=self.clock() + timedelta(hours=2))
+            )
         except PageNotOpened:
             return
         assert opened.session_id == self.pages.session_of(self.charge.id)["id"]
         assert opened.url == f"{self.pages.url}/pay/{opened.session_id}"
         self.has_address = True
         if self.chance.random() < 0.7:
-            self.charge = named(self.charge, opened)
+            self.charge = with_session(self.charge, opened)
 
     async def _pay(self) -> None:
-        """Only who was given the address can."""
+        """Possible only if the URL was returned."""
         if self.has_address and (session := self.pages.session_of(self.charge.id))["status"] == "open":
             act = self.pages.pay if self.chance.random() < 0.6 else self.pages.decline
             act(session["id"])
 
     async def _pass_time(self) -> None:
-        """Not more than a day in all: what was never named is looked for among the pages of a day."""
+        """At most a day in total: a page without a recorded id is searched for among the pages of one day."""
         if self.clock() < START + timedelta(hours=20):
             self.clock.after(minutes=self.chance.choice([1, 5, 40, 130]))
 
@@ -257,7 +269,7 @@ class _Story:
             assert is_as_asked == (lie is None or not {"amount_total", "currency"} & set(lie))
         if found.kind in {ChargeOutcome.REFUSED, ChargeOutcome.DECLINED}:
             assert taken == [], "refused, and the money was taken"
-            # When it is said of an open page that it has run out, nothing tells that this is not so.
+            # If an open page is reported as expired, the gateway cannot detect it.
             self.is_ended = self.is_ended or lie is None
         if found.kind is ChargeOutcome.NOT_FOUND:
             assert self.charge.source == HostedPage()
@@ -267,7 +279,7 @@ class _Story:
 
 
 async def _lie_free(story: _Story) -> None:
-    """What is said in the end, when all goes well again, is what is true."""
+    """Without faults, the last look-up returns the truth."""
     story.mend()
     found = await story.gateway.look_up(story.charge)
     story.check(found, None)
@@ -276,10 +288,10 @@ async def _lie_free(story: _Story) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_whatever_stripe_does_money_is_found_when_it_was_taken_and_never_else(seed: int) -> None:
+async def test_a_capture_is_reported_if_and_only_if_it_was_made(seed: int) -> None:
     clock = MovedClock()
     async with (
-        stripe_pages(clock) as pages,
+        fake_stripe_pages(clock) as pages,
         gateway_at(pages.url, clock=clock) as patient,
         gateway_at(pages.url, HANGING_S, clock) as hasty,
     ):

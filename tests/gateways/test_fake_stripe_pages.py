@@ -1,4 +1,4 @@
-"""The stand-in for Stripe's payment pages, held against the SDK's types and against what Stripe documents."""
+"""The fake of Stripe's payment pages, checked against the types of the SDK and Stripe's documentation."""
 
 import json
 from collections.abc import AsyncIterator
@@ -10,9 +10,9 @@ import pytest
 import stripe
 
 from tests.cards.card_scene import MovedClock
-from tests.gateways.card_bench import KEY
-from tests.gateways.page_bench import BACK_URL, PAID_URL, charge_on_page, gateway_at, wanted
-from tests.gateways.stripe_pages import StripePages, nested, stripe_pages
+from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages, nested
+from tests.gateways.gateway_under_test import KEY
+from tests.gateways.page_requests import BACK_URL, PAID_URL, charge_on_page, gateway_at, page_request
 from tests.gateways.stripe_types import misfits
 from tonne.base.clock import utc_now
 from tonne.gateways.card_stripe import StripeCardGateway
@@ -20,30 +20,30 @@ from tonne.gateways.stripe_pages import session_params
 
 
 @pytest.fixture
-async def pages() -> AsyncIterator[StripePages]:
-    async with stripe_pages() as made:
+async def pages() -> AsyncIterator[FakeStripePages]:
+    async with fake_stripe_pages() as made:
         yield made
 
 
 @pytest.fixture
-async def gateway(pages: StripePages) -> AsyncIterator[StripeCardGateway]:
+async def gateway(pages: FakeStripePages) -> AsyncIterator[StripeCardGateway]:
     async with gateway_at(pages.url) as made:
         yield made
 
 
 @pytest.fixture
-async def sdk(pages: StripePages) -> AsyncIterator[Any]:
+async def sdk(pages: FakeStripePages) -> AsyncIterator[Any]:
     http = stripe.AIOHTTPClient()
     yield stripe.StripeClient(
         KEY, http_client=http, max_network_retries=0, base_addresses={"api": pages.url}
     ).v1.checkout.sessions
-    await http.close_async()  # type: ignore[no-untyped-call]  # the SDK has left it out
+    await http.close_async()  # type: ignore[no-untyped-call]  # the SDK has no annotation
 
 
 async def test_a_session_fits_the_sdks_types_in_every_state(
-    pages: StripePages, gateway: StripeCardGateway, sdk: Any
+    pages: FakeStripePages, gateway: StripeCardGateway, sdk: Any
 ) -> None:
-    ids = [(await gateway.open_page(wanted())).session_id for _ in range(4)]
+    ids = [(await gateway.open_page(page_request())).session_id for _ in range(4)]
     pages.pay(ids[1])
     pages.expire(ids[2])
     pages.decline(ids[3])
@@ -64,8 +64,10 @@ async def test_a_session_fits_the_sdks_types_in_every_state(
         assert set(json.loads(event)) <= set(stripe.Event.__annotations__)
 
 
-async def test_refunds_and_payment_intents_fit_the_sdks_types(pages: StripePages, gateway: StripeCardGateway) -> None:
-    page = await gateway.open_page(wanted())
+async def test_refunds_and_payment_intents_fit_the_sdks_types(
+    pages: FakeStripePages, gateway: StripeCardGateway
+) -> None:
+    page = await gateway.open_page(page_request())
     pages.pay(page.session_id)
     [intent] = pages.intents.values()
     await gateway.refund("rfd_1", intent["id"], 1999, "EUR")
@@ -87,17 +89,19 @@ async def test_refunds_and_payment_intents_fit_the_sdks_types(pages: StripePages
         {"payment_method_types": "card"},
     ],
 )
-async def test_what_does_not_fit_is_seen(
-    pages: StripePages, gateway: StripeCardGateway, change: dict[str, Any]
+async def test_a_wrong_type_is_detected(
+    pages: FakeStripePages, gateway: StripeCardGateway, change: dict[str, Any]
 ) -> None:
-    session = pages.sessions[(await gateway.open_page(wanted())).session_id]
+    session = pages.sessions[(await gateway.open_page(page_request())).session_id]
     [fault] = misfits(session | change, stripe.checkout.Session)
     assert fault.startswith(f".{next(iter(change))}:")
     assert misfits({name: value for name, value in session.items() if name != "created"}, stripe.checkout.Session)
 
 
-async def test_the_same_key_gives_the_same_answer_and_with_other_parameters_none(pages: StripePages, sdk: Any) -> None:
-    params = session_params(wanted(charge_on_page(charge_id="chg_1")), 1999, utc_now())
+async def test_an_idempotency_key_repeats_its_response_and_refuses_other_parameters(
+    pages: FakeStripePages, sdk: Any
+) -> None:
+    params = session_params(page_request(charge_on_page(charge_id="chg_1")), 1999, utc_now())
     options = {"idempotency_key": "chg_1"}
     first = await sdk.create_async(params, options)
     pages.pay(first.id)
@@ -120,11 +124,11 @@ async def test_the_same_key_gives_the_same_answer_and_with_other_parameters_none
         ({"expires_at": timedelta(hours=24, minutes=2)}, "24 hours"),
     ],
 )
-async def test_what_stripe_would_not_take_is_refused_and_its_key_not_used_up(
+async def test_an_invalid_request_is_refused_and_does_not_use_up_its_key(
     sdk: Any, change: dict[str, Any], message: str
 ) -> None:
-    params: dict[str, Any] = {**session_params(wanted(), 1999, utc_now())}
-    # Counted from the moment of the test, not from that of its collection.
+    params: dict[str, Any] = {**session_params(page_request(), 1999, utc_now())}
+    # Relative to the time of the test, not of its collection.
     change = {
         name: int((utc_now() + value).timestamp()) if isinstance(value, timedelta) else value
         for name, value in change.items()
@@ -136,10 +140,10 @@ async def test_what_stripe_would_not_take_is_refused_and_its_key_not_used_up(
 
 async def test_sessions_are_listed_newest_first_in_pages_and_since_a_moment() -> None:
     clock = MovedClock()
-    async with stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
+    async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
         made = []
         for _ in range(5):
-            made.append((await gateway.open_page(wanted())).session_id)
+            made.append((await gateway.open_page(page_request())).session_id)
             clock.after(hours=1)
         async with aiohttp.ClientSession() as client:
 
@@ -158,10 +162,10 @@ async def test_sessions_are_listed_newest_first_in_pages_and_since_a_moment() ->
             assert (await told(f"created[gte]={since}"))["data"] == newest[:2]
 
 
-async def test_a_person_can_be_declined_go_back_return_and_pay_once(
-    pages: StripePages, gateway: StripeCardGateway
+async def test_a_payer_can_be_declined_go_back_return_and_pay_once(
+    pages: FakeStripePages, gateway: StripeCardGateway
 ) -> None:
-    asked = wanted()
+    asked = page_request()
     page = await gateway.open_page(asked)
     async with aiohttp.ClientSession() as browser:
         shown = await (await browser.get(page.url)).text()
@@ -178,10 +182,10 @@ async def test_a_person_can_be_declined_go_back_return_and_pay_once(
     assert pages.taken(asked.charge.id) == [1999]
 
 
-async def test_a_page_that_ran_out_takes_no_payment() -> None:
+async def test_an_expired_page_accepts_no_payment() -> None:
     clock = MovedClock()
-    async with stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
-        asked = wanted(expires_at=clock() + timedelta(minutes=40))
+    async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
+        asked = page_request(expires_at=clock() + timedelta(minutes=40))
         page = await gateway.open_page(asked)
         clock.after(minutes=40)
         async with aiohttp.ClientSession() as browser:
@@ -191,5 +195,5 @@ async def test_a_page_that_ran_out_takes_no_payment() -> None:
         assert [json.loads(event)["type"] for event in pages.events] == ["checkout.session.expired"]
 
 
-def test_a_form_is_read_as_stripe_reads_it() -> None:
+def test_a_form_is_parsed_as_stripe_does() -> None:
     assert nested("a=1&b[c]=2&b[d][0]=3&b[d][1][e]=4") == {"a": "1", "b": {"c": "2", "d": ["3", {"e": "4"}]}}

@@ -1,4 +1,4 @@
-"""Charges of which nobody knows what came: they are asked about, and nobody pays twice."""
+"""Charges with an unknown result: they are looked up, and no order is charged twice."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ def scene(services: Services, world: World, settings: Settings) -> CardScene:
 
 
 async def _work_for(scene: CardScene, **time: int) -> None:
-    """Let time pass in steps of ten seconds, with a worker that does what is due."""
+    """Advance the clock in steps of ten seconds and run the worker."""
     end = scene.clock.now + timedelta(**time)
     while scene.clock.now < end:
         scene.clock.after(seconds=10)
@@ -33,7 +33,7 @@ async def _work_for(scene: CardScene, **time: int) -> None:
             pass
 
 
-async def test_a_time_out_after_charging_is_asked_about_and_not_charged_again(scene: CardScene) -> None:
+async def test_a_charge_that_timed_out_is_looked_up_and_not_repeated(scene: CardScene) -> None:
     order = await scene.order(ANSWER_LOST)
     assert await scene.work()
     assert await scene.status(order) == "placed"
@@ -42,43 +42,45 @@ async def test_a_time_out_after_charging_is_asked_about_and_not_charged_again(sc
     scene.clock.after(seconds=10)
     assert await scene.work()
     assert await scene.status(order) == "paid"
-    assert (len(scene.line.charged), len(scene.line.looked_up)) == (1, 1)
+    assert (len(scene.gateway.charged), len(scene.gateway.looked_up)) == (1, 1)
     assert await scene.taken() == [total(order)]
     assert await scene.breaches() == {}
 
 
-async def test_a_request_that_got_lost_is_sent_again_once_under_its_id(scene: CardScene) -> None:
+async def test_a_lost_request_is_sent_again_once_under_its_id(scene: CardScene) -> None:
     order = await scene.order(GOOD)
-    scene.line.faults = [scene.line.lose_request]
+    scene.gateway.faults = [scene.gateway.lose_request]
     await scene.work()
     await _work_for(scene, minutes=9)
-    assert len(scene.line.charged) == 1, "it may still be on its way"
-    assert len(scene.line.looked_up) >= 3
+    assert len(scene.gateway.charged) == 1, "it may still be on its way"
+    assert len(scene.gateway.looked_up) >= 3
     assert await scene.status(order) == "placed"
     await _work_for(scene, minutes=3)
     assert await scene.status(order) == "paid"
-    assert len(scene.line.charged) == 2
-    assert len(set(scene.line.charged)) == 1
+    assert len(scene.gateway.charged) == 2
+    assert len(set(scene.gateway.charged)) == 1
     assert await scene.outcomes(order) == [("captured", "captured")]
     assert await scene.taken() == [total(order)]
     assert await scene.breaches() == {}
 
 
-async def test_a_request_that_turns_up_late_is_found_and_not_sent_again(scene: CardScene) -> None:
+async def test_a_delayed_request_is_found_and_not_sent_again(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
-    await scene.worker.settle([(attempt, await scene.line.lose_request(attempt.request)) for attempt in batch.attempts])
+    await scene.worker.settle(
+        [(attempt, await scene.gateway.lose_request(attempt.request)) for attempt in batch.attempts]
+    )
     await _work_for(scene, minutes=8)
     [attempt] = batch.attempts
-    await scene.line.gateway.charge(attempt.request)
+    await scene.gateway.inner.charge(attempt.request)
     await _work_for(scene, minutes=6)
     assert await scene.status(order) == "paid"
-    assert scene.line.charged == []
+    assert scene.gateway.charged == []
     assert await scene.taken() == [total(order)]
 
 
-async def test_a_line_that_loses_everything_makes_no_second_id(scene: CardScene) -> None:
-    """However long it lasts, and less and less often."""
+async def test_a_network_that_loses_every_request_causes_no_second_id(scene: CardScene) -> None:
+    """However long the outage lasts; the look-ups become less frequent."""
     order = await scene.order(REQUEST_LOST)
     for _ in range(3 * 24):
         scene.clock.after(hours=1)
@@ -86,29 +88,29 @@ async def test_a_line_that_loses_everything_makes_no_second_id(scene: CardScene)
     assert await scene.status(order) == "placed"
     [charge] = await scene.charges(order)
     assert charge["status"] == "pending"
-    assert len(set(scene.line.charged)) == 1
-    assert 3 < len(scene.line.charged) < 40
+    assert len(set(scene.gateway.charged)) == 1
+    assert 3 < len(scene.gateway.charged) < 40
     assert await scene.taken() == []
 
 
-async def test_unavailable_when_it_is_sent_again_says_nothing_about_the_first_request(scene: CardScene) -> None:
+async def test_unavailable_on_a_resend_says_nothing_about_the_first_request(scene: CardScene) -> None:
     order = await scene.order(GOOD)
-    scene.line.faults = [scene.line.lose_request]
+    scene.gateway.faults = [scene.gateway.lose_request]
     await scene.work()
     await _work_for(scene, minutes=9)
-    down = scene.line.charge
+    down = scene.gateway.charge
 
     async def turned_away(request: object) -> object:
-        scene.line.is_down = True
+        scene.gateway.is_down = True
         answer = await down(request)  # type: ignore[arg-type]
-        scene.line.is_down = False
+        scene.gateway.is_down = False
         return answer
 
-    scene.line.charge = turned_away  # type: ignore[assignment,method-assign]
+    scene.gateway.charge = turned_away  # type: ignore[assignment,method-assign]
     await _work_for(scene, minutes=20)
     assert len(await scene.charges(order)) == 1
     assert await scene.status(order) == "placed"
-    del scene.line.charge
+    del scene.gateway.charge
     await _work_for(scene, hours=1)
     assert await scene.status(order) == "paid"
     assert await scene.taken() == [total(order)]
@@ -116,7 +118,7 @@ async def test_unavailable_when_it_is_sent_again_says_nothing_about_the_first_re
 
 async def test_the_gateway_is_down_for_an_hour(scene: CardScene) -> None:
     order = await scene.order(GOOD)
-    scene.line.is_down = True
+    scene.gateway.is_down = True
     tried = []
     while scene.clock.now < START + timedelta(hours=1):
         if await scene.work():
@@ -124,7 +126,7 @@ async def test_the_gateway_is_down_for_an_hour(scene: CardScene) -> None:
         scene.clock.after(minutes=1)
     assert tried == [0, 1, 6, 21], "after 1, 5 and 15 minutes, then hourly"
     assert await scene.status(order) == "placed"
-    scene.line.is_down = False
+    scene.gateway.is_down = False
     await _work_for(scene, hours=1)
     assert await scene.status(order) == "paid"
     assert await scene.outcomes(order) == [("failed", "unavailable")] * 4 + [("captured", "captured")]
@@ -132,29 +134,29 @@ async def test_the_gateway_is_down_for_an_hour(scene: CardScene) -> None:
     assert await scene.breaches() == {}
 
 
-async def test_an_outage_uses_up_no_try_and_a_try_ends_the_outage(scene: CardScene) -> None:
+async def test_an_outage_uses_up_no_retry_and_an_attempt_resets_its_delays(scene: CardScene) -> None:
     order = await scene.order(NO_MONEY)
     for is_down, minutes in ((True, 1), (True, 5), (False, 60), (True, 1), (True, 5), (False, 24 * 60)):
-        scene.line.is_down = is_down
+        scene.gateway.is_down = is_down
         assert await scene.work()
         assert await scene.due_at(order) == scene.clock.now + timedelta(minutes=minutes)
         scene.clock.after(minutes=minutes)
     assert await scene.status(order) == "placed"
 
 
-async def test_a_gateway_that_is_down_when_it_is_asked_leaves_all_open(scene: CardScene) -> None:
+async def test_a_look_up_during_an_outage_leaves_the_charge_pending(scene: CardScene) -> None:
     order = await scene.order(ANSWER_LOST)
     await scene.work()
-    scene.line.is_down = True
+    scene.gateway.is_down = True
     await _work_for(scene, minutes=30)
     assert await scene.outcomes(order) == [("pending", "unknown")]
-    scene.line.is_down = False
+    scene.gateway.is_down = False
     await _work_for(scene, hours=1)
     assert await scene.status(order) == "paid"
-    assert len(scene.line.charged) == 1
+    assert len(scene.gateway.charged) == 1
 
 
-async def test_a_gateway_that_is_not_set_up_is_waited_for(scene: CardScene) -> None:
+async def test_a_gateway_that_is_not_configured_is_retried(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     gateway = scene.gateways.pop("simulated")
     assert await scene.work()
@@ -165,9 +167,9 @@ async def test_a_gateway_that_is_not_set_up_is_waited_for(scene: CardScene) -> N
     assert await scene.status(order) == "paid"
 
 
-async def test_a_gateway_that_raises_in_the_middle_is_asked_what_it_did(scene: CardScene) -> None:
+async def test_a_charge_whose_gateway_raised_is_looked_up(scene: CardScene) -> None:
     order, other = await scene.order(GOOD), await scene.order(GOOD)
-    scene.line.faults = [scene.line.break_down]
+    scene.gateway.faults = [scene.gateway.break_down]
     with capture_logs() as lines:
         assert await scene.work()
     assert "card_gateway_failed" in [line["event"] for line in lines]
@@ -182,14 +184,14 @@ async def test_a_crash_between_charge_and_record(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
     await scene.worker.call_gateways(batch)
-    # The worker dies here. Nobody touches the order while its lease lasts.
+    # The worker dies here. No other worker touches the order before the lease expires.
     assert await scene.outcomes(order) == [("pending", None)]
     scene.clock.after(seconds=119)
     assert not await scene.work()
     scene.clock.after(seconds=1)
     assert await scene.work()
     assert await scene.status(order) == "paid"
-    assert len(scene.line.charged) == 1
+    assert len(scene.gateway.charged) == 1
     assert await scene.taken() == [total(order)]
     assert await scene.breaches() == {}
 
@@ -201,10 +203,10 @@ async def test_a_crash_between_decline_and_record(scene: CardScene) -> None:
     assert await scene.work()
     assert await scene.status(order) == "failed"
     assert await scene.outcomes(order) == [("failed", "refused")]
-    assert len(scene.line.charged) == 1
+    assert len(scene.gateway.charged) == 1
 
 
-async def test_a_crash_before_the_request_went_out(scene: CardScene) -> None:
+async def test_a_crash_before_the_request_was_sent(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     await scene.worker.claim()
     await _work_for(scene, minutes=15)
@@ -213,7 +215,7 @@ async def test_a_crash_before_the_request_went_out(scene: CardScene) -> None:
     assert await scene.taken() == [total(order)]
 
 
-async def test_a_crash_before_an_account_was_found_to_have_no_card(scene: CardScene) -> None:
+async def test_a_crash_before_a_charge_without_a_card_was_refused(scene: CardScene) -> None:
     order = await scene.order(None)
     await scene.worker.claim()
     scene.clock.after(minutes=2)
@@ -221,7 +223,7 @@ async def test_a_crash_before_an_account_was_found_to_have_no_card(scene: CardSc
     assert await scene.status(order) == "failed"
 
 
-async def test_a_worker_that_was_frozen_settles_nothing_a_second_time(scene: CardScene) -> None:
+async def test_a_delayed_worker_settles_nothing_twice(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
     answers = await scene.worker.call_gateways(batch)
@@ -234,7 +236,7 @@ async def test_a_worker_that_was_frozen_settles_nothing_a_second_time(scene: Car
     assert await scene.breaches() == {}
 
 
-async def test_a_worker_that_was_frozen_does_not_put_off_the_next_try(scene: CardScene) -> None:
+async def test_a_delayed_worker_does_not_postpone_the_next_attempt(scene: CardScene) -> None:
     order = await scene.order(NO_MONEY)
     answers = await scene.worker.call_gateways(await scene.worker.claim())
     scene.clock.after(minutes=5)
@@ -247,7 +249,7 @@ async def test_a_worker_that_was_frozen_does_not_put_off_the_next_try(scene: Car
     assert await scene.outcomes(order) == [("failed", "declined")]
 
 
-async def test_a_worker_that_was_frozen_before_it_sent_anything_charges_the_same_id(scene: CardScene) -> None:
+async def test_a_worker_delayed_before_sending_charges_the_same_id(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
     other = scene.another_worker()
@@ -256,12 +258,12 @@ async def test_a_worker_that_was_frozen_before_it_sent_anything_charges_the_same
         await other.run_once()
     assert await scene.status(order) == "paid", "the other one has sent it"
     await scene.worker.settle(await scene.worker.call_gateways(batch))
-    assert len(scene.line.charged) == 2
+    assert len(scene.gateway.charged) == 2
     assert await scene.taken() == [total(order)]
     assert await scene.breaches() == {}
 
 
-async def test_an_order_made_due_while_its_charge_is_open_gets_no_second_one(scene: CardScene) -> None:
+async def test_an_order_that_is_due_while_its_charge_is_open_gets_no_second_charge(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     await scene.worker.claim()
     await scene.make_due(order)

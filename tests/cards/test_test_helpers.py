@@ -1,4 +1,4 @@
-"""The helpers of test mode: pay, decline, cancel."""
+"""The test helpers pay, decline and cancel."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -46,7 +46,7 @@ async def _help(api: ApiClient, order: Order | dict[str, Any], helper: str, body
     return await api.post(f"/v1/test-helpers/orders/{order_id}/{helper}", {} if body is None else body)
 
 
-async def test_pay_takes_the_money_and_returns_the_paid_order(api: ApiClient, scene: CardScene) -> None:
+async def test_pay_charges_and_returns_the_paid_order(api: ApiClient, scene: CardScene) -> None:
     await scene.wait_for_helpers()
     order = await scene.order(NO_MONEY)
     answer = await _help(api, order, "pay")
@@ -71,7 +71,7 @@ async def test_pay_does_not_wait_for_the_next_attempt(api: ApiClient, scene: Car
     assert await scene.breaches() == {}
 
 
-async def test_pay_of_an_order_that_costs_nothing(api: ApiClient, scene: CardScene) -> None:
+async def test_pay_of_a_zero_total_order(api: ApiClient, scene: CardScene) -> None:
     await scene.wait_for_helpers()
     order = await scene.order(None)
     await execute(
@@ -86,7 +86,7 @@ async def test_pay_of_an_order_that_costs_nothing(api: ApiClient, scene: CardSce
     assert await scene.charges(order) == []
 
 
-async def test_while_a_worker_is_charging_the_helpers_stand_back(api: ApiClient, scene: CardScene) -> None:
+async def test_the_helpers_are_refused_while_a_worker_charges(api: ApiClient, scene: CardScene) -> None:
     order = await scene.order()
     batch = await scene.worker.claim()
     for helper in ("pay", "decline"):
@@ -97,7 +97,7 @@ async def test_while_a_worker_is_charging_the_helpers_stand_back(api: ApiClient,
     assert await scene.taken() == [total(order)]
 
 
-async def test_declines_follow_the_plan_until_the_order_fails(
+async def test_declines_follow_the_schedule_until_the_order_fails(
     api: ApiClient, scene: CardScene, clock: MovedClock
 ) -> None:
     order = await scene.order()
@@ -113,7 +113,7 @@ async def test_declines_follow_the_plan_until_the_order_fails(
     assert await scene.breaches() == {}
 
 
-async def test_a_declined_order_of_an_account_that_waits_goes_on_waiting(api: ApiClient, scene: CardScene) -> None:
+async def test_a_declined_order_of_a_waiting_account_keeps_waiting(api: ApiClient, scene: CardScene) -> None:
     await scene.wait_for_helpers()
     order = await scene.order()
     assert (await _help(api, order, "decline")).json()["status"] == "placed"
@@ -133,14 +133,14 @@ async def test_a_declined_order_of_an_account_that_waits_goes_on_waiting(api: Ap
         ("try_again_later", "placed"),
     ],
 )
-async def test_what_the_bank_says_decides(api: ApiClient, scene: CardScene, code: str, status: str) -> None:
+async def test_the_decline_code_decides_the_outcome(api: ApiClient, scene: CardScene, code: str, status: str) -> None:
     order = await scene.order()
     answer = await _help(api, order, "decline", {"code": code})
     assert (answer.status_code, answer.json()["status"]) == (200, status)
     assert (await scene.charges(order))[0]["code"] == code
 
 
-async def test_authentication_after_declines_counts_them_too(api: ApiClient, scene: CardScene) -> None:
+async def test_authentication_required_counts_earlier_declines(api: ApiClient, scene: CardScene) -> None:
     order = await scene.order()
     await _help(api, order, "decline")
     await _help(api, order, "decline", {"code": "authentication_required"})
@@ -156,7 +156,7 @@ async def test_an_unknown_code_is_refused(api: ApiClient, scene: CardScene) -> N
     assert await scene.charges(order) == []
 
 
-async def test_an_order_by_invoice_is_not_paid_by_card(api: ApiClient) -> None:
+async def test_an_order_paid_by_invoice_is_refused(api: ApiClient) -> None:
     order = await api.order()
     for helper in ("pay", "decline"):
         answer = await _help(api, order, helper)
@@ -164,7 +164,7 @@ async def test_an_order_by_invoice_is_not_paid_by_card(api: ApiClient) -> None:
         assert "settle-invoice" in answer.json()["error"]["message"]
 
 
-async def test_cancel_is_that_of_the_order(api: ApiClient) -> None:
+async def test_cancel_works_like_the_endpoint_for_all_orders(api: ApiClient) -> None:
     order = await api.order()
     answer = await _help(api, order, "cancel", {"reason": "Trying it out"})
     assert (answer.status_code, answer.json()) == (200, {**order, "status": "cancelled"})
@@ -173,7 +173,7 @@ async def test_cancel_is_that_of_the_order(api: ApiClient) -> None:
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_with_a_live_key_there_is_no_such_address(api: ApiClient, world: World, helper: str) -> None:
+async def test_a_live_key_gets_404(api: ApiClient, world: World, helper: str) -> None:
     live = api.as_key(world.ours_live.key)
     order = await live.order()
     answer = await _help(live, order, helper)
@@ -185,7 +185,7 @@ async def test_with_a_live_key_there_is_no_such_address(api: ApiClient, world: W
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_orders_of_others_and_unknown_ones_are_not_there(api: ApiClient, world: World, helper: str) -> None:
+async def test_orders_of_others_and_unknown_orders_are_not_found(api: ApiClient, world: World, helper: str) -> None:
     order = await api.order()
     for client, order_id in ((api.as_key(world.theirs_test.key), order["id"]), (api, new_id("ord"))):
         answer = await _help(client, {"id": order_id}, helper)
