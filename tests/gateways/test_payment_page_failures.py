@@ -171,7 +171,7 @@ async def test_the_secret_key_is_never_repeated(pages: FakeStripePages, gateway:
             await gateway.open_page(page_request())
         found = await gateway.look_up(charge_on_page())
     assert KEY not in repr([refused.value, refused.value.__cause__, found, logs])
-    assert [line["event"] for line in logs] == ["stripe_trouble"] * 2
+    assert [line["event"] for line in logs] == ["stripe_request_failed"] * 2
 
 
 # False or inconsistent states of a session.

@@ -181,7 +181,7 @@ async def test_a_refused_key_is_logged_as_an_error(server: FakeStripe) -> None:
         async with gateway_at(server.url) as gateway:
             await gateway.charge(request(CARD, charge_id="chg_1"))
     assert [(line["log_level"], line["event"], line["charge_id"]) for line in logs] == [
-        ("error", "stripe_trouble", "chg_1")
+        ("error", "stripe_request_failed", "chg_1")
     ]
     assert "check it" in logs[0]["reason"]
 
@@ -225,6 +225,6 @@ async def test_the_secret_key_is_never_repeated(
 
 @pytest.mark.parametrize("key", ["", "pk_test_123", "sk_test_1 23", "sk_test_123\n", "sk_test_é", "123"])
 def test_an_invalid_key_is_refused_without_repeating_it(key: str) -> None:
-    with pytest.raises(ValueError, match="secret key of Stripe") as refused:
+    with pytest.raises(ValueError, match="Stripe secret key") as refused:
         StripeCardGateway(key)
     assert not key or key.strip() not in str(refused.value)
