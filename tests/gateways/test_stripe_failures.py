@@ -183,7 +183,7 @@ async def test_a_refused_key_is_logged_as_an_error(server: FakeStripe) -> None:
     assert [(line["log_level"], line["event"], line["charge_id"]) for line in logs] == [
         ("error", "stripe_request_failed", "chg_1")
     ]
-    assert "check it" in logs[0]["reason"]
+    assert "TONNE_STRIPE_SECRET_KEY" in logs[0]["reason"]
 
 
 Operation = Callable[[StripeCardGateway], Awaitable[object]]

@@ -1,4 +1,4 @@
-"""Card payments over HTTP: the test helpers and Stripe's webhook."""
+"""HTTP endpoints of card payments: the test helpers and Stripe's webhook."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,21 +24,25 @@ from tonne.orders.schemas import order_document
 
 
 class DeclineIn(msgspec.Struct, forbid_unknown_fields=True):
-    code: Annotated[DeclineCode, msgspec.Meta(description="What the bank says; card_declined if left out.")] | None = (
-        None
-    )
+    code: Annotated[
+        DeclineCode | None,
+        msgspec.Meta(
+            description="The decline code of the simulated bank; `card_declined` by default.",
+            examples=["insufficient_funds"],
+        ),
+    ] = None
 
 
 class PayIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Takes nothing."""
+    """An empty object."""
 
 
 class StripeEventIn(msgspec.Struct):
-    """As Stripe sends it. It is verified and read as bytes: see `gateways/stripe_events.py`."""
+    """An event in Stripe's format. `gateways/stripe_events.py` verifies and parses its bytes."""
 
 
-class HeardOut(msgspec.Struct):
-    received: bool = True
+class StripeEventOut(msgspec.Struct):
+    received: Annotated[bool, msgspec.Meta(description="Always true.", examples=[True])] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ class CardEndpoints:
     notifier: Notifier
 
     async def pay_test_order(self, request: Request) -> Response:
-        """Pay a placed order by card now.
+        """Pay a test order by card.
 
-        Pays a test order with a simulated card that works, whatever card the account has. Test keys only.
+        Charges a simulated card that works, whichever card the account has stored. Test keys only.
         """
         require_test_mode(request.scope)
         read(request.json_or_empty(), PayIn)
@@ -64,14 +68,13 @@ class CardEndpoints:
             clock=self.clock,
             schedule=RetrySchedule(self.settings),
         )
-        return self._show(order)
+        return self._respond(order)
 
     async def decline_test_order(self, request: Request) -> Response:
-        """Let the bank decline a placed order's card now.
+        """Decline the card of a test order.
 
-        Declines the payment of a test order. Test keys only.
-
-        The retry schedule continues; a final decline fails the order.
+        Records one declined attempt. The order is charged again according to the retry schedule, or fails after a final
+        decline. Test keys only.
         """
         require_test_mode(request.scope)
         body = read(request.json_or_empty(), DeclineIn)
@@ -84,10 +87,13 @@ class CardEndpoints:
                 now=self.clock(),
                 schedule=RetrySchedule(self.settings),
             )
-        return self._show(order)
+        return self._respond(order)
 
     async def handle_stripe_event(self, request: Request) -> Response:
-        """Take an event from Stripe, verified by its signature."""
+        """Receive an event from Stripe.
+
+        The signature of the event is verified, and the charge that it names is looked up at Stripe.
+        """
         if not self.settings.stripe_webhook_secret:
             raise RouteNotFound
         try:
@@ -97,9 +103,8 @@ class CardEndpoints:
             raise SignatureRefused from error
         if await handle_stripe_event(self.database, event, self.clock()):
             self.notifier.notify()
-        return json_response(HeardOut())
+        return json_response(StripeEventOut())
 
-    def _show(self, order: Order) -> Response:
-        """Call it after the commit: another job, or a webhook, has the next step."""
+    def _respond(self, order: Order) -> Response:
         self.notifier.notify()
         return Response(order_document(order))

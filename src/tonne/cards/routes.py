@@ -1,12 +1,6 @@
 """Routes of card payments."""
 
-from tonne.cards.endpoints import (
-    CardEndpoints,
-    DeclineIn,
-    HeardOut,
-    PayIn,
-    StripeEventIn,
-)
+from tonne.cards.endpoints import CardEndpoints, DeclineIn, PayIn, StripeEventIn, StripeEventOut
 from tonne.cards.errors import ChargeUnderWay, OrderPaidByInvoice, SignatureRefused
 from tonne.http.errors import RouteNotFound
 from tonne.http.route import Access, Route, RouteMaker
@@ -27,4 +21,4 @@ def card_routes(endpoints: CardEndpoints) -> list[Route]:
 def gateway_routes(endpoints: CardEndpoints) -> list[Route]:
     """For gateways, not for clients: not in the OpenAPI document."""
     route, path = RouteMaker("Operation", Access.PUBLIC, body=StripeEventIn), "POST /gateways/stripe/webhook"
-    return [route(path, endpoints.handle_stripe_event, HeardOut, SignatureRefused, RouteNotFound)]
+    return [route(path, endpoints.handle_stripe_event, StripeEventOut, SignatureRefused, RouteNotFound)]

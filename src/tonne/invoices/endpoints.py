@@ -23,17 +23,13 @@ from tonne.orders.schemas import OrderOut, order_document
 
 
 class CancelIn(msgspec.Struct, forbid_unknown_fields=True):
-    reason: (
-        Annotated[
-            str,
-            msgspec.Meta(
-                max_length=500,
-                description="Why the order is cancelled. Stored, and sent to those who were mailed its invoice.",
-                examples=["Ordered twice"],
-            ),
-        ]
-        | None
-    ) = None
+    reason: Annotated[
+        Annotated[str, msgspec.Meta(max_length=500)] | None,
+        msgspec.Meta(
+            description="Why the order is cancelled. Stored, and sent to those who were mailed its invoice.",
+            examples=["Ordered twice"],
+        ),
+    ] = None
 
 
 class InvoiceEndpoints:
@@ -44,9 +40,9 @@ class InvoiceEndpoints:
         self._notifier = notifier
 
     async def read_invoice(self, request: Request) -> Response:
-        """Read an order's invoice as a PDF.
+        """Read the invoice of an order as a PDF.
 
-        Returns the invoice of an order as a PDF, as it was mailed to the organisation's admins.
+        The PDF is the one that was mailed to the admins of the organisation.
         """
         order_id = request.path("order_id")
         async with self._database.connection() as connection:
@@ -61,9 +57,8 @@ class InvoiceEndpoints:
     async def cancel_order(self, request: Request) -> Response:
         """Cancel an order.
 
-        Possible while its status is `received` or `placed`.
-
-        If a payment races the cancellation, exactly one of them wins. A captured charge is refunded.
+        Only orders with the status `received` or `placed` can be cancelled. If a payment races the cancellation,
+        exactly one of them wins. A captured charge is refunded.
         """
         body = read(request.json_or_empty(), CancelIn)
         async with self._database.transaction() as tx:
@@ -80,17 +75,17 @@ class InvoiceEndpoints:
         return Response(order_document(cancelled))
 
     async def cancel_test_order(self, request: Request) -> Response:
-        """Cancel an order that is received or placed, as the order's own endpoint does.
+        """Cancel a test order.
 
-        Cancels a test order, like the endpoint for all orders. Test keys only.
+        Works like the endpoint for all orders. Test keys only.
         """
         require_test_mode(request.scope)
         return await self.cancel_order(request)
 
     async def settle_test_invoice(self, request: Request) -> Response:
-        """Settle a placed order's invoice now, as if its money had come.
+        """Settle the invoice of a test order.
 
-        Marks the invoice of a test order as paid, and issues it first if necessary. Test keys only.
+        Issues the invoice if necessary, and marks it and its order as paid. Test keys only.
         """
         require_test_mode(request.scope)
         async with self._database.transaction() as tx:
