@@ -1,5 +1,6 @@
 """Every table has one owner: the package that inserts, updates, deletes and locks its rows."""
 
+import re
 from collections import defaultdict
 
 from tests.architecture.source import ROOT
@@ -36,6 +37,15 @@ def test_the_documentation_lists_the_owners() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     documented = text.partition("<!-- owners -->\n")[2].partition("<!-- /owners -->")[0]
     assert documented == _owners_table(), "copy the expected table into docs/architecture.md"
+
+
+def test_the_schema_groups_tables_by_owner() -> None:
+    text = (ROOT / "src" / "tonne" / "db" / "migrations" / "0001_schema.sql").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^-- ([a-z]+) -+$", text, flags=re.MULTILINE)
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert list(sections) == [package for package in PACKAGES if package in sections]
+    grouped = {table: package for package in sections for table in re.findall(r"CREATE TABLE (\w+)", sections[package])}
+    assert grouped == {table: min(packages) for table, packages in _owners().items()}
 
 
 def _owners_table() -> str:

@@ -1,4 +1,4 @@
-"""An order and the moves it can make."""
+"""Orders and their transitions."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,13 +25,13 @@ class OrderStatus(StrEnum):
     FAILED = "failed"
 
 
-# Every move there is, and what triggers it. Anything else is refused.
+# All transitions and their triggers.
 TRANSITIONS: dict[tuple[OrderStatus, OrderStatus], str] = {
     (OrderStatus.RECEIVED, OrderStatus.PLACED): "bundles assigned and priced",
     (OrderStatus.RECEIVED, OrderStatus.FAILED): "cannot be priced within the limit",
     (OrderStatus.RECEIVED, OrderStatus.CANCELLED): "cancelled by the client or an operator",
     (OrderStatus.PLACED, OrderStatus.CANCELLED): "cancelled by the client, an operator or an unpaid invoice",
-    (OrderStatus.PLACED, OrderStatus.FAILED): "card declined for good after the retry plan",
+    (OrderStatus.PLACED, OrderStatus.FAILED): "card declined and no retries left",
     (OrderStatus.PLACED, OrderStatus.PAID): "card captured, invoice settled, or nothing to pay",
     (OrderStatus.PAID, OrderStatus.RETIRING): "every gram allocated to projects",
     (OrderStatus.RETIRING, OrderStatus.COMPLETE): "every gram retired",
@@ -57,7 +57,7 @@ class OrderKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OrderProject:
-    """What a line of an order gets of one project, at the price of the line."""
+    """The quantity of a project in a line, at the price of the line."""
 
     line_position: int
     project_id: str
@@ -88,14 +88,14 @@ class Order:
     estimate_id: str | None
     offset_link_id: str | None
     email: str | None
-    # JSON text, the client's own.
+    # The client's JSON, as text.
     metadata: str
     created_at: datetime
-    # False for an account in test mode that waits for the test helpers.
+    # False for test accounts whose orders wait for the test helpers.
     auto_advance: bool = True
-    # Set once supply is guaranteed.
+    # Set when supply is allocated.
     projects: tuple[OrderProject, ...] = ()
-    # Set once it is complete.
+    # Set when the order is complete.
     certificate_url: str | None = None
     public_certificate_url: str | None = None
 
@@ -109,11 +109,11 @@ class Order:
 
     @property
     def is_paid_at_checkout(self) -> bool:
-        """A person pays it on the payment page, with a card of their own: the account's is never charged for it."""
+        """A customer pays it at checkout with their own card. The account's card is never charged."""
         return self.offset_link_id is not None
 
     def due_at(self, now: datetime) -> datetime | None:
-        """When a worker shall take the next step with it; None when the test helpers, or a person at checkout, will."""
+        """When a worker processes it next; None if the test helpers, or a customer at checkout, have the next step."""
         if self.is_paid_at_checkout and self.status is OrderStatus.PLACED:
             return None
         return now if self.auto_advance else None

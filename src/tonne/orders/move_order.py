@@ -1,4 +1,4 @@
-"""Every change of status goes through here: the table says which, compare-and-set says who wins, the event says it."""
+"""Changes the status of orders: checks the transition table, updates by compare-and-set, and appends the event."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from tonne.orders.schemas import order_document
 async def move_order(
     tx: Connection, order: Order, to: OrderStatus, now: datetime, *, next_attempt_at: datetime | None = None
 ) -> Order:
-    """Move `order` on from the status it was read with, and append the event. Call it last in the transaction.
+    """Move `order` from the status it was read with, and append the event. Call it last in the transaction.
 
-    Refuses a move that is not in the table, and one that another transaction has made meanwhile: exactly one wins.
+    Raises TransitionInvalid if the table does not allow it, or if another transaction has moved the order meanwhile.
     """
     _check(order.status, to)
     moved = replace(order, status=to)
@@ -32,35 +32,35 @@ async def move_order(
 
 
 async def mark_paid(tx: Connection, order: Order, now: datetime) -> Order:
-    """The money is there. A worker then allocates supply, at once."""
+    """Move a placed order to paid. It is due at once, and a worker allocates supply."""
     return await move_order(tx, order, OrderStatus.PAID, now, next_attempt_at=order.due_at(now))
 
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """`order` as it was read and locked, and the orders that it becomes, one after the other."""
+    """A locked order, and its state after each transition."""
 
     order: Order
     steps: Sequence[Order]
     next_attempt_at: datetime | None = None
 
 
-async def move_orders(tx: Connection, walks: Sequence[Transitions], now: datetime) -> None:
-    """Move many orders on, each by one step or more, and append all events. Call it last in the transaction.
+async def move_orders(tx: Connection, transitions: Sequence[Transitions], now: datetime) -> None:
+    """Move several locked orders, each by one transition or more, and append all events.
 
-    For callers that hold the orders' rows: one that is no longer as it was read is a fault, and nothing moves.
+    Call it last in the transaction. An order that has changed since it was read is a bug of the caller.
     """
     moves: list[store.Moved] = []
     events: list[tuple[Scope, NewEvent]] = []
-    for walk in walks:
-        status, document = walk.order.status, b""
-        for step in walk.steps:
+    for each in transitions:
+        status, document = each.order.status, b""
+        for step in each.steps:
             _check(status, step.status)
             status, document = step.status, order_document(step)
             events.append((step.scope, event_of(step, document)))
-        moves.append(store.Moved(walk.steps[-1], walk.order.status, document, walk.next_attempt_at))
+        moves.append(store.Moved(each.steps[-1], each.order.status, document, each.next_attempt_at))
     if len(await store.move_orders(tx, moves, now)) != len(moves):
-        raise TransitionInvalid("An order was moved by somebody else, although its row was held.")
+        raise TransitionInvalid("An order was moved by another transaction, although it was locked.")
     await append_to_streams(tx, events, now)
 
 

@@ -1,4 +1,4 @@
-"""Orders that could not be priced when they came are tried again until they can be, or the time is up."""
+"""Prices received orders that had no price when they were placed. They fail after `pricing_give_up_s`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ class PriceWaiting:
         self._give_up = timedelta(seconds=settings.pricing_give_up_s)
 
     async def run_once(self) -> bool:
-        """Try one due order of each mode; false when none is due."""
+        """Try one due order of each mode; false if none is due."""
         return any([await self._run_once(mode) for mode in Mode])
 
     async def _run_once(self, mode: Mode) -> bool:
@@ -61,7 +61,7 @@ class PriceWaiting:
             else:
                 await postpone(tx, [order.key], OrderStatus.RECEIVED, now + self._retry)
         except TonneError:
-            # What was asked for cannot be sold any more, whenever we try: a bundle is gone, or the value buys nothing.
+            # A retry is pointless: a bundle is gone, or the value buys less than a gram.
             await move_order(tx, order, OrderStatus.FAILED, now)
         else:
             order = replace(order, priced=priced)

@@ -43,10 +43,9 @@ async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> byt
 
 
 class Documents(NamedTuple):
-    """Orders as the interface shows them, newest first, with a comma between each two; how many, and how long the last
-    two of them are, in bytes.
+    """The JSON of orders, newest first, joined by commas; their number, and the sizes in bytes of the last two.
 
-    One value, since decoding a hundred rows costs more than all the rest of the request.
+    One value instead of rows: decoding a hundred rows costs more than the rest of the request.
     """
 
     joined: bytes
@@ -85,7 +84,7 @@ async def list_orders_of_link(
     return Documents(*(row or (b"", 0, [])))
 
 
-# Order and lines in one round trip. Nothing is written, and false comes back, when the key is taken.
+# Inserts order and lines in one round trip. Returns false, and inserts nothing, if the idempotency key is taken.
 INSERT_ORDER = """
 WITH new AS (
     INSERT INTO orders (account_id, id, organisation_id, mode, idempotency_key, request_digest, type, status, currency,
@@ -140,7 +139,7 @@ async def insert_order(
     return inserted
 
 
-# Compare and set: only an order that still has the expected status moves.
+# Compare-and-set on the status.
 MOVE_ORDER = """
 UPDATE orders SET status = $4, status_changed_at = $5, next_attempt_at = $7, wire_document = $6
 WHERE account_id = $1 AND id = $2 AND status = $3 RETURNING true
@@ -156,14 +155,14 @@ async def move_order(
     now: datetime,
     next_attempt_at: datetime | None,
 ) -> bool:
-    """`order` as it shall be from now on."""
+    """`order` is the new state. False if the stored status is not `expected`."""
     moved = await tx.fetchval(
         MOVE_ORDER, order.scope.account_id, order.id, expected, order.status, now, document, next_attempt_at
     )
     return moved is True
 
 
-# The same for many at once: the last status of each counts, however many moves it makes in this transaction.
+# For several orders. Only the last status of each is written, even if it makes several transitions.
 MOVE_ORDERS = """
 UPDATE orders SET status = move.status, status_changed_at = $6, next_attempt_at = move.next_attempt_at,
                   wire_document = move.document
@@ -182,7 +181,7 @@ class Moved(NamedTuple):
 
 
 async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> set[str]:
-    """The ids of those that moved."""
+    """The ids of the orders that had the expected status."""
     rows = await tx.fetch(
         MOVE_ORDERS,
         [move.order.scope.account_id for move in moves],
@@ -196,14 +195,14 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
     return {row["id"] for row in rows}
 
 
-NOTE_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
+SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
 
 
 async def note_cancellation(tx: Connection, order: Order, *, actor: str, reason: str | None) -> None:
-    await tx.execute(NOTE_CANCELLATION, order.scope.account_id, order.id, actor, reason)
+    await tx.execute(SET_CANCELLATION, order.scope.account_id, order.id, actor, reason)
 
 
-# For an order that waited for its price: once, since lines never change afterwards.
+# For a received order. Applies once: lines never change afterwards.
 PRICE_ORDER = """
 WITH priced AS (
     UPDATE orders SET quantity_grams = $3, offset_cost_minor = $4, total_cost_minor = $5, commission_minor = $6,

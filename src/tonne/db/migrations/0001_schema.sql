@@ -329,6 +329,23 @@ CREATE TABLE order_lines (
     FOREIGN KEY (account_id, order_id) REFERENCES orders
 );
 
+-- The projects of an order and their quantities, fixed when supply is allocated.
+CREATE TABLE order_projects (
+    account_id         text NOT NULL,
+    order_id           text NOT NULL,
+    position           smallint NOT NULL,
+    line_position      smallint NOT NULL,
+    project_id         text NOT NULL,
+    project_name       text NOT NULL,
+    project_type       text NOT NULL,
+    project_slug       text NOT NULL,
+    quantity_grams     bigint NOT NULL CHECK (quantity_grams > 0),
+    unit_price_minor   bigint NOT NULL,
+    offset_cost_minor  bigint NOT NULL CHECK (offset_cost_minor >= 0),
+    PRIMARY KEY (account_id, order_id, position),
+    FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines
+);
+
 -- cards --------------------------------------------------------------------------------------------------------
 
 -- The gateway's ids of a stored card, and what may be displayed of it. The gateway keeps the card itself.
@@ -487,23 +504,6 @@ CREATE TABLE lots (
                  serial_block * 1000000000000000::numeric + last_number, '[]') WITH &&)
 );
 CREATE INDEX lots_by_project ON lots (mode, project_id, vintage, id);
-
--- The projects of an order and their quantities, fixed when supply is allocated.
-CREATE TABLE order_projects (
-    account_id         text NOT NULL,
-    order_id           text NOT NULL,
-    position           smallint NOT NULL,
-    line_position      smallint NOT NULL,
-    project_id         text NOT NULL,
-    project_name       text NOT NULL,
-    project_type       text NOT NULL,
-    project_slug       text NOT NULL,
-    quantity_grams     bigint NOT NULL CHECK (quantity_grams > 0),
-    unit_price_minor   bigint NOT NULL,
-    offset_cost_minor  bigint NOT NULL CHECK (offset_cost_minor >= 0),
-    PRIMARY KEY (account_id, order_id, position),
-    FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines
-);
 
 -- Whole registry units taken from a lot and retired together. `start_grams` counts from the lot's first serial number;
 -- the next parcel of a lot starts at the lot's allocated_grams.
