@@ -85,7 +85,8 @@ WITH settled AS (
            coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
     FROM settled
 )
-SELECT {claim.LEASE_FIELDS} FROM settled, set_config('synchronous_commit', 'off', true) WHERE in_use
+SELECT {claim.LEASE_FIELDS} FROM settled
+WHERE in_use AND set_config('synchronous_commit', 'off', true) = 'off'
 """  # noqa: S608 - only constants are inserted
 
 
