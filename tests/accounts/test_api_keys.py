@@ -1,4 +1,4 @@
-"""API keys: shown once, kept as a hash, found while they are valid."""
+"""API keys."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ async def _issue(db: Database, scope: Scope, name: str = "key") -> tuple[ApiKey,
         return await issue_key(tx, scope, name, actor="test", now=START)
 
 
-async def test_a_key_tells_its_mode_and_carries_256_random_bits(furnished_db: Database, world: World) -> None:
+async def test_a_key_contains_its_mode_and_256_random_bits(furnished_db: Database, world: World) -> None:
     for tenant, prefix in ((world.ours_test, "tonne_test_"), (world.ours_live, "tonne_live_")):
         secrets = {(await _issue(furnished_db, tenant.scope))[1] for _ in range(20)}
         assert len(secrets) == 20
@@ -41,7 +41,7 @@ async def test_only_a_hash_of_a_key_is_stored(furnished_db: Database, world: Wor
     assert stored == hashlib.sha256(secret.encode()).digest()
     assert key.last_four == secret[-4:]
     opaque = secret.removeprefix("tonne_test_")
-    # No part of it that is longer than the four characters we list.
+    # No part of it longer than the four characters that are listed.
     assert not any(opaque[i : i + 8] in everything for i in range(len(opaque) - 7))
 
 
@@ -55,7 +55,7 @@ async def test_a_key_is_found_by_its_hash_alone(furnished_db: Database, world: W
             assert await store.find_valid_key(connection, hash_key(wrong.encode())) is None
 
 
-async def test_a_revoked_key_is_found_no_more_and_stays_revoked_since_the_first_time(
+async def test_a_revoked_key_is_invalid_and_keeps_its_first_revocation_time(
     furnished_db: Database, world: World
 ) -> None:
     key, secret = await _issue(furnished_db, world.ours_test.scope)
@@ -70,25 +70,27 @@ async def test_a_revoked_key_is_found_no_more_and_stays_revoked_since_the_first_
         assert listed[world.ours_test.key_id].revoked_at is None
 
 
-async def test_revoking_an_unknown_key_is_refused(furnished_db: Database) -> None:
+async def test_revoking_an_unknown_key_fails(furnished_db: Database) -> None:
     with pytest.raises(KeyNotFound):
         async with furnished_db.transaction() as tx:
             await revoke_key(tx, "key_gone", actor="test", now=START)
 
 
-async def test_a_key_needs_a_name_that_can_be_shown(furnished_db: Database, world: World) -> None:
+async def test_a_key_needs_a_printable_name(furnished_db: Database, world: World) -> None:
     for name in ("", "x" * 201, "a\nb"):
         with pytest.raises(NameInvalid):
             await _issue(furnished_db, world.ours_test.scope, name)
 
 
-async def test_keys_are_listed_for_their_own_organisation_only(furnished_db: Database, world: World) -> None:
+async def test_keys_are_listed_per_organisation(furnished_db: Database, world: World) -> None:
     async with furnished_db.connection() as connection:
         theirs = await store.list_keys(connection, world.theirs_test.scope.organisation_id)
     assert [key.id for key in theirs] == [world.theirs_test.key_id]
 
 
-async def test_issuing_and_revoking_are_on_record_with_the_last_four_only(furnished_db: Database, world: World) -> None:
+async def test_issuing_and_revoking_are_audited_with_the_last_four_characters_only(
+    furnished_db: Database, world: World
+) -> None:
     key, secret = await _issue(furnished_db, world.ours_test.scope)
     async with furnished_db.transaction() as tx:
         await revoke_key(tx, key.id, actor="someone", now=START)
@@ -103,7 +105,7 @@ async def test_issuing_and_revoking_are_on_record_with_the_last_four_only(furnis
 
 
 class _Clock:
-    """A clock and a stopwatch that stand still until they are told to go on."""
+    """A clock and a monotonic timer that tests advance."""
 
     def __init__(self) -> None:
         self.elapsed_s = 0.0
@@ -115,7 +117,7 @@ class _Clock:
         return self.elapsed_s
 
 
-async def test_terms_are_remembered_for_the_set_time_and_then_read_again(furnished_db: Database, world: World) -> None:
+async def test_terms_are_cached_for_the_configured_time(furnished_db: Database, world: World) -> None:
     clock, scope = _Clock(), world.ours_test.scope
     directory = AccountDirectory(furnished_db, clock.now, 2.0, clock.monotonic)
     before = await directory.terms_of(scope)
@@ -127,7 +129,9 @@ async def test_terms_are_remembered_for_the_set_time_and_then_read_again(furnish
     assert (await directory.terms_of(scope)).fee_rate * 5 == 1
 
 
-async def test_last_uses_are_written_together_and_never_go_back(furnished_db: Database, world: World) -> None:
+async def test_last_used_times_are_written_in_one_batch_and_never_decrease(
+    furnished_db: Database, world: World
+) -> None:
     clock = _Clock()
     directory = AccountDirectory(furnished_db, clock.now, 2.0, clock.monotonic)
     holders = [KeyHolder(tenant.key_id, tenant.scope) for tenant in (world.ours_test, world.theirs_test)]

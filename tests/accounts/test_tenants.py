@@ -1,4 +1,4 @@
-"""Organisations, accounts, and what they buy by default."""
+"""Organisations, accounts and default selections."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -42,7 +42,7 @@ async def test_an_organisation_opens_in_both_modes_each_with_its_own_stream(db: 
 
 
 @pytest.mark.parametrize("fee_rate", ["0", "0.1", "0.10000", "0.99999", "0.00001"])
-async def test_a_fee_is_kept_exactly(db: Database, fee_rate: str) -> None:
+async def test_a_fee_rate_is_stored_exactly(db: Database, fee_rate: str) -> None:
     async with db.transaction() as tx:
         organisation_id = await _organisation(tx, fee_rate=fee_rate)
         scope = (await open_account(tx, _account(organisation_id), actor="test")).scope
@@ -50,14 +50,14 @@ async def test_a_fee_is_kept_exactly(db: Database, fee_rate: str) -> None:
 
 
 @pytest.mark.parametrize("fee_rate", ["1", "1.5", "-0.1", "0.000001", "0.1234567"])
-async def test_a_fee_out_of_bounds_or_too_fine_is_refused(db: Database, fee_rate: str) -> None:
+async def test_a_fee_rate_out_of_range_or_too_precise_is_rejected(db: Database, fee_rate: str) -> None:
     with pytest.raises(FeeRateInvalid):
         async with db.transaction() as tx:
             await _organisation(tx, fee_rate=fee_rate)
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 201, "two\nlines", "nul\x00", "\u202eturned", "a\tb"])
-async def test_a_name_that_cannot_be_shown_is_refused(db: Database, name: str) -> None:
+async def test_an_unprintable_name_is_rejected(db: Database, name: str) -> None:
     with pytest.raises(NameInvalid):
         async with db.transaction() as tx:
             await _organisation(tx, name)
@@ -69,14 +69,14 @@ async def test_a_name_that_cannot_be_shown_is_refused(db: Database, name: str) -
 
 
 @pytest.mark.parametrize("name", ["x", "Fjörd & Söhne GmbH", "株式会社", 'O\'Brien "Ltd" <b>', "x" * 200])
-async def test_a_name_in_any_script_is_kept_as_it_is(db: Database, name: str) -> None:
+async def test_a_name_in_any_script_is_stored_unchanged(db: Database, name: str) -> None:
     async with db.transaction() as tx:
         await _organisation(tx, name)
         assert [found.name for found in await store.list_organisations_any_account(tx)] == [name]
 
 
 @pytest.mark.parametrize("currency", ["XXX", "eur", "EURO", "", "DEM", "€"])
-async def test_an_account_needs_a_real_currency(db: Database, currency: str) -> None:
+async def test_an_unknown_currency_is_rejected(db: Database, currency: str) -> None:
     async with db.transaction() as tx:
         organisation_id = await _organisation(tx)
         with pytest.raises(CurrencyUnknown) as refusal:
@@ -90,7 +90,7 @@ async def test_an_account_needs_an_organisation(db: Database) -> None:
             await open_account(tx, _account("org_gone"), actor="test")
 
 
-async def test_accounts_are_listed_for_their_own_organisation_only(db: Database) -> None:
+async def test_accounts_are_listed_per_organisation(db: Database) -> None:
     async with db.transaction() as tx:
         ours, theirs = await _organisation(tx), await _organisation(tx, "Theirs")
         account = await open_account(tx, _account(ours, kind=AccountKind.CLIENT_ACCOUNT, currency="JPY"), actor="test")
@@ -111,9 +111,7 @@ async def test_a_changed_account_keeps_its_currency(db: Database) -> None:
         assert (await store.find_terms(tx, account.scope)).payment_method is PaymentMethod.CARD
 
 
-async def test_the_default_selection_is_the_accounts_then_the_organisations_then_none(
-    furnished_db: Database, world: World
-) -> None:
+async def test_the_default_selection_falls_back_to_the_organisations(furnished_db: Database, world: World) -> None:
     scope = world.ours_test.scope
     own, shared = [{"bundle_id": "bun_own"}], [{"bundle_id": "bun_shared", "percentage": "100"}]
     async with furnished_db.transaction() as tx:
@@ -141,7 +139,7 @@ async def test_terms_of_an_account_are_not_found_in_another_scope(furnished_db: 
                 await store.find_terms(connection, scope)
 
 
-async def test_opening_is_on_record(db: Database) -> None:
+async def test_opening_is_audited(db: Database) -> None:
     async with db.transaction() as tx:
         organisation_id = await _organisation(tx)
         account = await open_account(tx, _account(organisation_id), actor="someone")

@@ -14,5 +14,5 @@ def shopper(browser: httpx.AsyncClient) -> Shopper:
 
 @pytest.fixture
 async def link(services: Services, world: World) -> OffsetLink:
-    """Of a test account, with the account's own selection and everything left open."""
+    """A link of a test account, with the account's default bundles and no limits."""
     return await make_link(services, world.ours_test.scope)

@@ -1,4 +1,4 @@
-"""What the tests of offset links share."""
+"""Helpers for the tests of offset links."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ async def put(api: ApiClient, link_id: str, body: Any, **headers: str) -> httpx.
 
 
 async def allow_shops(database: Database, world: World) -> None:
-    """shop.example.com is a redirect host of ours, evil.example one of theirs."""
+    """Make shop.example.com a redirect host of ours and evil.example one of theirs."""
     async with database.transaction() as tx:
         for tenant, host in ((world.ours_test, "shop.example.com"), (world.theirs_test, "evil.example")):
             await allow_host(tx, tenant.scope.organisation_id, read_host(host), utc_now())

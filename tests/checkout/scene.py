@@ -1,4 +1,4 @@
-"""What happens around a checkout: work that is done, time that passes, prices and supply that change."""
+"""Helpers for checkouts: run jobs, let time pass, change prices and supply."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -22,7 +22,7 @@ SELECT id FROM bundles WHERE mode = 'test' AND enabled AND NOT EXISTS (
 
 
 async def work(services: Services) -> None:
-    """All that a worker would do now."""
+    """Run all jobs that are due."""
     for _ in range(20):
         if not any([await job.run_once() for job in services.jobs() if job.name != "deliver_webhooks"]):
             return

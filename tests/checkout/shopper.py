@@ -1,4 +1,4 @@
-"""A person with a browser that knows no JavaScript: opens pages, fills in their forms, sends them."""
+"""A visitor without JavaScript: opens pages, fills in forms and submits them."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -29,7 +29,7 @@ class Form:
 
 
 class _Forms(HTMLParser):
-    """The forms that a browser would send with POST, as they stand."""
+    """Collects the POST forms of a page with their values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Shopper:
         return await self.http.get(address, params=query or None)
 
     async def choose(self, link: OffsetLink, *, query: dict[str, str] | None = None, **typed: str) -> httpx.Response:
-        """Fill in the link's form and send it: the answer, which is not followed."""
+        """Submit the form of a link; returns the response without following the redirect."""
         page = await self.open(f"/offset/{link.id}", **(query or {}))
         assert page.status_code == 200, page.text
         filled = {"by": "quantity", "amount": "2", "email": "ann@example.com", **typed}
@@ -76,13 +76,13 @@ class Shopper:
         return await self.http.post(form.action, data=form.values(**filled))
 
     async def begin(self, link: OffsetLink, *, query: dict[str, str] | None = None, **typed: str) -> str:
-        """The same, as far as the checkout: its address."""
+        """Submit the form of a link; returns the address of the checkout."""
         answer = await self.choose(link, query=query, **typed)
         assert answer.status_code == 303, answer.text
         return str(answer.headers["location"])
 
     async def pay(self, address: str, card: str = GOOD_CARD) -> httpx.Response:
-        """Send the checkout's form; the page that follows."""
+        """Submit the payment form; returns the page after it."""
         return await self.send(await self.open(address), card)
 
     async def send(self, page: httpx.Response, card: str = GOOD_CARD) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""From the link to the certificate, by HTTP alone: one order, one charge, and never a cent that was not shown."""
+"""Checkouts over HTTP, from the link to the certificate."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from tonne.base.clock import utc_now
 from tonne.checkout.link_model import OffsetLink
 
 
-async def test_a_stranger_pays_with_a_test_card_and_holds_a_certificate(
+async def test_paying_with_a_test_card_leads_to_a_certificate(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows, api: ApiClient
 ) -> None:
     address = await shopper.begin(link, amount="1,5")
@@ -37,9 +37,7 @@ async def test_a_stranger_pays_with_a_test_card_and_holds_a_certificate(
     assert charge["status"] == "captured"
 
 
-async def test_what_is_charged_is_what_was_shown_to_the_cent(
-    shopper: Shopper, link: OffsetLink, rows: Rows, api: ApiClient
-) -> None:
+async def test_the_shown_total_is_charged(shopper: Shopper, link: OffsetLink, rows: Rows, api: ApiClient) -> None:
     price = await shopper.open(f"/offset/{link.id}/price", by="quantity", amount="3.333333")
     [shown] = re.findall(r'data-total="(\d+)"', price.text)
     address = await shopper.begin(link, amount="3.333333")
@@ -50,16 +48,14 @@ async def test_what_is_charged_is_what_was_shown_to_the_cent(
     assert int(shown) == int(asked) == charge["amount_minor"] == round(float(quote["total_cost"]) * 100)
 
 
-async def test_by_value_the_fee_is_inside(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
+async def test_a_requested_value_includes_the_fee(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
     await shopper.pay(await shopper.begin(link, by="value", amount="50"))
     [order] = await rows("SELECT type, total_cost_minor, requested_value_minor FROM orders")
     assert (order["type"], order["requested_value_minor"]) == ("value", 5000)
     assert order["total_cost_minor"] <= 5000
 
 
-async def test_a_declined_card_says_so_and_another_one_pays_the_same_order(
-    shopper: Shopper, link: OffsetLink, rows: Rows
-) -> None:
+async def test_after_a_decline_another_card_pays_the_same_order(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
     address = await shopper.begin(link)
     declined = await shopper.pay(address, STOLEN_CARD)
     assert "The payment didn't go through" in declined.text
@@ -70,7 +66,7 @@ async def test_a_declined_card_says_so_and_another_one_pays_the_same_order(
     assert [charge["status"] for charge in charges] == ["failed", "failed", "captured"]
 
 
-async def test_nobody_charges_the_accounts_own_card_for_it(
+async def test_the_accounts_stored_card_is_never_charged(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
     await shopper.pay(await shopper.begin(link), STOLEN_CARD)
@@ -79,7 +75,7 @@ async def test_nobody_charges_the_accounts_own_card_for_it(
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["placed"]
 
 
-async def test_a_real_card_number_is_refused_and_not_kept(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
+async def test_a_real_card_number_is_rejected_and_not_stored(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
     answer = await shopper.pay(await shopper.begin(link), "4111 1111 1111 1111")
     assert answer.status_code == 422
     assert "Use a test card" in answer.text
@@ -87,9 +83,7 @@ async def test_a_real_card_number_is_refused_and_not_kept(shopper: Shopper, link
     assert await rows("SELECT * FROM charges") == await rows("SELECT * FROM simulated_charges") == []
 
 
-async def test_twenty_clicks_at_once_make_one_order_and_one_charge(
-    shopper: Shopper, link: OffsetLink, rows: Rows
-) -> None:
+async def test_concurrent_clicks_make_one_order_and_one_charge(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
     address = await shopper.begin(link)
     page = await shopper.open(address)
     answers = await asyncio.gather(*(shopper.send(page) for _ in range(20)))
@@ -100,7 +94,9 @@ async def test_twenty_clicks_at_once_make_one_order_and_one_charge(
     assert len(await rows("SELECT id FROM simulated_charges")) == 1
 
 
-async def test_a_form_sent_again_after_the_payment_pays_nothing(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
+async def test_submitting_the_form_again_after_the_payment_charges_nothing(
+    shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
     address = await shopper.begin(link)
     page = await shopper.open(address)
     for _ in range(3):
@@ -123,7 +119,7 @@ async def test_a_price_that_changed_is_shown_before_anything_is_charged(
     assert [str(charge["amount_minor"])] == form_of(told).values()["total"]
 
 
-async def test_after_a_decline_the_orders_price_stands(
+async def test_the_price_is_fixed_once_there_is_an_order(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
@@ -135,10 +131,10 @@ async def test_after_a_decline_the_orders_price_stands(
     assert len(amounts) == 1
 
 
-async def test_a_window_with_an_old_price_does_not_pay_the_new_one(
+async def test_a_tab_with_an_old_price_does_not_pay_the_new_one(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
-    """The order was made meanwhile, in another window and at another price."""
+    """Another tab has placed the order at another price."""
     address = await shopper.begin(link)
     old = await shopper.open(address)
     await change_price(services)
@@ -149,7 +145,7 @@ async def test_a_window_with_an_old_price_does_not_pay_the_new_one(
     assert "Thank you" in (await shopper.send(told)).text
 
 
-async def test_a_total_that_the_page_did_not_show_is_not_charged(
+async def test_a_forged_total_is_not_charged(
     shopper: Shopper, link: OffsetLink, browser: httpx.AsyncClient, rows: Rows
 ) -> None:
     form = form_of(await shopper.open(await shopper.begin(link)))
@@ -159,7 +155,7 @@ async def test_a_total_that_the_page_did_not_show_is_not_charged(
     assert await rows("SELECT id FROM orders") == []
 
 
-async def test_an_answer_that_was_lost_is_waited_for_and_not_paid_twice(
+async def test_an_unclear_charge_is_not_paid_twice(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
@@ -172,7 +168,7 @@ async def test_an_answer_that_was_lost_is_waited_for_and_not_paid_twice(
     assert len(await rows("SELECT id FROM simulated_charges")) == 1
 
 
-async def test_a_session_that_ran_out_says_so_and_leaves_nothing(
+async def test_an_expired_session_says_so_and_is_deleted(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
@@ -187,7 +183,7 @@ async def test_a_session_that_ran_out_says_so_and_leaves_nothing(
     assert (await shopper.open(address)).status_code == 404
 
 
-async def test_an_order_that_nobody_paid_is_cancelled_when_the_checkout_runs_out(
+async def test_an_unpaid_order_is_cancelled_when_the_checkout_expires(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
@@ -199,7 +195,7 @@ async def test_an_order_that_nobody_paid_is_cancelled_when_the_checkout_runs_out
     assert "This order was cancelled" in (await shopper.open(address)).text
 
 
-async def test_a_paid_order_is_not_cancelled_by_the_clock(
+async def test_a_paid_order_is_not_cancelled_after_the_expiry(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
@@ -214,7 +210,7 @@ async def test_a_paid_order_is_not_cancelled_by_the_clock(
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["complete"]
 
 
-async def test_with_an_external_id_a_flow_completes_once(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
+async def test_an_external_id_is_paid_once(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
     query = {"external_id": "basket-17"}
     first, second = await shopper.begin(link, query=query), await shopper.begin(link, query=query)
     pages = [await shopper.open(first), await shopper.open(second)]
@@ -227,7 +223,9 @@ async def test_with_an_external_id_a_flow_completes_once(shopper: Shopper, link:
     assert (await shopper.open(f"/offset/{link.id}", external_id="basket-17")).status_code == 409
 
 
-async def test_a_window_that_did_not_pay_gives_way_to_another(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
+async def test_an_unpaid_checkout_is_replaced_by_another_with_the_same_external_id(
+    shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
     query = {"external_id": "basket-18"}
     first, second = await shopper.begin(link, query=query), await shopper.begin(link, query=query)
     await shopper.pay(first, STOLEN_CARD)
@@ -237,7 +235,7 @@ async def test_a_window_that_did_not_pay_gives_way_to_another(shopper: Shopper, 
     assert "This order was cancelled" in (await shopper.open(first)).text
 
 
-async def test_one_external_id_at_two_links_is_two_flows(
+async def test_an_external_id_is_unique_per_link(
     services: Services, world: World, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
     other = await make_link(services, world.ours_test.scope)
@@ -246,7 +244,7 @@ async def test_one_external_id_at_two_links_is_two_flows(
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["paid", "paid"]
 
 
-async def test_switched_off_or_expired_links_lead_nowhere_and_all_alike(
+async def test_disabled_expired_and_unknown_links_get_the_same_answer(
     services: Services, world: World, shopper: Shopper
 ) -> None:
     scope = world.ours_test.scope
@@ -259,7 +257,7 @@ async def test_switched_off_or_expired_links_lead_nowhere_and_all_alike(
     assert len({page.text for page in pages}) == 1
 
 
-async def test_a_link_that_is_switched_off_meanwhile_takes_no_payment(
+async def test_a_link_that_is_disabled_meanwhile_takes_no_payment(
     services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
     page = await shopper.open(await shopper.begin(link))
@@ -269,7 +267,7 @@ async def test_a_link_that_is_switched_off_meanwhile_takes_no_payment(
 
 
 @pytest.mark.parametrize("token", ["pay_" + "0" * 26, "pay_", "x", "%2e%2e", "pay_" + "é" * 26])
-async def test_guessed_checkouts_are_not_there(shopper: Shopper, token: str) -> None:
+async def test_unknown_tokens_are_not_found(shopper: Shopper, token: str) -> None:
     for address in (f"/checkout/{token}", f"/checkout/{token}/state", f"/checkout/{token}/certificate.pdf"):
         assert (await shopper.open(address)).status_code == 404
 
@@ -281,7 +279,7 @@ async def test_tokens_and_temporary_ids_are_stored_hashed(shopper: Shopper, link
     assert token not in row["text"]
 
 
-async def test_a_live_link_without_a_gateway_says_that_payment_is_not_available(
+async def test_a_live_link_without_a_gateway_takes_no_payment(
     services: Services, world: World, shopper: Shopper, rows: Rows
 ) -> None:
     live = await make_link(services, world.ours_live.scope)
@@ -301,7 +299,7 @@ async def test_the_state_changes_when_the_page_does(services: Services, shopper:
     assert seen == ["to_pay", "paid", "complete"]
 
 
-async def test_attempts_from_one_address_are_limited(services: Services, link: OffsetLink) -> None:
+async def test_attempts_are_rate_limited_per_network_address(services: Services, link: OffsetLink) -> None:
     limited = Services(services.database, msgspec.structs.replace(services.settings, checkouts_burst=5))
     transport = httpx.ASGITransport(build_app(limited), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:

@@ -1,4 +1,4 @@
-"""What must always be true of checkouts, broken on purpose: the doctor must see it, and nothing when all is well."""
+"""The invariants of checkouts: each one detects a violation."""
 
 import pytest
 
@@ -12,7 +12,7 @@ KNOWN = "every order of an offset link has a checkout"
 SHOWN = "a checkout's total is its order's total"
 ENDS = "expired checkouts are closed"
 
-# There are three checkouts: one paid, one whose card was declined, one that was only begun.
+# Three checkouts: one paid, one with a declined card, one without an order.
 BREACHES = [
     (KNOWN, "DELETE FROM checkouts"),
     (KNOWN, "UPDATE checkouts SET email = 'other@example.com'"),
@@ -28,7 +28,7 @@ def test_every_invariant_is_broken_once() -> None:
 
 
 @pytest.mark.parametrize(("name", "statement"), BREACHES)
-async def test_a_breach_is_seen_and_its_place_named(
+async def test_a_violation_is_found_and_located(
     services: Services, shopper: Shopper, link: OffsetLink, name: str, statement: str
 ) -> None:
     await shopper.pay(await shopper.begin(link))

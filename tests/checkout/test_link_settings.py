@@ -1,4 +1,4 @@
-"""Settings of offset links that are refused: each with its field, all at once."""
+"""Invalid settings of offset links."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ MISFITS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_settings_that_do_not_fit_are_refused_with_their_field(api: ApiClient) -> None:
+async def test_invalid_settings_are_rejected_with_their_field(api: ApiClient) -> None:
     for given, code, field in MISFITS:
         refused = await api.post(LINKS, {"title": "x", **given})
         assert (refused.status_code, codes(refused), fields(refused)) == (400, [code], [field]), given
@@ -58,7 +58,7 @@ async def test_settings_that_do_not_fit_are_refused_with_their_field(api: ApiCli
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_a_link_cannot_be_changed_to_settings_that_do_not_fit(api: ApiClient) -> None:
+async def test_a_link_cannot_be_changed_to_invalid_settings(api: ApiClient) -> None:
     link = await create(api)
     for given, code, field in MISFITS:
         if field != "expires_at":
@@ -101,7 +101,7 @@ MALFORMED: list[tuple[str, object]] = [
 ]
 
 
-async def test_a_setting_of_the_wrong_form_is_refused(api: ApiClient) -> None:
+async def test_a_setting_of_the_wrong_type_is_rejected(api: ApiClient) -> None:
     for name, value in MALFORMED:
         refused = await api.post(LINKS, {"title": "x", name: value})
         seen = (refused.status_code, codes(refused), fields(refused))
@@ -109,7 +109,7 @@ async def test_a_setting_of_the_wrong_form_is_refused(api: ApiClient) -> None:
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_all_faults_are_reported_at_once(api: ApiClient, world: World) -> None:
+async def test_all_errors_are_reported_at_once(api: ApiClient, world: World) -> None:
     refused = await api.post(
         LINKS,
         {
@@ -138,7 +138,7 @@ async def test_all_faults_are_reported_at_once(api: ApiClient, world: World) -> 
     ]
 
 
-async def test_a_label_without_an_address_and_bounds_of_the_other_kind_are_fine(api: ApiClient) -> None:
+async def test_a_label_without_a_url_and_limits_of_the_other_kind_are_valid(api: ApiClient) -> None:
     await create(api, redirect_label="Nowhere")
     await create(api, preset_quantity="2", max_value="1")
 

@@ -1,4 +1,4 @@
-"""Offset links over HTTP: what is answered, what a change replaces, who sees what."""
+"""The API for offset links."""
 
 import json
 import re
@@ -35,7 +35,7 @@ DEFAULTS = {
 
 
 def settings_of(link: dict[str, Any]) -> dict[str, Any]:
-    """What a client that has read a link sends back."""
+    """The settings of a link, as a client sends them back."""
     return {name: link[name] for name in ("title", *DEFAULTS)}
 
 
@@ -44,7 +44,7 @@ async def allowed(furnished_db: Database, world: World) -> None:
     await allow_shops(furnished_db, world)
 
 
-async def test_a_title_is_enough_and_everything_else_has_its_default(api: ApiClient) -> None:
+async def test_only_the_title_is_required(api: ApiClient) -> None:
     before = utc_now()
     link = await create(api)
     assert list(link) == [*("id", "url", "title"), *DEFAULTS, *("currency", "account_type", "created_at")]
@@ -57,9 +57,7 @@ async def test_a_title_is_enough_and_everything_else_has_its_default(api: ApiCli
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_every_setting_is_stored_and_shown_everywhere_alike(
-    api: ApiClient, world: World, furnished_db: Database
-) -> None:
+async def test_every_setting_is_stored_and_returned(api: ApiClient, world: World, furnished_db: Database) -> None:
     wind, forest = list(world.bundles_test.values())[:2]
     settings = {
         "title": "Offset your flight",
@@ -99,19 +97,19 @@ async def test_every_setting_is_stored_and_shown_everywhere_alike(
     )
 
 
-async def test_what_is_sent_back_as_it_was_read_changes_nothing(api: ApiClient, world: World) -> None:
+async def test_sending_a_link_back_changes_nothing(api: ApiClient, world: World) -> None:
     bundle = next(iter(world.bundles_test.values()))
     link = await create(api, preset_value="12.50", max_value="20", bundle_selection=[{"bundle_id": bundle}])
     assert link["bundle_selection"] == [{"bundle_id": bundle, "percentage": None}]
     assert (await put(api, link["id"], settings_of(link))).json() == link
 
 
-async def test_the_id_is_random_and_says_nothing_of_the_time(api: ApiClient) -> None:
+async def test_ids_are_random_and_do_not_reveal_the_time(api: ApiClient) -> None:
     ids = [(await create(api))["id"] for _ in range(5)]
     assert len({link_id[:12] for link_id in ids}) == 5
 
 
-async def test_a_change_replaces_all_settings_and_nothing_else(api: ApiClient) -> None:
+async def test_put_replaces_all_settings(api: ApiClient) -> None:
     link = await create(api, message="Old", preset_quantity="1", amount_editable=False, redirect_label="Old")
     changed = await put(api, link["id"], {"title": "Only this", "min_value": "5"})
     assert changed.status_code == 200
@@ -123,7 +121,7 @@ async def test_a_change_replaces_all_settings_and_nothing_else(api: ApiClient) -
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_a_link_can_be_switched_off_whatever_has_changed_around_it(
+async def test_a_link_can_be_disabled_when_its_bundle_or_host_is_no_longer_allowed(
     api: ApiClient, world: World, furnished_db: Database
 ) -> None:
     bundle = next(iter(world.bundles_test.values()))
@@ -150,9 +148,7 @@ async def test_a_link_can_be_switched_off_whatever_has_changed_around_it(
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_the_redirect_hosts_of_an_organisation_count_in_both_modes_and_nowhere_else(
-    api: ApiClient, world: World
-) -> None:
+async def test_redirect_hosts_apply_to_both_modes_of_one_organisation(api: ApiClient, world: World) -> None:
     url = "https://shop.example.com/"
     await create(api, redirect_url=url)
     await create(api.as_key(world.ours_live.key), redirect_url=url)
@@ -160,7 +156,7 @@ async def test_the_redirect_hosts_of_an_organisation_count_in_both_modes_and_now
     assert codes(refused) == ["redirect_url_refused"]
 
 
-async def test_bundles_are_those_of_the_links_mode(api: ApiClient, world: World) -> None:
+async def test_bundles_of_the_other_mode_are_rejected(api: ApiClient, world: World) -> None:
     live = api.as_key(world.ours_live.key)
     mine, other = ([{"bundle_id": next(iter(b.values()))}] for b in (world.bundles_live, world.bundles_test))
     assert (await create(live, bundle_selection=mine))["account_type"] == "live"
@@ -169,7 +165,7 @@ async def test_bundles_are_those_of_the_links_mode(api: ApiClient, world: World)
     ]
 
 
-async def test_a_link_is_as_good_as_unknown_to_everyone_else(api: ApiClient, world: World) -> None:
+async def test_links_of_others_look_unknown(api: ApiClient, world: World) -> None:
     link = await create(api)
     strangers: list[tuple[ApiClient, dict[str, str]]] = [
         (api.as_key(world.theirs_test.key), {}),
@@ -191,13 +187,13 @@ async def test_a_link_is_as_good_as_unknown_to_everyone_else(api: ApiClient, wor
     assert (await api.get(f"{LINKS}/{link['id']}")).json() == link
 
 
-async def test_what_is_no_id_is_not_found(api: ApiClient) -> None:
+async def test_a_malformed_id_is_not_found(api: ApiClient) -> None:
     for link_id in ("x", "lnk_", "%00", "%F0%28", "lnk_" + "0" * 26, "..%2Forders", "x" * 5000):
         for answer in (await api.get(f"{LINKS}/{link_id}"), await put(api, link_id, {"title": "x"})):
             assert (answer.status_code, codes(answer)) == (404, ["offset_link_not_found"]), link_id
 
 
-async def test_the_list_is_paged_newest_first_and_new_links_shift_nothing(api: ApiClient, world: World) -> None:
+async def test_new_links_do_not_shift_the_pages_of_the_list(api: ApiClient, world: World) -> None:
     made = [(await create(api, title=f"Link {i}"))["id"] for i in range(5)]
     other = await api.post(LINKS, {"title": "Beside"}, Service_Account=world.ours_test.client_account_id)
     assert other.status_code == 201
@@ -213,7 +209,7 @@ async def test_the_list_is_paged_newest_first_and_new_links_shift_nothing(api: A
         await create(api, title="Meanwhile")
         after = f"&after={page['next_cursor']}"
     assert pages == 3
-    # Those of one millisecond have no order of their own.
+    # The order within one millisecond is undefined.
     assert sorted(seen) == sorted(made)
     newest_first = (await api.get(f"{LINKS}?limit=100")).json()["data"]
     assert [link["created_at"] for link in newest_first] == sorted(
@@ -238,7 +234,7 @@ HOSTILE = [
 ]
 
 
-async def test_hostile_text_is_stored_letter_for_letter(api: ApiClient) -> None:
+async def test_hostile_text_is_stored_unchanged(api: ApiClient) -> None:
     for text in HOSTILE:
         link = await create(api, title=text, message=text, redirect_label=text)
         assert (link["title"], link["message"], link["redirect_label"]) == (text, text, text)
@@ -246,7 +242,7 @@ async def test_hostile_text_is_stored_letter_for_letter(api: ApiClient) -> None:
         assert link in (await api.get(LINKS)).json()["data"]
 
 
-async def test_the_longest_texts_are_taken(api: ApiClient) -> None:
+async def test_texts_of_the_maximum_length_are_accepted(api: ApiClient) -> None:
     link = await create(api, title="🌳" * 200, message="🌳" * 2000, redirect_label="🌳" * 100)
     assert len(link["message"]) == 2000
 
@@ -261,7 +257,7 @@ async def test_the_examples_of_the_documentation_work_as_they_stand(api: ApiClie
     assert routes["PUT"].example.items() <= changed.json().items()
 
 
-async def test_who_made_and_changed_a_link_is_on_record(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_creating_and_changing_a_link_is_audited(api: ApiClient, world: World, furnished_db: Database) -> None:
     link = await create(api)
     await put(api, link["id"], {"title": "Off", "enabled": False})
     await put(api, link["id"], {"title": ""})

@@ -1,4 +1,4 @@
-"""Live payments happen on the gateway's own page: card data never comes here, and one charge is all there is."""
+"""Live payments on the gateway's page."""
 
 import asyncio
 import html
@@ -42,7 +42,7 @@ async def link(services: Services, world: World) -> OffsetLink:
     return await make_link(services, world.ours_live.scope)
 
 
-# Every page that is named finds its charge settled already.
+# Settles every charge before its page is recorded.
 GIVE_UP = """
 CREATE FUNCTION give_up() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -55,13 +55,13 @@ FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION give_up();
 
 
 def leads_to(page: httpx.Response) -> str:
-    """Where the page that leaves us goes by itself."""
+    """The target of the automatic redirect."""
     [url] = re.findall(r'http-equiv="refresh" content="0; url=([^"]+)"', page.text)
     return html.unescape(str(url))
 
 
 async def come_back(shopper: Shopper, services: Services, address: str) -> httpx.Response:
-    """As the gateway sends a person back; and what the worker does then."""
+    """Return from the gateway's page, and run the worker."""
     await shopper.open(f"{address}?paid=1")
     await work(services)
     return await shopper.open(address)
@@ -87,7 +87,7 @@ async def test_a_live_payment_is_made_on_the_gateways_page(
     assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["captured"]
 
 
-async def test_however_often_the_button_is_pressed_there_is_one_page(
+async def test_repeated_clicks_open_one_payment_page(
     shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
     page = await shopper.open(await shopper.begin(link))
@@ -111,7 +111,7 @@ async def test_leaving_the_gateways_page_without_paying_leads_back_to_it(
     assert len(stripe.sessions) == 1
 
 
-async def test_a_page_that_expired_makes_way_for_another(
+async def test_an_expired_payment_page_is_replaced(
     services: Services, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
@@ -128,7 +128,7 @@ async def test_a_page_that_expired_makes_way_for_another(
     assert statuses == ["failed", "captured"]
 
 
-async def test_money_that_comes_after_the_order_was_cancelled_goes_back(
+async def test_a_payment_after_the_cancellation_is_refunded(
     services: Services, world: World, shopper: Shopper, stripe: FakeStripePages, rows: Rows
 ) -> None:
     address = await shopper.begin(await make_link(services, world.ours_live.scope))
@@ -147,7 +147,7 @@ async def test_money_that_comes_after_the_order_was_cancelled_goes_back(
     assert stripe.given_back(charge["reference"]) == session["amount_total"]
 
 
-async def test_a_checkout_that_runs_out_at_the_gateway_cancels_its_order(
+async def test_an_expired_payment_page_cancels_the_order(
     services: Services, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
     address = await shopper.begin(link)
@@ -165,10 +165,10 @@ async def test_a_checkout_that_runs_out_at_the_gateway_cancels_its_order(
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["cancelled"]
 
 
-async def test_nobody_is_sent_to_a_page_whose_charge_was_settled_meanwhile(
+async def test_there_is_no_redirect_to_a_page_whose_charge_was_settled_meanwhile(
     services: Services, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
 ) -> None:
-    """Between the gateway's answer and our note of it, the worker gives the charge up: as a race would have it."""
+    """Simulates a race: the worker settles the charge before the page is recorded."""
     address = await shopper.begin(link)
     page = await shopper.open(address)
     await age(services, GIVE_UP)
@@ -179,7 +179,7 @@ async def test_nobody_is_sent_to_a_page_whose_charge_was_settled_meanwhile(
     assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["failed"]
 
 
-async def test_a_test_link_never_gets_to_the_real_gateway(
+async def test_a_test_link_never_uses_the_live_gateway(
     services: Services, world: World, shopper: Shopper, stripe: FakeStripePages
 ) -> None:
     test_link = await make_link(services, world.ours_test.scope)

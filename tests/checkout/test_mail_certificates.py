@@ -1,4 +1,4 @@
-"""Whoever paid gets one mail with the certificate, whatever happens meanwhile."""
+"""Mailing certificates after a checkout."""
 
 import asyncio
 import hashlib
@@ -26,7 +26,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class Post:
-    """The worker that mails certificates, on a clock that can be put forward."""
+    """The job that mails certificates, with a clock that tests advance."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
@@ -39,7 +39,7 @@ class Post:
         return MailCertificates(self.services.database, self.now, self.services.settings)
 
     async def works(self, *, later: timedelta) -> bool:
-        """Whether there was something to do by then, from now on counted."""
+        """Run the job `later` from now; whether it had work."""
         self.later = later
         return await self.worker().run_once()
 
@@ -67,7 +67,7 @@ def post(services: Services) -> Post:
 
 @pytest.fixture
 async def paid(shopper: Shopper, link: OffsetLink) -> None:
-    """Ann has paid 1.5 tonnes, and nothing is allocated yet."""
+    """Ann has paid for 1.5 tonnes; nothing is allocated yet."""
     assert "Thank you" in (await shopper.pay(await shopper.begin(link, amount="1.5"))).text
 
 
@@ -90,7 +90,9 @@ def pdf_of(mail: EmailMessage) -> bytes:
 
 
 @pytest.mark.usefixtures("complete")
-async def test_the_customer_gets_one_mail_with_the_pdf_and_the_link(post: Post, browser: httpx.AsyncClient) -> None:
+async def test_the_customer_gets_one_mail_with_the_pdf_and_the_verification_link(
+    post: Post, browser: httpx.AsyncClient
+) -> None:
     assert await post.works(later=MINUTE)
     assert not await post.works(later=timedelta(days=30))
     [mail] = await post.mails()
@@ -111,7 +113,7 @@ async def test_the_customer_gets_one_mail_with_the_pdf_and_the_link(post: Post, 
 
 
 @pytest.mark.usefixtures("paid")
-async def test_what_is_paid_and_not_complete_is_looked_at_again_a_minute_later(post: Post) -> None:
+async def test_an_incomplete_order_is_checked_again_a_minute_later(post: Post) -> None:
     assert not await post.works(later=MINUTE)
     await post.complete_orders()
     assert not await post.works(later=MINUTE)
@@ -121,7 +123,7 @@ async def test_what_is_paid_and_not_complete_is_looked_at_again_a_minute_later(p
 
 
 @pytest.mark.usefixtures("paid")
-async def test_the_longer_it_takes_the_less_often_it_is_looked_at(post: Post) -> None:
+async def test_the_pause_grows_with_the_age_of_the_order(post: Post) -> None:
     for age, pause in ((MINUTE, MINUTE), (50 * MINUTE, 5 * MINUTE), (timedelta(days=20), 60 * MINUTE)):
         assert not await post.works(later=age)
         [checkout] = await post.sql(CHECKOUTS)
@@ -131,7 +133,7 @@ async def test_the_longer_it_takes_the_less_often_it_is_looked_at(post: Post) ->
 
 
 @pytest.mark.usefixtures("complete")
-async def test_many_workers_at_once_send_one_mail(post: Post) -> None:
+async def test_concurrent_workers_send_one_mail(post: Post) -> None:
     post.later = MINUTE
     worked = await asyncio.gather(*(post.worker().run_once() for _ in range(8)))
     assert sorted(worked) == [False] * 7 + [True]
@@ -139,7 +141,7 @@ async def test_many_workers_at_once_send_one_mail(post: Post) -> None:
 
 
 @pytest.mark.usefixtures("complete")
-async def test_a_worker_that_froze_is_followed_by_another_and_settles_nothing_when_it_wakes(post: Post) -> None:
+async def test_a_worker_with_an_expired_lease_sends_nothing(post: Post) -> None:
     post.later = MINUTE
     async with post.services.database.connection() as connection:
         [frozen] = await claim_mails_any_account(connection, post.now(), post.now() + LEASE, 10)
@@ -150,7 +152,7 @@ async def test_a_worker_that_froze_is_followed_by_another_and_settles_nothing_wh
     assert len(await post.mails()) == 1
 
 
-async def test_a_pdf_that_fails_is_tried_again_and_does_not_hold_up_the_others(
+async def test_a_failing_pdf_is_retried_and_does_not_block_the_others(
     shopper: Shopper, link: OffsetLink, post: Post
 ) -> None:
     for email in ("ann@example.com", "bob@example.com"):
@@ -168,9 +170,7 @@ async def test_a_pdf_that_fails_is_tried_again_and_does_not_hold_up_the_others(
     assert [mail["To"] for mail in await post.mails()] == ["bob@example.com", "ann@example.com"]
 
 
-async def test_who_has_not_paid_gets_nothing_and_is_left_to_others(
-    shopper: Shopper, link: OffsetLink, post: Post
-) -> None:
+async def test_unpaid_checkouts_are_not_touched(shopper: Shopper, link: OffsetLink, post: Post) -> None:
     await shopper.begin(link)
     await shopper.pay(await shopper.begin(link), STOLEN_CARD)
     before = await post.sql(CHECKOUTS)
@@ -181,7 +181,7 @@ async def test_who_has_not_paid_gets_nothing_and_is_left_to_others(
 
 
 @pytest.mark.usefixtures("complete")
-async def test_names_from_strangers_stay_names(post: Post) -> None:
+async def test_hostile_names_stay_on_one_line(post: Post) -> None:
     [row] = await post.sql("SELECT number, record FROM certificates")
     await post.rewrite(row["number"], row["record"], beneficiary=HOSTILE, issuer=HOSTILE)
     assert await post.works(later=MINUTE)
@@ -191,14 +191,14 @@ async def test_names_from_strangers_stay_names(post: Post) -> None:
 
 
 @pytest.mark.usefixtures("complete")
-async def test_an_address_that_takes_no_mail_is_not_tried_for_ever(post: Post) -> None:
+async def test_an_invalid_mail_address_is_given_up(post: Post) -> None:
     await post.sql("UPDATE checkouts SET email = 'not an address'")
     assert await post.works(later=MINUTE)
     assert not await post.works(later=timedelta(days=1))
     assert await post.mails() == []
 
 
-async def test_a_live_mail_says_nothing_of_tests(services: Services, world: World, post: Post) -> None:
+async def test_a_live_mail_does_not_mention_test_mode(services: Services, world: World, post: Post) -> None:
     number = await complete_live_order(services, world)
     link = await make_link(services, world.ours_live.scope)
     await post.sql(

@@ -1,4 +1,4 @@
-"""The page of a link: prefilled, priced, bounded, and never a way to somewhere else."""
+"""The page of an offset link."""
 
 import re
 
@@ -16,7 +16,9 @@ def value_of(page: httpx.Response, name: str) -> list[str]:
     return form_of(page).values().get(name, [])
 
 
-async def test_the_query_fills_the_form(services: Services, world: World, shopper: Shopper, link: OffsetLink) -> None:
+async def test_the_query_prefills_the_form(
+    services: Services, world: World, shopper: Shopper, link: OffsetLink
+) -> None:
     await allow(services, world, "shop.example.com")
     bundle = next(iter(world.bundles_test.values()))
     offered = await make_link(
@@ -45,7 +47,7 @@ async def test_the_query_fills_the_form(services: Services, world: World, shoppe
     assert [value_of(by_value, name) for name in ("by", "amount")] == [["value"], ["20"]]
 
 
-async def test_several_bundles_can_be_named(services: Services, world: World, shopper: Shopper) -> None:
+async def test_several_bundles_can_be_preselected(services: Services, world: World, shopper: Shopper) -> None:
     ids = list(world.bundles_test.values())
     link = await make_link(services, world.ours_test.scope, bundle_selection=[{"bundle_id": each} for each in ids])
     page = await shopper.http.get(f"/offset/{link.id}", params=[("bundle_id", ids[0]), ("bundle_id", ids[1])])
@@ -61,7 +63,7 @@ async def test_several_bundles_can_be_named(services: Services, world: World, sh
         ("xx-nonsense, ;q=, *", "€1,0[0-9][0-9][.][0-9][0-9]"),
     ],
 )
-async def test_numbers_are_written_as_the_visitor_writes_them(
+async def test_numbers_are_formatted_for_the_visitors_locale(
     shopper: Shopper, link: OffsetLink, language: str, pattern: str
 ) -> None:
     page = await shopper.http.get(
@@ -75,7 +77,7 @@ async def test_numbers_are_written_as_the_visitor_writes_them(
 @pytest.mark.parametrize(
     "amount", ["0", "-1", "abc", "1.000,5", "1,000.5", "1e3", "１", "٣", "0.0000001", "9" * 16, ""]
 )
-async def test_what_is_no_amount_is_told_beside_the_field(shopper: Shopper, link: OffsetLink, amount: str) -> None:
+async def test_an_invalid_amount_is_reported_beside_its_field(shopper: Shopper, link: OffsetLink, amount: str) -> None:
     answer = await shopper.choose(link, amount=amount)
     assert answer.status_code == 422
     assert 'id="amount-fault"' in answer.text
@@ -85,13 +87,13 @@ async def test_what_is_no_amount_is_told_beside_the_field(shopper: Shopper, link
 @pytest.mark.parametrize(
     "email", ["", "x", "a@b", "a b@example.com", "a@example.com\nBcc: x@y.zz", "a" * 255 + "@e.com"]
 )
-async def test_what_is_no_address_is_told_beside_the_field(shopper: Shopper, link: OffsetLink, email: str) -> None:
+async def test_an_invalid_email_is_reported_beside_its_field(shopper: Shopper, link: OffsetLink, email: str) -> None:
     answer = await shopper.choose(link, email=email)
     assert answer.status_code == 422
     assert 'id="email-fault"' in answer.text
 
 
-async def test_bounds_hold_on_the_page_and_on_the_way_to_the_payment(
+async def test_limits_apply_to_the_price_and_to_the_checkout(
     services: Services, world: World, shopper: Shopper
 ) -> None:
     limits = {"min_quantity_grams": 1_000_000, "max_value_minor": 10_000}
@@ -102,9 +104,7 @@ async def test_bounds_hold_on_the_page_and_on_the_way_to_the_payment(
     assert (await shopper.choose(link, amount="1")).status_code == 303
 
 
-async def test_a_fixed_amount_cannot_be_changed_from_outside(
-    services: Services, world: World, shopper: Shopper
-) -> None:
+async def test_a_fixed_amount_cannot_be_changed(services: Services, world: World, shopper: Shopper) -> None:
     link = await make_link(services, world.ours_test.scope, preset_quantity_grams=3_000_000, amount_editable=False)
     page = await shopper.open(f"/offset/{link.id}", quantity="0.1")
     assert value_of(page, "amount") == []
@@ -115,7 +115,9 @@ async def test_a_fixed_amount_cannot_be_changed_from_outside(
         assert await connection.fetchval("SELECT requested_quantity_grams FROM orders") == 3_000_000
 
 
-async def test_a_sold_out_bundle_can_be_seen_but_not_bought(services: Services, world: World, shopper: Shopper) -> None:
+async def test_a_sold_out_bundle_is_shown_but_cannot_be_bought(
+    services: Services, world: World, shopper: Shopper
+) -> None:
     gone = next(iter(world.bundles_test.values()))
     async with services.database.transaction() as tx:
         there = await tx.fetchval(FIND_APART, gone)
@@ -148,7 +150,7 @@ async def test_a_bundle_that_sells_out_meanwhile_is_not_charged_for(
         assert await connection.fetchval("SELECT count(*) FROM orders") == 0
 
 
-async def test_bundles_that_are_not_on_offer_are_refused(world: World, shopper: Shopper, link: OffsetLink) -> None:
+async def test_bundles_that_are_not_on_offer_are_rejected(world: World, shopper: Shopper, link: OffsetLink) -> None:
     for bundle_id in (world.disabled_bundle_test, *world.bundles_live.values(), "x", ""):
         answer = await shopper.choose(link, bundle_id=bundle_id)
         assert answer.status_code == 422, bundle_id
@@ -168,7 +170,7 @@ async def test_bundles_that_are_not_on_offer_are_refused(world: World, shopper: 
         "/checkout/x",
     ],
 )
-async def test_nobody_is_sent_to_a_host_that_is_not_on_the_list(
+async def test_hosts_that_are_not_on_the_list_are_rejected(
     services: Services, world: World, shopper: Shopper, link: OffsetLink, url: str
 ) -> None:
     await allow(services, world, "shop.example.com")
@@ -180,7 +182,7 @@ async def test_nobody_is_sent_to_a_host_that_is_not_on_the_list(
     assert answer.status_code == 422
 
 
-async def test_a_link_whose_own_host_was_taken_off_the_list_leads_nowhere_and_still_sells(
+async def test_a_link_with_a_forbidden_host_still_sells_without_a_redirect(
     services: Services, world: World, shopper: Shopper
 ) -> None:
     link = await make_link(
@@ -192,7 +194,7 @@ async def test_a_link_whose_own_host_was_taken_off_the_list_leads_nowhere_and_st
     assert "shop.example.com" not in paid.text
 
 
-async def test_hostile_words_are_shown_as_words(services: Services, world: World, shopper: Shopper) -> None:
+async def test_hostile_text_is_escaped(services: Services, world: World, shopper: Shopper) -> None:
     await allow(services, world, "shop.example.com")
     link = await make_link(services, world.ours_test.scope, title=HOSTILE, message=HOSTILE)
     async with services.database.transaction() as tx:
@@ -211,7 +213,7 @@ async def test_hostile_words_are_shown_as_words(services: Services, world: World
         assert "script-src 'self'" in each.headers["content-security-policy"]
 
 
-async def test_a_form_from_elsewhere_is_refused(shopper: Shopper, link: OffsetLink) -> None:
+async def test_a_form_from_another_site_is_rejected(shopper: Shopper, link: OffsetLink) -> None:
     form = form_of(await shopper.open(f"/offset/{link.id}"))
     fields = form.values(amount="1", email="a@example.com")
     without = {name: value for name, value in fields.items() if name != "form_token"}
@@ -231,9 +233,7 @@ async def test_a_form_from_elsewhere_is_refused(shopper: Shopper, link: OffsetLi
     assert answer.status_code == 400
 
 
-async def test_the_page_is_kept_by_nobody_and_its_cookie_by_the_browser_alone(
-    link: OffsetLink, shopper: Shopper
-) -> None:
+async def test_the_page_is_not_cached_and_its_cookie_is_http_only(link: OffsetLink, shopper: Shopper) -> None:
     page = await shopper.open(f"/offset/{link.id}")
     cookie = page.headers["set-cookie"]
     assert "HttpOnly" in cookie
@@ -244,7 +244,7 @@ async def test_the_page_is_kept_by_nobody_and_its_cookie_by_the_browser_alone(
     assert len(page.content) < 150_000
 
 
-async def test_a_link_of_an_account_without_supply_says_so(services: Services, world: World, shopper: Shopper) -> None:
+async def test_a_link_without_available_bundles_says_so(services: Services, world: World, shopper: Shopper) -> None:
     link = await make_link(services, world.ours_test.scope, bundle_selection=[{"bundle_id": "bun_gone"}])
     page = await shopper.open(f"/offset/{link.id}", quantity="1")
     assert page.status_code == 200

@@ -1,4 +1,4 @@
-"""The temporary id of a payment: for fifteen minutes, for the organisation's own keys, and not to be guessed."""
+"""Finding a payment by its temporary id."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ PATH = "/v1/payments/by-temporary-id"
 
 @pytest.fixture
 async def paid(services: Services, world: World, shopper: Shopper) -> str:
-    """The address of a checkout that was paid."""
+    """The address of a paid checkout."""
     async with services.database.transaction() as tx:
         await tx.execute(
             "INSERT INTO redirect_hosts (organisation_id, host, created_at) VALUES ($1, 'shop.example.com', now())",
@@ -36,7 +36,7 @@ def _id(address: str) -> str:
     return temporary_id_of(address.removeprefix("/checkout/"))
 
 
-async def test_the_way_back_carries_the_id_and_the_api_knows_it(paid: str, shopper: Shopper, api: ApiClient) -> None:
+async def test_the_redirect_contains_the_id_and_the_api_finds_it(paid: str, shopper: Shopper, api: ApiClient) -> None:
     page = await shopper.open(paid)
     [address] = [
         part.split('"')[0] for part in page.text.split('href="') if part.startswith("https://shop.example.com")
@@ -57,7 +57,7 @@ async def test_the_way_back_carries_the_id_and_the_api_knows_it(paid: str, shopp
     assert (await api.get(f"{PATH}/{temporary_id.upper()}")).status_code == 200
 
 
-async def test_before_the_payment_the_way_back_carries_nothing_and_the_id_leads_nowhere(
+async def test_before_the_payment_there_is_no_id(
     services: Services, world: World, shopper: Shopper, api: ApiClient, paid: str
 ) -> None:
     link = await make_link(services, world.ours_test.scope, redirect_url="https://shop.example.com/done")
@@ -69,7 +69,7 @@ async def test_before_the_payment_the_way_back_carries_nothing_and_the_id_leads_
     assert (await api.get(f"{PATH}/{_id(paid)}")).status_code == 200
 
 
-async def test_it_ends_at_fifteen_minutes_sharp(services: Services, world: World, paid: str) -> None:
+async def test_it_expires_after_exactly_fifteen_minutes(services: Services, world: World, paid: str) -> None:
     async with services.database.connection() as connection:
         settled_at: datetime = await connection.fetchval("SELECT settled_at FROM charges")
     for elapsed, status in (
@@ -84,7 +84,7 @@ async def test_it_ends_at_fifteen_minutes_sharp(services: Services, world: World
         assert answer.status_code == status, elapsed
 
 
-async def test_other_organisations_other_modes_and_nobody_get_the_same_answer(
+async def test_other_organisations_and_modes_get_the_same_answer_as_for_unknown_ids(
     paid: str, world: World, api: ApiClient
 ) -> None:
     unknown = await api.get(f"{PATH}/{uuid.uuid4()}")
@@ -100,14 +100,12 @@ async def test_other_organisations_other_modes_and_nobody_get_the_same_answer(
 
 
 @pytest.mark.parametrize("text", ["x", "123", "0" * 32, "%00", "{00000000-0000-4000-8000-000000000000}", "é"])
-async def test_what_is_no_uuid_is_refused_as_such(api: ApiClient, text: str) -> None:
+async def test_a_malformed_id_is_rejected(api: ApiClient, text: str) -> None:
     answer = await api.get(f"{PATH}/{text}")
     assert (answer.status_code, codes(answer)) == (400, ["validation_error"])
 
 
-async def test_a_hundred_guesses_are_cut_short_and_do_not_stop_other_keys(
-    services: Services, world: World, paid: str
-) -> None:
+async def test_guesses_are_rate_limited_per_key(services: Services, world: World, paid: str) -> None:
     limited = Services(services.database, msgspec.structs.replace(services.settings, failed_lookup_burst=10))
     transport = httpx.ASGITransport(build_app(limited))
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
@@ -122,14 +120,14 @@ async def test_a_hundred_guesses_are_cut_short_and_do_not_stop_other_keys(
         assert other.status_code == 404
 
 
-async def test_the_id_is_nowhere_in_the_database(services: Services, paid: str) -> None:
+async def test_the_id_is_not_stored(services: Services, paid: str) -> None:
     async with services.database.connection() as connection:
         text = await connection.fetchval("SELECT string_agg(checkouts::text, ' ') FROM checkouts")
     assert _id(paid) not in text
     assert _id(paid).replace("-", "") not in text
 
 
-async def test_an_order_that_came_another_way_has_no_payment(api: ApiClient, link: OffsetLink) -> None:
+async def test_an_order_without_a_checkout_has_no_payment(api: ApiClient, link: OffsetLink) -> None:
     order = await api.order()
     assert (order["offset_link_id"], order["email"]) == (None, None)
     assert (await api.get(f"/v1/orders?offset_link_id={link.id}")).json()["data"] == []

@@ -1,4 +1,4 @@
-"""Redirect targets: what is allowed is exactly what the list says, however an address is dressed up."""
+"""Validating redirect URLs."""
 
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -43,7 +43,7 @@ NOT_WHOLE = "not a whole address"
     ],
 )
 @pytest.mark.parametrize("mode", Mode)
-def test_an_address_of_an_allowed_host_is_used_in_plain_ascii(url: str, used: str, mode: Mode) -> None:
+def test_a_url_on_an_allowed_host_is_used_in_ascii(url: str, used: str, mode: Mode) -> None:
     assert check_redirect(url, HOSTS, mode) == used
 
 
@@ -123,7 +123,7 @@ def test_an_address_of_an_allowed_host_is_used_in_plain_ascii(url: str, used: st
     ],
 )
 @pytest.mark.parametrize("mode", Mode)
-def test_any_other_address_is_refused_with_its_reason(url: str, why: str, mode: Mode) -> None:
+def test_any_other_url_is_rejected_with_the_reason(url: str, why: str, mode: Mode) -> None:
     with pytest.raises(RedirectRefused, match=why) as refusal:
         check_redirect(url, HOSTS, mode)
     assert (refusal.value.faults[0].error_code, refusal.value.faults[0].field) == (
@@ -135,7 +135,7 @@ def test_any_other_address_is_refused_with_its_reason(url: str, why: str, mode: 
 @pytest.mark.parametrize(
     "url", ["http://localhost", "http://localhost:3000/done?a=1", "http://127.0.0.1:443/", "http://LOCALHOST:80"]
 )
-def test_ones_own_machine_needs_no_https_in_test_mode_when_it_is_on_the_list(url: str) -> None:
+def test_localhost_needs_no_https_in_test_mode(url: str) -> None:
     assert check_redirect(url, HOSTS, Mode.TEST) == url.lower()
     with pytest.raises(RedirectRefused, match=NOT_HTTPS):
         check_redirect(url, HOSTS, Mode.LIVE)
@@ -154,12 +154,12 @@ def test_ones_own_machine_needs_no_https_in_test_mode_when_it_is_on_the_list(url
         ("ws://localhost", NOT_HTTPS),
     ],
 )
-def test_nothing_else_goes_without_https_in_test_mode(url: str, why: str) -> None:
+def test_other_hosts_need_https_in_test_mode(url: str, why: str) -> None:
     with pytest.raises(RedirectRefused, match=why):
         check_redirect(url, HOSTS, Mode.TEST)
 
 
-def test_an_address_of_the_full_length_is_used() -> None:
+def test_a_url_of_the_maximum_length_is_accepted() -> None:
     url = f"https://example.com/{'a' * 1980}"
     assert len(url) == 2000
     assert check_redirect(url, HOSTS, Mode.LIVE) == url
@@ -178,7 +178,7 @@ def test_an_address_of_the_full_length_is_used() -> None:
         ("127.0.0.1", "127.0.0.1"),
     ],
 )
-def test_a_host_is_listed_in_one_spelling(text: str, stored: str) -> None:
+def test_a_host_has_one_spelling(text: str, stored: str) -> None:
     assert spell_host(read_host(text)) == stored
 
 
@@ -186,7 +186,7 @@ def test_a_host_is_listed_in_one_spelling(text: str, stored: str) -> None:
     "text",
     ["", "https://example.com", "example.com/", "*.example.com", "a b", "a_b.example", "-a.example", "a@b", "[::1]"],
 )
-def test_what_is_no_host_is_not_listed(text: str) -> None:
+def test_an_invalid_host_is_rejected(text: str) -> None:
     with pytest.raises(RedirectHostInvalid):
         read_host(text)
 
@@ -239,7 +239,7 @@ urls = st.one_of(
 
 
 @given(url=urls, mode=st.sampled_from(Mode))
-def test_whatever_is_sent_the_address_used_leads_to_a_listed_host(url: str, mode: Mode) -> None:
+def test_any_accepted_url_leads_to_a_listed_host(url: str, mode: Mode) -> None:
     try:
         used = check_redirect(url, HOSTS, mode)
     except RedirectRefused:
@@ -248,7 +248,7 @@ def test_whatever_is_sent_the_address_used_leads_to_a_listed_host(url: str, mode
     assert used.isprintable()
     assert not set(used) & set(' \\<>"`')
     assert len(used) <= 2000
-    # As another parser reads it.
+    # Parsed by another library.
     parts = urlsplit(used)
     assert parts.username is None
     assert parts.password is None
@@ -264,7 +264,7 @@ def test_whatever_is_sent_the_address_used_leads_to_a_listed_host(url: str, mode
 @given(host=st.text(max_size=20))
 @example("example.com.")
 @example("EXAMPLE.COM:0443")
-def test_a_host_that_is_not_listed_in_any_spelling_is_refused(host: str) -> None:
+def test_an_unlisted_host_is_rejected_in_any_spelling(host: str) -> None:
     try:
         listed = spell_host(read_host(host))
     except RedirectHostInvalid:
@@ -280,7 +280,7 @@ visible = st.text(
 
 
 @given(tail=visible)
-def test_all_that_follows_an_allowed_host_is_kept(tail: str) -> None:
+def test_path_and_query_are_kept(tail: str) -> None:
     used = check_redirect(f"https://example.com/{tail}", HOSTS, Mode.LIVE)
     assert unquote(used.removeprefix("https://example.com/")) == unquote(tail)
 
@@ -297,7 +297,7 @@ def test_all_that_follows_an_allowed_host_is_kept(tail: str) -> None:
         ("https://example.com/a?tt=0&b=%C3%BC+x", "https://example.com/a?tt=0&b=%C3%BC+x&t=1"),
     ],
 )
-def test_parameters_go_to_the_end_of_the_query_and_replace_their_namesakes(url: str, expected: str) -> None:
+def test_parameters_are_appended_and_replace_existing_ones(url: str, expected: str) -> None:
     assert with_query(url, {"t": "1"}) == expected
 
 
@@ -314,9 +314,7 @@ queries = st.lists(st.tuples(st.one_of(names, st.sampled_from(["temporary_id", "
     fragment=st.sampled_from(["", "#", "#top", "#a?b=c&temporary_id=x"]),
     parameters=st.dictionaries(st.one_of(names, st.sampled_from(["temporary_id", "external_id"])), values, max_size=3),
 )
-def test_a_query_gets_the_parameters_and_loses_only_their_namesakes(
-    query: str, fragment: str, parameters: dict[str, str]
-) -> None:
+def test_other_parameters_are_kept(query: str, fragment: str, parameters: dict[str, str]) -> None:
     url = with_query(f"https://example.com/a?{query}{fragment}", parameters)
     before, _, after = url.partition("#")
     assert before.startswith("https://example.com/a")

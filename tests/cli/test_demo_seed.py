@@ -1,4 +1,4 @@
-"""The demo organisation: made in an empty database, found again, and never mixed into a real one."""
+"""The demo data."""
 
 import asyncio
 import stat
@@ -32,7 +32,7 @@ def _written(settings: Settings) -> Demo:
     return msgspec.json.decode((settings.data_path / "demo.json").read_bytes(), type=Demo)
 
 
-async def test_an_empty_database_gets_the_demo_and_a_second_time_finds_it(db: Database, settings: Settings) -> None:
+async def test_the_demo_is_created_once_in_an_empty_database(db: Database, settings: Settings) -> None:
     demo = await _ensure(db, settings)
     assert demo is not None
     assert await _ensure(db, settings) == demo == _written(settings)
@@ -49,7 +49,7 @@ async def test_an_empty_database_gets_the_demo_and_a_second_time_finds_it(db: Da
         assert await examine(tx) == {}
 
 
-async def test_a_changed_address_is_written_anew_and_the_keys_stay(db: Database, settings: Settings) -> None:
+async def test_a_changed_public_url_updates_the_file_and_keeps_the_keys(db: Database, settings: Settings) -> None:
     demo = await _ensure(db, settings)
     moved = await _ensure(db, msgspec.structs.replace(settings, public_url="https://offsets.example.com"))
     assert demo is not None
@@ -59,7 +59,7 @@ async def test_a_changed_address_is_written_anew_and_the_keys_stay(db: Database,
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b'{"base_url": 1}'], ids=["lost", "empty", "torn", "wrong"])
-async def test_a_lost_or_torn_demo_file_gets_new_keys_for_the_same_accounts(
+async def test_a_lost_or_damaged_demo_file_gets_new_keys_for_the_same_accounts(
     db: Database, settings: Settings, content: bytes | None
 ) -> None:
     demo = await _ensure(db, settings)
@@ -90,7 +90,7 @@ async def test_a_revoked_demo_key_is_replaced(db: Database, settings: Settings) 
     assert again.test.api_key != demo.test.api_key
 
 
-async def test_somebodys_real_database_is_left_alone(db: Database, settings: Settings) -> None:
+async def test_a_database_with_other_organisations_is_not_changed(db: Database, settings: Settings) -> None:
     async with db.transaction() as tx:
         await open_organisation(tx, "A real client", Decimal("0.1"), actor="test", now=START)
     assert await _ensure(db, settings) is None
@@ -100,13 +100,13 @@ async def test_somebodys_real_database_is_left_alone(db: Database, settings: Set
         assert await connection.fetchval("SELECT count(*) FROM catalogues") == 0
 
 
-async def test_two_that_start_at_once_make_one_demo(db: Database, settings: Settings) -> None:
+async def test_concurrent_starts_create_one_demo(db: Database, settings: Settings) -> None:
     first, second = await asyncio.gather(_ensure(db, settings), _ensure(db, settings))
     assert first is not None
     assert second is not None
     assert first.organisation_id == second.organisation_id
     async with db.connection() as connection:
         assert len(await store.list_organisations_any_account(connection)) == 1
-        # Whichever wrote last, the file holds keys that work.
+        # The keys in the file work, whichever process wrote it last.
         for key in (_written(settings).test.api_key, _written(settings).live.api_key):
             assert await store.find_valid_key(connection, hash_key(key.encode())) is not None

@@ -1,4 +1,4 @@
-"""What an operator can cause or mend fails with one sentence that says what to do, and exit code 1."""
+"""Failures that the operator can fix: one sentence that says what to do, and exit code 1."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ NOWHERE = "postgresql://tonne:hunter2@127.0.0.1:1/tonne"
 
 @pytest.fixture
 async def bare_url(server: Server, worker_id: str) -> AsyncIterator[str]:
-    """A database in which nothing has been made yet."""
+    """An empty database."""
     name = f"bare_{worker_id}"
     connection: Connection = await asyncpg.connect(server.url("postgres"))
     await connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
@@ -29,7 +29,7 @@ async def bare_url(server: Server, worker_id: str) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("command", ["serve", "api"])
-def test_a_taken_port(command: str) -> None:
+def test_a_port_in_use(command: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -40,7 +40,7 @@ def test_a_taken_port(command: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "a..b"])
-def test_an_address_that_is_not_this_machines(host: str) -> None:
+def test_a_host_of_another_machine(host: str) -> None:
     assert host in refusal_of("serve", host=host, port=free_port(), database_url=NOWHERE)
 
 
@@ -53,7 +53,7 @@ def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
 
 
 def test_a_data_folder_that_cannot_be_written_to() -> None:
-    # Nobody may make a folder there, not even root.
+    # Not even root can create a folder there.
     assert "TONNE_DATA_DIR" in refusal_of("migrate", data_dir="/proc/tonne")
 
 
@@ -66,7 +66,7 @@ def test_a_data_folder_that_cannot_be_written_to() -> None:
     ],
     ids=lambda files: "=".join(*files.items()).strip(),
 )
-def test_a_broken_database_folder_is_named_and_left_as_it_is(tmp_path: Path, files: dict[str, str]) -> None:
+def test_a_broken_database_folder_is_named_and_not_changed(tmp_path: Path, files: dict[str, str]) -> None:
     folder = tmp_path / "postgres"
     folder.mkdir()
     for name, content in files.items():
@@ -88,12 +88,12 @@ def test_a_broken_database_folder_is_named_and_left_as_it_is(tmp_path: Path, fil
         ("trusted_proxies", "everyone", "TONNE_TRUSTED_PROXIES"),
     ],
 )
-def test_a_setting_that_cannot_be_used(setting: str, value: str, said: str) -> None:
+def test_an_invalid_setting(setting: str, value: str, said: str) -> None:
     assert said in refusal_of("org", "list", **{"database_url": NOWHERE, setting: value})
 
 
 @pytest.mark.parametrize("command", [("serve",), ("org", "list")], ids=" ".join)
-def test_a_database_that_cannot_be_reached(command: tuple[str, ...]) -> None:
+def test_an_unreachable_database(command: tuple[str, ...]) -> None:
     sentence = refusal_of(*command, database_url=NOWHERE, port=free_port())
     assert "TONNE_DATABASE_URL" in sentence
     assert "hunter2" not in sentence
@@ -109,11 +109,11 @@ def test_a_database_that_cannot_be_reached(command: tuple[str, ...]) -> None:
         "postgresql://tonne@127.0.0.1/tonne?sslmode=maybe",
     ],
 )
-def test_a_database_at_no_address(url: str) -> None:
+def test_an_invalid_database_url(url: str) -> None:
     assert "TONNE_DATABASE_URL" in refusal_of("migrate", database_url=url)
 
 
-def test_a_database_that_does_not_exist_on_its_server(server: Server) -> None:
+def test_a_missing_database(server: Server) -> None:
     assert "no_such_database" in refusal_of("migrate", database_url=server.url("no_such_database"))
 
 
@@ -123,13 +123,13 @@ def test_pending_migrations_stop_every_command(bare_url: str, command: tuple[str
     assert "run `tonne migrate` first" in sentence
 
 
-def test_migrate_says_what_it_applied_and_then_that_there_is_nothing_to_do(bare_url: str) -> None:
+def test_migrate_lists_what_it_applied(bare_url: str) -> None:
     applied = output_of("migrate", database_url=bare_url).splitlines()
     assert applied == [f"applied {migration.name}" for migration in all_migrations()]
     assert output_of("migrate", database_url=bare_url) == "Nothing to do: the schema is up to date."
 
 
-async def test_a_database_of_a_newer_release_is_not_touched(bare_url: str) -> None:
+async def test_a_database_of_a_newer_release_is_not_changed(bare_url: str) -> None:
     output_of("migrate", database_url=bare_url)
     connection: Connection = await asyncpg.connect(bare_url)
     await connection.execute("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', 'x')")
@@ -151,7 +151,7 @@ async def test_an_embedded_database_of_an_unreleased_version_names_the_folder_to
 
 
 @pytest.mark.parametrize("words", [("no-such-command",), ("org", "create"), ("doctor", "--no-such-option")])
-def test_a_command_that_is_not_understood_shows_how_it_is_used(words: tuple[str, ...]) -> None:
+def test_a_usage_error_shows_the_usage(words: tuple[str, ...]) -> None:
     done = tonne(*words, database_url=NOWHERE)
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: tonne")

@@ -31,14 +31,14 @@ def _options(command: click.Command) -> list[click.Option]:
     return [p for p in command.params if isinstance(p, click.Option) and not p.hidden and p.name != "version"]
 
 
-def test_all_the_commands_are_there() -> None:
+def test_all_commands_are_listed() -> None:
     names = {" ".join(words) for words, _ in ALL}
     assert {"serve", "api", "worker", "migrate", "doctor", "org", "account", "key", "estimate", "catalogue"} <= names
     assert {"org create", "account create", "key create", "key revoke", "estimate create", "catalogue import"} <= names
 
 
 @pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) or "tonne" for words, _ in ALL])
-def test_help_reads_well(words: tuple[str, ...], command: click.Command) -> None:
+def test_every_command_and_option_has_a_help(words: tuple[str, ...], command: click.Command) -> None:
     done = CliRunner().invoke(main, [*words, "--help"], prog_name="tonne")
     assert done.exit_code == 0
     assert done.output.startswith(f"Usage: {' '.join(('tonne', *words))}")
@@ -55,7 +55,7 @@ def test_help_reads_well(words: tuple[str, ...], command: click.Command) -> None
 
 
 @pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) or "tonne" for words, _ in ALL])
-def test_the_short_form_is_the_same(words: tuple[str, ...], command: click.Command) -> None:
+def test_h_is_short_for_help(words: tuple[str, ...], command: click.Command) -> None:
     assert command is not None
     long, short = (CliRunner().invoke(main, [*words, form], prog_name="tonne") for form in ("--help", "-h"))
     assert (short.exit_code, short.output) == (0, long.output)
@@ -85,6 +85,6 @@ def test_help_imports_no_command() -> None:
     assert [name for name in imported if name.startswith("tonne.")] == ["tonne.cli", "tonne.cli.main"]
 
 
-def test_the_installed_command_answers_without_a_database() -> None:
+def test_help_and_version_need_no_database() -> None:
     assert "tonne serve --demo" in output_of("--help")
     assert output_of("--version").startswith("tonne, version ")

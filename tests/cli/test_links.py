@@ -14,7 +14,7 @@ def id_of(address: str) -> str:
     return address.removeprefix(f"{BASE}/offset/")
 
 
-async def test_a_link_is_made_shown_changed_and_closed(operator: Operator, api: ApiClient, world: World) -> None:
+async def test_a_link_is_created_shown_updated_and_disabled(operator: Operator, api: ApiClient, world: World) -> None:
     account_id, organisation_id = world.ours_test.scope.account_id, world.ours_test.scope.organisation_id
     wind, forest = list(world.bundles_test.values())[:2]
     operator.does("org", "allow-redirect", organisation_id, "shop.example.com")
@@ -67,7 +67,7 @@ async def test_a_link_is_made_shown_changed_and_closed(operator: Operator, api: 
     assert operator.facts("link", "show", link_id) == facts
 
 
-def test_a_link_that_names_a_forbidden_host_can_still_be_closed(operator: Operator, world: World) -> None:
+def test_a_link_with_a_forbidden_host_can_be_disabled(operator: Operator, world: World) -> None:
     account_id, organisation_id = world.ours_test.scope.account_id, world.ours_test.scope.organisation_id
     operator.does("org", "allow-redirect", organisation_id, "localhost")
     words = ("--account", account_id, "--title", "Local", "--redirect-url", "http://localhost:3000/done")
@@ -77,7 +77,7 @@ def test_a_link_that_names_a_forbidden_host_can_still_be_closed(operator: Operat
     assert "localhost is not on" in operator.is_refused("link", "create", *words)
 
 
-def test_faults_are_told_all_at_once_in_one_line(operator: Operator, world: World) -> None:
+def test_all_errors_are_reported_at_once_on_one_line(operator: Operator, world: World) -> None:
     account = ("--account", world.ours_test.scope.account_id)
     refusal = operator.is_refused(
         "link", "create", *account, "--title", "x", "--min-value", "2", "--max-value", "1.999"
@@ -96,7 +96,7 @@ def test_faults_are_told_all_at_once_in_one_line(operator: Operator, world: Worl
     assert operator.does("link", "list", *account).splitlines() == ["id  state  title"]
 
 
-def test_what_does_not_exist_is_said_in_a_sentence(operator: Operator, world: World) -> None:
+def test_unknown_ids_say_where_to_look(operator: Operator, world: World) -> None:
     for words in (("show",), ("update",), ("disable",), ("enable",)):
         assert "tonne link list" in operator.is_refused("link", *words, "lnk_gone")
     assert "tonne account list" in operator.is_refused("link", "create", "--account", "acc_gone", "--title", "x")
@@ -109,7 +109,7 @@ def test_what_does_not_exist_is_said_in_a_sentence(operator: Operator, world: Wo
     assert "without https://" in operator.is_refused("org", "forbid-redirect", organisation_id, "*.example.com")
 
 
-async def test_redirect_hosts_are_shown_in_one_spelling_and_audited(
+async def test_redirect_hosts_have_one_spelling_and_are_audited(
     operator: Operator, world: World, furnished_db: Database
 ) -> None:
     organisation_id = world.ours_test.scope.organisation_id
@@ -146,10 +146,10 @@ async def test_hostile_text_does_not_reach_the_terminal(operator: Operator, api:
         printed = operator.does("link", *words)
         assert r"\x1b[31mred\x07\n\u202egnp.exe" in printed
         assert printed.replace("\n", "").isprintable()
-    assert (await api.get(f"/v1/offset-links/{link_id}")).json()["title"] == hostile, "and is kept as it was"
+    assert (await api.get(f"/v1/offset-links/{link_id}")).json()["title"] == hostile, "and is stored unchanged"
 
 
-def test_what_the_shell_passes_as_broken_text_is_refused(operator: Operator, world: World) -> None:
+def test_invalid_unicode_from_the_shell_is_rejected(operator: Operator, world: World) -> None:
     done = tonne(
         *("link", "create", "--account", world.ours_test.scope.account_id, "--title", "\udcff"),
         database_url=operator.url,

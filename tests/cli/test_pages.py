@@ -8,7 +8,7 @@ from tests.sustainability.scene import png
 from tonne.db.pool import Database
 
 
-def test_a_page_is_shown_set_up_and_changed(operator: Operator, world: World, tmp_path: Path) -> None:
+def test_a_page_is_set_up_and_changed(operator: Operator, world: World, tmp_path: Path) -> None:
     account_id = world.ours_test.scope.account_id
     before = operator.facts("page", "show", account_id)
     assert (before["slug"], before["enabled"], before["changed"]) == ("account-test", "no", "never")
@@ -37,21 +37,21 @@ async def test_the_audit_log_names_the_operator(operator: Operator, furnished_db
     assert row["subject_id"] == world.ours_live.scope.account_id
 
 
-def test_refusals_are_one_sentence(operator: Operator, world: World, tmp_path: Path) -> None:
+def test_errors_are_one_sentence(operator: Operator, world: World, tmp_path: Path) -> None:
     set_page = ("page", "set", world.ours_test.scope.account_id)
     assert "There is no account acc_nobody" in operator.is_refused("page", "show", "acc_nobody")
     assert "slug must have 3 to 60" in operator.is_refused(*set_page, "--slug", "A B")
-    assert "kept for the service" in operator.is_refused(*set_page, "--slug", "admin")
+    assert "This slug is reserved" in operator.is_refused(*set_page, "--slug", "admin")
     operator.does("page", "set", world.theirs_test.scope.account_id, "--slug", "acme")
-    assert "choose another one" in operator.is_refused(*set_page, "--slug", "acme")
+    assert "Choose another one" in operator.is_refused(*set_page, "--slug", "acme")
     drawing = tmp_path / "logo.svg"
     drawing.write_bytes(b"<svg/>")
-    assert "an SVG cannot be used" in operator.is_refused(*set_page, "--logo", str(drawing))
+    assert "SVG is not supported" in operator.is_refused(*set_page, "--logo", str(drawing))
     drawing.write_bytes(bytes(200_000))
     assert "larger than 96 KiB" in operator.is_refused(*set_page, "--logo", str(drawing))
 
 
-def test_contradictions_are_refused(furnished_db: Database, world: World, tmp_path: Path) -> None:
+def test_contradictory_options_are_rejected(furnished_db: Database, world: World, tmp_path: Path) -> None:
     image = tmp_path / "logo.png"
     image.write_bytes(png())
     words = ("page", "set", world.ours_test.scope.account_id, "--logo", str(image), "--remove-logo")

@@ -1,4 +1,4 @@
-"""`tonne serve --demo` from a newcomer's first start to the last stop."""
+"""`tonne serve --demo`, from the first start to the last stop."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def _run_printed_curl(printed: str) -> dict[str, Any]:
-    """Paste the command that the service prints into a shell; without curl, make the same request."""
+    """Run the printed curl command in a shell; without curl, send the same request."""
     found = re.search(r"^  curl .*?'$", printed, re.MULTILINE | re.DOTALL)
     assert found, printed
     pasted = found.group()
@@ -45,7 +45,7 @@ def _run_printed_curl(printed: str) -> dict[str, Any]:
 
 
 def _check_facts(service: Service, printed: str) -> None:
-    """demo.json is what scripts rely on: exactly these keys, for the owner's eyes only."""
+    """Scripts rely on the fields of demo.json. Only its owner can read it."""
     facts, path = service.demo(), service.data_dir / "demo.json"
     assert set(facts) == {"base_url", "organisation_id", "test", "live", "offset_link_id", "sustainability_slug"}
     assert facts["base_url"] == f"http://127.0.0.1:{service.port}/v1"
@@ -64,7 +64,7 @@ def _check_facts(service: Service, printed: str) -> None:
     assert facts["base_url"] in printed
 
 
-def test_a_newcomer_starts_orders_stops_and_finds_the_order_again(service: Service) -> None:
+def test_the_demo_keeps_its_orders_across_restarts(service: Service) -> None:
     printed = service.start()
     _check_facts(service, printed)
     facts = service.demo()
@@ -73,11 +73,11 @@ def test_a_newcomer_starts_orders_stops_and_finds_the_order_again(service: Servi
     assert order["status"] == "placed"
     assert order["estimate_id"] == facts["test"]["estimate_ids"][0]
     again = _run_printed_curl(printed)
-    assert again["id"] == order["id"], "pasted twice, it is the same order"
+    assert again["id"] == order["id"], "repeated, it returns the same order"
     order = _until_complete(service)
     assert service.get("/docs")[0] == 200
 
-    # Commands join the database that runs already, and leave it running.
+    # Commands use the running database and do not stop it.
     data_dir = service.data_dir
     assert facts["organisation_id"] in output_of("org", "list", data_dir=data_dir)
     assert "All checks passed." in output_of("doctor", data_dir=data_dir)
@@ -98,7 +98,7 @@ def test_a_newcomer_starts_orders_stops_and_finds_the_order_again(service: Servi
 
 
 def _until_complete(service: Service) -> dict[str, Any]:
-    """The demo's order goes on by itself."""
+    """Wait until the worker has completed the order."""
 
     def read() -> dict[str, Any]:
         found: dict[str, Any] = json.loads(service.get("/v1/orders/by-idempotency-key/my-first-order")[1])
@@ -108,27 +108,27 @@ def _until_complete(service: Service) -> dict[str, Any]:
     return read()
 
 
-def test_a_killed_parent_takes_its_children_along_and_the_next_start_works(service: Service) -> None:
+def test_children_stop_with_a_killed_parent_and_the_next_start_works(service: Service) -> None:
     service.start()
     facts, children = service.demo(), service.children()
     assert set(children) == {"api", "worker"}
     service.stop(signal.SIGKILL)
-    wait_until(lambda: not any(map(is_running, children.values())), 15, "api and worker have ended by themselves")
+    wait_until(lambda: not any(map(is_running, children.values())), 15, "api and worker have stopped")
 
-    # PostgreSQL is still up: nobody could stop it. The next start joins it, and ends it with itself.
+    # PostgreSQL still runs, because the parent was killed. The next start uses it, and stops it at the end.
     service.start()
     assert service.demo() == facts
     assert service.get("/v1/orders")[0] == 200
     _check_that_the_death_of(service, "worker")
 
 
-def test_an_api_that_dies_ends_the_whole_service_with_a_sentence(service: Service) -> None:
+def test_the_service_stops_when_the_api_process_dies(service: Service) -> None:
     service.start()
     _check_that_the_death_of(service, "api")
 
 
 def _check_that_the_death_of(service: Service, name: str) -> None:
-    """Half a service that looks like a whole one would be worse than none: whoever supervises it starts it again."""
+    """The whole service stops, so that a supervisor restarts it."""
     os.kill(service.children()[name], signal.SIGKILL)
     assert service.parent.wait(40) == 1
     last = service.errors().splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Tenants made from the command line, up to the first order they place."""
+"""Organisations, accounts and keys from the command line, up to the first order."""
 
 import pytest
 
@@ -35,7 +35,7 @@ async def test_from_an_organisation_to_its_first_order(operator: Operator, api: 
     order = answer.json()
     assert (order["currency"], order["quantity"]) == ("USD", "0.1842")
     assert [line["bundle_id"] for line in order["bundles"]] == [bundle]
-    # 6.90 EUR at 1.08 are 7.45 USD; the fee of a fifth makes it 9.31.
+    # 6.90 EUR at 1.08 are 7.45 USD; with a fee of 20 % of the total, 9.31.
     assert (order["bundles"][0]["unit_price"], order["bundles"][0]["gross_unit_price"]) == ("7.45", "9.31")
     theirs = await as_main.post("/v1/orders/by-mass", {"mass": {"amount": 1, "unit": "t"}}, Service_Account=client)
     assert theirs.json()["currency"] == "JPY"
@@ -79,7 +79,7 @@ def test_listing_an_unknown_organisation_fails(operator: Operator, words: tuple[
     assert operator.is_refused(*words, "org_nope").startswith("There is no organisation org_nope.")
 
 
-async def test_a_key_is_shown_once_kept_as_a_hash_and_revoked_within_a_moment(
+async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(
     operator: Operator, api: ApiClient, world: World, furnished_db: Database
 ) -> None:
     scope = world.ours_test.scope
@@ -98,10 +98,10 @@ async def test_a_key_is_shown_once_kept_as_a_hash_and_revoked_within_a_moment(
     key_id = row.split()[0]
     assert operator.does("key", "revoke", key_id) == f"{key_id} (...{secret[-4:]}) is revoked."
     assert (await api.as_key(secret).get("/v1/orders")).status_code == 401
-    assert (await api.get("/v1/orders")).status_code == 200, "other keys go on working"
+    assert (await api.get("/v1/orders")).status_code == 200, "other keys still work"
 
 
-def test_what_does_not_exist_is_said_in_a_sentence(operator: Operator, world: World) -> None:
+def test_unknown_ids_say_where_to_look(operator: Operator, world: World) -> None:
     organisation_id, account_id = world.ours_test.scope.organisation_id, world.ours_test.scope.account_id
     account = ("account", "create", organisation_id, "Main", "--mode", "test", "--currency")
     assert "tonne org list" in operator.is_refused("account", "create", "org_gone", *account[3:], "EUR")
@@ -130,13 +130,13 @@ def test_what_does_not_exist_is_said_in_a_sentence(operator: Operator, world: Wo
     ],
     ids=" ".join,
 )
-def test_a_value_that_cannot_be_read_is_refused_before_the_database_is_asked(words: tuple[str, ...]) -> None:
+def test_an_invalid_value_is_rejected_before_connecting_to_the_database(words: tuple[str, ...]) -> None:
     done = tonne(*words, database_url="postgresql://127.0.0.1:1/x")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("Error: Invalid value")
 
 
-async def test_the_doctor_tells_health_by_its_exit_code(
+async def test_doctor_reports_broken_invariants_by_its_exit_code(
     operator: Operator, api: ApiClient, furnished_db: Database
 ) -> None:
     order = await api.order()

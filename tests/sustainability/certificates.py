@@ -1,4 +1,4 @@
-"""Certificates to look at: ordinary ones, and one with hostile text wherever text can be."""
+"""Certificates for tests, with ordinary and with hostile text."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtenges
 
 
 async def complete_order(api: ApiClient, services: Services, tonnes: str = "1.5") -> str:
-    """An order of this client goes all its way; the number of its certificate."""
+    """Complete an order of this client; returns the number of its certificate."""
     order = await api.order(mass={"amount": tonnes, "unit": "t"})
     for job in (
         services.issue_invoices,
@@ -34,7 +34,7 @@ async def complete_order(api: ApiClient, services: Services, tonnes: str = "1.5"
 
 
 async def complete_live_order(services: Services, world: World) -> str:
-    """Of our live account, from a lot that was retired before it was sold."""
+    """Complete an order of our live account from a pre-retired lot."""
     shop = Shop(services, world, Calendar(), Mode.LIVE)
     await shop.sell("wind", {"A": 1})
     await shop.supply("A", 2020, 10, retired=True)
@@ -60,7 +60,7 @@ async def record_of(services: Services, number: str) -> CertificateRecord:
 
 
 async def rewrite(services: Services, number: str, **changes: Any) -> None:
-    """As if it had been frozen that way."""
+    """Replace the record of a certificate."""
     record = msgspec.structs.replace(await record_of(services, number), **changes)
     async with services.database.transaction() as tx:
         await tx.execute("UPDATE certificates SET record = $2 WHERE number = $1", number, msgspec.json.encode(record))
@@ -86,5 +86,5 @@ async def make_hostile(services: Services, number: str, text: str = HOSTILE) -> 
 
 
 def other_number(number: str) -> str:
-    """One that looks as good, and was never issued."""
+    """A valid number that was never issued."""
     return number[:-1] + ("0" if number[-1] != "0" else "1")

@@ -1,4 +1,4 @@
-"""Sustainability pages to look at: an account, what it has retired, and images that are what they say they are."""
+"""Sustainability pages and images for tests."""
 
 import base64
 import re
@@ -35,7 +35,7 @@ def chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def png(width: int = 3, height: int = 2, extra: bytes = b"") -> bytes:
-    """A real one. `extra` is a chunk between its header and its pixels."""
+    """A valid PNG. `extra` is a chunk between the header and the pixels."""
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     pixels = chunk(b"IDAT", zlib.compress((b"\x00" + b"\x1d\x6b\x4a" * width) * height))
     return b"\x89PNG\r\n\x1a\n" + header + extra + pixels + chunk(b"IEND", b"")
@@ -50,7 +50,7 @@ async def put(api: ApiClient, body: dict[str, Any], **headers: str) -> httpx.Res
 
 
 async def set_up(api: ApiClient, **body: Any) -> dict[str, Any]:
-    """An enabled page with all sections, unless told otherwise."""
+    """Enable a page with all sections."""
     answer = await put(api, {"enabled": True, "slug": "our-forest", "title": "Our forest", **body})
     assert answer.status_code == 200, answer.text
     page: dict[str, Any] = answer.json()
@@ -67,7 +67,7 @@ async def retire(
     project: tuple[str, str] = ("prj_gone", "A project"),
     project_type: str = "Wind",
 ) -> None:
-    """As if orders had been completed then: ids and names of a bundle and a project."""
+    """Insert totals, as if orders had been completed."""
     async with services.database.transaction() as tx:
         names = (bundle[1], project[1], project_type)
         await tx.execute(TOTAL, scope.account_id, month, bundle[0], project[0], *names, grams)
@@ -80,5 +80,5 @@ async def look(browser: httpx.AsyncClient, path: str = TEST_PAGE, language: str 
 
 
 def words(html: str) -> str:
-    """What a person reads: without markup, with single spaces."""
+    """The text without markup, with single spaces."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())

@@ -1,4 +1,4 @@
-"""The public page of a certificate: all of it when the account shows it, and nothing at all when it does not."""
+"""The public page of a certificate."""
 
 import hashlib
 from html import unescape
@@ -27,14 +27,12 @@ from tonne.sustainability.model import Section
 
 @pytest.fixture
 async def number(api: ApiClient, services: Services, world: World) -> str:
-    """Of a certificate that everybody may see."""
+    """The number of a public certificate."""
     await show_page(services, world.ours_test.scope)
     return await complete_order(api, services)
 
 
-async def test_the_page_shows_the_frozen_facts_and_leads_on(
-    browser: httpx.AsyncClient, services: Services, number: str
-) -> None:
+async def test_the_page_shows_the_record(browser: httpx.AsyncClient, services: Services, number: str) -> None:
     answer = await browser.get(f"/certificates/{number}")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     text = unescape(answer.text)
@@ -53,7 +51,7 @@ async def test_the_page_shows_the_frozen_facts_and_leads_on(
     assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_the_address_is_the_one_that_the_order_names(
+async def test_the_order_has_the_address_of_its_certificate(
     browser: httpx.AsyncClient, api: ApiClient, number: str
 ) -> None:
     [order] = (await api.get("/v1/orders")).json()["data"]
@@ -61,7 +59,7 @@ async def test_the_address_is_the_one_that_the_order_names(
     assert (await browser.get(order["public_certificate_url"])).status_code == 200
 
 
-async def test_a_live_certificate_says_nothing_of_tests_and_leads_to_the_registry(
+async def test_a_live_certificate_does_not_mention_test_mode_and_links_to_the_registry(
     browser: httpx.AsyncClient, services: Services, world: World
 ) -> None:
     await show_page(services, world.ours_live.scope)
@@ -73,7 +71,7 @@ async def test_a_live_certificate_says_nothing_of_tests_and_leads_to_the_registr
     assert '<a href="https://registry.example/r" rel="noopener noreferrer nofollow">' in answer.text
 
 
-async def test_the_pdf_is_the_one_that_the_api_serves_and_is_known_from_then_on(
+async def test_the_pdf_is_that_of_the_api_and_can_be_verified(
     browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
 ) -> None:
     answer = await browser.get(f"/certificates/{number}/document")
@@ -87,7 +85,7 @@ async def test_the_pdf_is_the_one_that_the_api_serves_and_is_known_from_then_on(
 
 
 @pytest.mark.parametrize("tail", ["", "/document"])
-async def test_what_is_not_shown_looks_like_nothing_at_all(
+async def test_an_unpublished_certificate_looks_unknown(
     browser: httpx.AsyncClient, api: ApiClient, services: Services, world: World, tail: str
 ) -> None:
     number = await complete_order(api, services)
@@ -113,7 +111,7 @@ async def test_what_is_not_shown_looks_like_nothing_at_all(
         assert await looks_like_nothing(f"/certificates/{wrong}{tail}"), wrong
 
 
-async def test_another_accounts_page_shows_nothing_of_ours(
+async def test_the_page_of_another_account_does_not_publish_ours(
     browser: httpx.AsyncClient, api: ApiClient, services: Services, world: World
 ) -> None:
     number = await complete_order(api, services)
@@ -121,7 +119,7 @@ async def test_another_accounts_page_shows_nothing_of_ours(
     assert (await browser.get(f"/certificates/{number}")).status_code == 404
 
 
-async def test_hostile_names_are_text(browser: httpx.AsyncClient, services: Services, number: str) -> None:
+async def test_hostile_names_are_escaped(browser: httpx.AsyncClient, services: Services, number: str) -> None:
     await make_hostile(services, number)
     answer = await browser.get(f"/certificates/{number}")
     assert answer.status_code == 200
@@ -132,7 +130,7 @@ async def test_hostile_names_are_text(browser: httpx.AsyncClient, services: Serv
     assert 'href="https://registry.example/&#34;&gt;&lt;script&gt;" rel="noopener noreferrer nofollow"' in answer.text
 
 
-async def test_numbers_and_dates_are_spelt_as_the_visitor_spells_them(
+async def test_numbers_and_dates_are_formatted_for_the_visitors_locale(
     browser: httpx.AsyncClient, services: Services, number: str
 ) -> None:
     await make_hostile(services, number, "Plain")
@@ -144,7 +142,7 @@ async def test_numbers_and_dates_are_spelt_as_the_visitor_spells_them(
     assert "1 March 2026" in unescape(british.text)
 
 
-async def test_pdfs_and_wrong_numbers_are_limited_and_the_page_itself_is_not(
+async def test_pdfs_and_unknown_numbers_are_rate_limited_but_pages_are_not(
     api: ApiClient, services: Services, world: World, settings: Settings
 ) -> None:
     await show_page(services, world.ours_test.scope)

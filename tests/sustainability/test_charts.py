@@ -1,4 +1,4 @@
-"""Charts: nothing leaves its frame, nothing vanishes, no label touches another, whatever the numbers."""
+"""Chart geometry."""
 
 from datetime import date
 from itertools import pairwise
@@ -25,12 +25,12 @@ from tonne.web import visitor
 GRAMS = st.integers(0, 10**17)
 MONTHS = st.lists(GRAMS, min_size=1, max_size=24)
 NEARLY = 1e-6
-# Short names and long ones, with and without dots, in several scripts.
+# Short and long month names in several scripts.
 LANGUAGES = "ar bg cs de el en es fi fr he hi hu ja ka ko lt pl pt ru sv ta th tr uk vi zh".split()  # noqa: SIM905
 
 
 @given(MONTHS)
-def test_columns_stay_inside_and_stand_side_by_side_on_the_base(values: list[int]) -> None:
+def test_columns_do_not_overlap_or_leave_the_chart(values: list[int]) -> None:
     columns = column_chart(values, [""] * len(values)).columns
     assert len(columns) == len(values)
     for column, value in zip(columns, values, strict=True):
@@ -44,7 +44,7 @@ def test_columns_stay_inside_and_stand_side_by_side_on_the_base(values: list[int
 
 
 @given(MONTHS)
-def test_heights_are_in_proportion_to_the_gridlines(values: list[int]) -> None:
+def test_heights_are_proportional(values: list[int]) -> None:
     chart = column_chart(values, [""] * len(values))
     top, middle = chart.gridlines
     assert (top.y, middle.y, top.value) == (TOP, (TOP + BASE) / 2, 2 * middle.value)
@@ -54,7 +54,7 @@ def test_heights_are_in_proportion_to_the_gridlines(values: list[int]) -> None:
 
 
 @given(GRAMS)
-def test_the_ceiling_is_near_above_and_has_a_whole_half(value: int) -> None:
+def test_the_ceiling_is_close_and_even(value: int) -> None:
     ceiling = nice_ceiling(value)
     assert value <= ceiling
     assert ceiling <= max(10, 1.4 * value + 1)
@@ -71,14 +71,14 @@ def check_labels(labels: list[Label], width: int) -> None:
 
 
 @given(st.integers(1, 24), st.text(st.sampled_from("Jan. 2025г月年م"), max_size=14))
-def test_labels_never_touch_each_other_or_leave_the_chart(count: int, text: str) -> None:
+def test_labels_never_overlap_or_leave_the_chart(count: int, text: str) -> None:
     labels = list(column_chart([1] * count, [text] * count).labels)
     assert labels[0].is_wide is False
     check_labels([label for label in labels if not label.is_wide], NARROWEST)
     check_labels(labels, WIDE)
 
 
-def test_months_of_many_languages_have_room_on_a_phone() -> None:
+def test_month_names_of_all_languages_fit_on_a_phone() -> None:
     for name in LANGUAGES:
         year = [visitor.month(date(2025, month, 1), Locale.parse(name)) for month in range(1, 13)]
         for texts in (year, year * 2):
@@ -97,7 +97,7 @@ def test_english_labels_are_a_quarter_or_a_half_year_apart() -> None:
 
 
 @given(st.lists(st.integers(1, 10**17), min_size=1, max_size=6))
-def test_a_stacked_bar_is_full_without_gap_or_overlap(values: list[int]) -> None:
+def test_a_stacked_bar_has_no_gaps_or_overlaps(values: list[int]) -> None:
     segments = stacked_bar(values)
     assert segments[0].x == 0
     for left, right in pairwise(segments):
@@ -116,7 +116,7 @@ def test_a_bar_is_never_longer_than_the_largest(value: int, more: int) -> None:
     assert bar_width(value + more, value + more) == 100
 
 
-def test_nothing_at_all_can_be_drawn() -> None:
+def test_empty_charts() -> None:
     assert stacked_bar([]) == []
     assert column_chart([], []).columns == ()
     assert [column.height for column in column_chart([0, 0], ["a", "b"]).columns] == [0, 0]

@@ -1,4 +1,4 @@
-"""The numbers of a page: sums, shares, months and charts, in the visitor's spelling."""
+"""The figures of a page."""
 
 import re
 from datetime import date
@@ -24,11 +24,11 @@ def calendar() -> Calendar:
 
 @pytest.fixture
 def services(furnished_db: Database, settings: Settings, calendar: Calendar) -> Services:
-    """As everywhere, but the story sets its clock, to March 2026 at first."""
+    """With a clock that tests set; it starts in March 2026."""
     return Services(furnished_db, settings, clock=calendar)
 
 
-async def test_numbers_and_dates_are_the_visitors(
+async def test_figures_are_formatted_for_the_visitors_locale(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api)
@@ -42,7 +42,7 @@ async def test_numbers_and_dates_are_the_visitors(
     assert (await browser.get(TEST_PAGE)).headers["vary"] == "Accept-Language"
 
 
-async def test_what_the_catalogue_knows_no_more_keeps_the_name_it_had(
+async def test_what_left_the_catalogue_keeps_its_last_name(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api)
@@ -73,7 +73,7 @@ async def test_the_timeline_shows_a_year_with_its_empty_months(
     assert "Highest month: 3 t in Mar 2026." in words(html)
 
 
-async def test_the_timeline_shows_two_years_and_what_came_before_by_year(
+async def test_the_timeline_shows_two_years_and_earlier_totals_by_year(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api, sections=["timeline"])
@@ -95,10 +95,10 @@ async def test_the_timeline_shows_two_years_and_what_came_before_by_year(
     assert "63 t of CO₂" in words(html)
 
 
-async def test_a_month_that_this_clock_has_not_reached_is_not_lost(
+async def test_a_month_ahead_of_this_clock_is_shown(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
-    """Two machines may disagree about the end of a month."""
+    """The clocks of two machines may differ at the end of a month."""
     await set_up(api, sections=["timeline"])
     await retire(services, world.ours_test.scope, date(2026, 4, 1), TONNE)
     assert "Apr 2026 1 t Mar 2026 0 t" in words(await look(browser))
@@ -121,7 +121,7 @@ async def test_more_bundles_than_colours_share_the_last_one(
     assert sum(round(float(share) * 10) for share in shares) == 1000
 
 
-async def test_many_projects_do_not_make_a_huge_page(
+async def test_the_number_of_listed_projects_is_limited(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api)
@@ -135,7 +135,7 @@ async def test_many_projects_do_not_make_a_huge_page(
     assert len(html.encode()) < 100_000
 
 
-async def test_every_chart_has_a_title_a_description_and_its_numbers_beside_it(
+async def test_every_chart_has_a_title_a_description_and_a_table(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api)

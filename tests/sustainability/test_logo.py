@@ -1,4 +1,4 @@
-"""Logos: three kinds of image, whole and small; everything else is refused, and what is served is only an image."""
+"""Validating and serving logos."""
 
 import base64
 import struct
@@ -64,26 +64,26 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_images_are_known_by_their_content(name: str) -> None:
+def test_the_media_type_is_detected_from_the_content(name: str) -> None:
     content, media_type = GOOD[name]
     assert logo_of(content).media_type == media_type
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_anything_else_is_refused(name: str) -> None:
+def test_other_files_are_rejected(name: str) -> None:
     with pytest.raises(LogoInvalid):
         logo_of(BAD[name])
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_no_beginning_of_an_image_is_an_image(name: str) -> None:
+def test_a_truncated_image_is_rejected(name: str) -> None:
     content, _ = GOOD[name]
     for length in range(len(content)):
         with pytest.raises(LogoInvalid):
             logo_of(content[:length])
 
 
-def test_the_largest_logo_fits_and_one_byte_more_does_not() -> None:
+def test_the_size_limit_is_exact() -> None:
     padding = MAX_LOGO_BYTES - len(png()) - 12
     largest = png(extra=chunk(b"tEXt", b"x" * padding))
     assert len(largest) == MAX_LOGO_BYTES
@@ -92,7 +92,7 @@ def test_the_largest_logo_fits_and_one_byte_more_does_not() -> None:
         logo_of(png(extra=chunk(b"tEXt", b"x" * (padding + 1))))
 
 
-async def test_refusals_over_http_name_the_field_and_keep_the_logo_there_was(api: ApiClient) -> None:
+async def test_an_invalid_logo_names_the_field_and_keeps_the_old_logo(api: ApiClient) -> None:
     before = await set_up(api, logo=logo(png()))
     too_large = png(extra=chunk(b"tEXt", b"x" * MAX_LOGO_BYTES))
     refused: list[tuple[Any, str]] = [
@@ -113,7 +113,7 @@ async def test_refusals_over_http_name_the_field_and_keep_the_logo_there_was(api
     assert (await api.get("/v1/sustainability-page")).json() == before
 
 
-async def test_a_body_that_is_too_large_for_any_logo_is_not_read(api: ApiClient) -> None:
+async def test_a_body_over_the_limit_is_not_read(api: ApiClient) -> None:
     answer = await put(api, {"logo": {"media_type": "image/png", "data": "A" * 300_000}})
     assert (answer.status_code, codes(answer)) == (413, ["body_too_large"])
 
@@ -130,7 +130,7 @@ async def test_a_logo_stays_until_it_is_replaced_or_removed(api: ApiClient, brow
     assert (await browser.get(replaced["logo_url"])).status_code == 404
 
 
-async def test_a_logo_is_served_as_nothing_but_an_image_and_kept_by_its_version(
+async def test_a_logo_is_served_as_an_image_and_cached_by_its_version(
     api: ApiClient, browser: httpx.AsyncClient
 ) -> None:
     page = await set_up(api, logo=logo(png()))
@@ -145,7 +145,7 @@ async def test_a_logo_is_served_as_nothing_but_an_image_and_kept_by_its_version(
         assert (answer.status_code, answer.headers["cache-control"]) == (200, "public, max-age=60")
 
 
-async def test_the_logo_of_a_page_that_is_off_or_of_the_other_mode_is_not_there(
+async def test_the_logo_of_a_disabled_page_is_not_found(
     api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api, logo=logo(png()))

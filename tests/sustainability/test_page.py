@@ -1,4 +1,4 @@
-"""The public page: real figures, the configured sections, hostile text as text, and nothing where nothing is shown."""
+"""The public Sustainability page."""
 
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -46,7 +46,7 @@ def calendar() -> Calendar:
 
 @pytest.fixture
 def services(furnished_db: Database, settings: Settings, calendar: Calendar) -> Services:
-    """As everywhere, but the story sets its clock, to March 2026 at first."""
+    """With a clock that tests set; it starts in March 2026."""
     return Services(furnished_db, settings, clock=calendar)
 
 
@@ -60,7 +60,7 @@ def live_api(api: ApiClient, world: World) -> ApiClient:
     return api.as_key(world.ours_live.key)
 
 
-async def test_the_figures_are_those_of_real_orders(
+async def test_the_page_shows_the_figures_of_complete_orders(
     live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await live.sell("wind", {"A": 1})
@@ -110,7 +110,7 @@ async def test_only_the_configured_sections_are_shown(
     assert "1 t of CO₂ equivalent" in words(await look(browser))
 
 
-async def test_a_page_without_anything_retired_says_so(api: ApiClient, browser: httpx.AsyncClient) -> None:
+async def test_a_page_without_retirements_says_so(api: ApiClient, browser: httpx.AsyncClient) -> None:
     await set_up(api)
     html = await look(browser)
     assert "Nothing retired yet" in html
@@ -118,7 +118,7 @@ async def test_a_page_without_anything_retired_says_so(api: ApiClient, browser: 
     assert "<svg" not in html
 
 
-async def test_unknown_disabled_and_of_the_other_mode_look_the_same(
+async def test_unknown_and_disabled_pages_look_the_same(
     api: ApiClient, browser: httpx.AsyncClient, live_api: ApiClient
 ) -> None:
     unknown = await browser.get("/sustainability/nobody")
@@ -144,7 +144,7 @@ async def test_unknown_disabled_and_of_the_other_mode_look_the_same(
         assert ours == theirs, path
 
 
-async def test_the_page_says_that_it_is_a_test_and_only_a_live_one_is_found_by_search_engines(
+async def test_a_test_page_says_so_and_is_hidden_from_search_engines(
     api: ApiClient, live_api: ApiClient, browser: httpx.AsyncClient
 ) -> None:
     await set_up(api)
@@ -156,7 +156,7 @@ async def test_the_page_says_that_it_is_a_test_and_only_a_live_one_is_found_by_s
     assert "noindex" not in live
 
 
-async def test_an_old_address_leads_to_the_page_of_today(api: ApiClient, browser: httpx.AsyncClient) -> None:
+async def test_an_old_slug_redirects_to_the_page(api: ApiClient, browser: httpx.AsyncClient) -> None:
     await set_up(api, slug="first", logo=logo(png()))
     await set_up(api, slug="second")
     await set_up(api, slug="third")
@@ -170,7 +170,9 @@ async def test_an_old_address_leads_to_the_page_of_today(api: ApiClient, browser
     assert (await browser.get("/sustainability/test/third")).headers["location"] == "/sustainability/test/first"
 
 
-async def test_hostile_text_is_text(live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World) -> None:
+async def test_hostile_text_is_escaped(
+    live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World
+) -> None:
     await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10, retired=True)
     await live.rename(world.ours_live.scope, "Before")
@@ -191,14 +193,14 @@ async def test_hostile_text_is_text(live: Shop, live_api: ApiClient, browser: ht
     assert "<img src=x" not in html
     assert "javascript:" not in html
     assert "49" not in words(html)
-    # In the title, five tags of the head, the heading, the text, the statement, bundle and project.
+    # Title, five meta tags, heading, description, total, bundle and project.
     assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 12
-    # Its own, those of the two charts, and that of the one column.
+    # The page, the two charts and the column.
     assert html.count("</title>") == 4
     assert "on behalf of Before" in words(html)
 
 
-async def test_registry_links_lead_away_without_a_word_about_us(
+async def test_registry_links_send_no_referrer(
     live: Shop, live_api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await live.sell("wind", {"A": 1})
@@ -225,14 +227,14 @@ FROM generate_series($4::int, $5::int) n
 
 
 async def add_certificates(services: Services, scope: Scope, first: int, last: int) -> None:
-    """Several of one and the same moment among them."""
+    """Some have the same time."""
     issued_at = datetime(2026, 3, 1, tzinfo=UTC)
     async with services.database.transaction() as tx:
-        await tx.execute("SET LOCAL session_replication_role = replica")  # there are no orders behind them
+        await tx.execute("SET LOCAL session_replication_role = replica")  # without orders
         await tx.execute(COPY_CERTIFICATES, scope.account_id, scope.organisation_id, issued_at, first, last)
 
 
-async def test_certificates_come_in_pages_and_none_is_missed_or_repeated(
+async def test_paging_certificates_misses_and_repeats_none(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     scope = world.ours_test.scope
@@ -246,13 +248,13 @@ async def test_certificates_come_in_pages_and_none_is_missed_or_repeated(
         assert ('#certificates">Newest</a>' in html) == (len(seen) > 1)
         older = re.search(r'href="([^"]+)#certificates">Older</a>', html)
         path = unescape(older.group(1)) if older else None
-        # Newer ones that arrive between two pages do not push others over its edge.
+        # New certificates between two requests do not shift the pages.
         await add_certificates(services, scope, 45 + len(seen), 45 + len(seen))
     assert [len(page) for page in seen] == [20, 20, 5]
     assert [int(number) for page in seen for number in page] == list(range(45, 0, -1))
 
 
-async def test_a_place_that_is_none_is_refused_on_a_page(
+async def test_an_invalid_cursor_is_rejected_with_a_page(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api)
@@ -267,7 +269,7 @@ async def test_a_place_that_is_none_is_refused_on_a_page(
     assert answer.status_code == 400, "a place in one list is none in another"
 
 
-async def test_a_page_shows_nothing_of_any_other_account(
+async def test_a_page_shows_only_its_own_account(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api)
@@ -282,7 +284,7 @@ async def test_a_page_shows_nothing_of_any_other_account(
     assert "TEST-0001" not in html
 
 
-async def test_the_head_tells_other_sites_what_to_show(
+async def test_the_head_has_link_preview_tags(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api, title='Our "forest"')
@@ -300,7 +302,7 @@ async def test_the_head_tells_other_sites_what_to_show(
     assert image not in await look(browser), "the picture's address changes with its figures"
 
 
-async def test_the_page_is_kept_for_a_minute_and_runs_no_script(
+async def test_the_page_is_cached_for_a_minute_and_has_no_script(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api, logo=logo(png()))
@@ -316,8 +318,8 @@ async def test_the_page_is_kept_for_a_minute_and_runs_no_script(
         assert address.startswith(("/", "#", "http://tonne.test/")), address
 
 
-async def test_it_costs_the_same_after_any_number_of_orders(services: Services) -> None:
-    """Neither reads more than an index of the account's own rows, nor sorts what it does not show."""
+async def test_the_queries_do_not_grow_with_the_number_of_orders(services: Services) -> None:
+    """The plans use indexes and sort only what the page shows."""
     statements = {
         store.LIST_CERTIFICATES: "'acc_1', now(), 'x', 21",
         store.SUM_RETIRED: "'acc_1'",
@@ -347,7 +349,9 @@ async def test_after_a_change_the_page_shows_it(api: ApiClient, browser: httpx.A
     assert (await api.get(PATH)).json()["updated_at"] == "2026-03-02T09:00:00.000Z"
 
 
-async def test_the_sellers_name_is_the_operators(furnished_db: Database, settings: Settings, world: World) -> None:
+async def test_the_seller_name_comes_from_the_settings(
+    furnished_db: Database, settings: Settings, world: World
+) -> None:
     named = msgspec.structs.replace(settings, seller_name="Acme <Offsets>")
     transport = httpx.ASGITransport(build_app(Services(furnished_db, named)), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:

@@ -1,4 +1,4 @@
-"""The picture that other sites show: drawn from the real figures, kept for a moment, and harmless whatever it says."""
+"""The link preview image."""
 
 import asyncio
 import struct
@@ -36,7 +36,7 @@ def size_of(picture: bytes) -> tuple[int, int]:
     return width, height
 
 
-async def test_it_is_a_picture_of_the_size_that_other_sites_ask_for(
+async def test_the_preview_has_the_size_that_other_sites_expect(
     services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api)
@@ -50,7 +50,7 @@ async def test_it_is_a_picture_of_the_size_that_other_sites_ask_for(
     assert (await browser.get(PATH)).content != answer.content
 
 
-async def test_only_an_enabled_page_has_one(api: ApiClient, browser: httpx.AsyncClient) -> None:
+async def test_only_an_enabled_page_has_a_preview(api: ApiClient, browser: httpx.AsyncClient) -> None:
     assert (await browser.get(PATH)).status_code == 404
     await set_up(api, enabled=False)
     assert (await browser.get(PATH)).status_code == 404
@@ -72,12 +72,12 @@ async def test_only_an_enabled_page_has_one(api: ApiClient, browser: httpx.Async
         "ก" * 200,
     ],
 )
-async def test_whatever_a_title_says_there_is_a_picture(text: str) -> None:
+async def test_any_title_can_be_rendered(text: str) -> None:
     record = {**RECORD, "title": text, "beneficiary": text, "seller": text[:60]}
     assert size_of(await Previews().picture(record)) == (1200, 630)
 
 
-async def test_the_largest_number_there_is_fits() -> None:
+async def test_the_largest_total_fits() -> None:
     assert size_of(await Previews().picture({**RECORD, "total": "9,223,372,036,854.775807"})) == (1200, 630)
 
 
@@ -86,7 +86,7 @@ def figures(grams: int, *countries: str) -> Figures:
     return Figures(grams, None, (), (), projects, (), len({country for country in countries if country}))
 
 
-def test_it_says_what_the_page_says() -> None:
+def test_the_preview_shows_what_the_page_shows() -> None:
     page = SustainabilityPage(
         Scope("org_1", "acc_1", Mode.TEST), "acme", True, "Acme 🌍 & the climate ®", "", (), None, START
     )
@@ -106,7 +106,7 @@ def test_it_says_what_the_page_says() -> None:
 
 
 class Drawing:
-    """Counts, in place of typst, how often it is asked."""
+    """Replaces the renderer and counts its calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -117,7 +117,7 @@ class Drawing:
         return str(record).encode()
 
 
-async def test_a_crowd_that_asks_for_one_picture_has_it_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_render_a_preview_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch)
     previews = Previews()
     pictures = await asyncio.gather(*(previews.picture(RECORD) for _ in range(50)))
@@ -128,7 +128,7 @@ async def test_a_crowd_that_asks_for_one_picture_has_it_drawn_once(monkeypatch: 
     assert drawing.count == 2
 
 
-async def test_no_more_than_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch)
     previews = Previews()
     for number in range(MAX_CACHED + 1):

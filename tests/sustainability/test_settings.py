@@ -1,4 +1,4 @@
-"""Setting up a Sustainability page: what is asked for, what is refused, and whose slug is whose."""
+"""The settings of a Sustainability page."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ async def read(api: ApiClient, **headers: str) -> dict[str, Any]:
     return page
 
 
-async def test_before_it_is_set_up_a_page_is_off_and_has_a_free_slug(api: ApiClient, world: World) -> None:
+async def test_before_it_is_set_up_a_page_is_disabled_and_has_a_free_slug(api: ApiClient, world: World) -> None:
     assert await read(api) == {
         "enabled": False,
         "slug": "account-test",
@@ -53,7 +53,7 @@ async def test_reading_takes_no_slug(api: ApiClient, services: Services) -> None
         assert await connection.fetchval("SELECT count(*) FROM sustainability_slugs") == 0
 
 
-async def test_what_is_set_is_read_and_what_is_left_out_stays(api: ApiClient) -> None:
+async def test_fields_that_are_left_out_keep_their_values(api: ApiClient) -> None:
     body = {"enabled": True, "slug": "acme", "title": "  Acme  ", "description": "One\r\ntwo", "sections": ["projects"]}
     answer = await put(api, body)
     page = answer.json()
@@ -70,7 +70,7 @@ async def test_what_is_set_is_read_and_what_is_left_out_stays(api: ApiClient) ->
     assert (await put(api, {"sections": []})).json()["sections"] == []
 
 
-async def test_an_empty_change_sets_the_page_up_with_what_was_suggested(api: ApiClient) -> None:
+async def test_an_empty_change_saves_the_suggestions(api: ApiClient) -> None:
     suggested = await read(api)
     page = (await put(api, {})).json()
     assert page["updated_at"] is not None
@@ -100,7 +100,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_what_does_not_fit_is_refused_and_changes_nothing(api: ApiClient) -> None:
+async def test_invalid_settings_are_rejected_and_change_nothing(api: ApiClient) -> None:
     before = await set_up(api)
     for body, field in REFUSED:
         answer = await put(api, body)
@@ -108,23 +108,21 @@ async def test_what_does_not_fit_is_refused_and_changes_nothing(api: ApiClient) 
     assert await read(api) == before
 
 
-async def test_reserved_words_are_refused(api: ApiClient) -> None:
+async def test_reserved_slugs_are_rejected(api: ApiClient) -> None:
     for slug in ("test", "admin", "api", "new", "edit", "settings", "login", "logout", "assets", "verify", "tonne"):
         answer = await put(api, {"slug": slug})
         assert (answer.status_code, codes(answer), fields(answer)) == (400, ["slug_reserved"], ["slug"]), slug
     assert (await read(api))["updated_at"] is None
 
 
-def test_more_words_are_reserved_and_none_that_could_not_be_a_slug_is_missed() -> None:
+def test_the_reserved_words_are_valid_slugs() -> None:
     assert {"static", "verify", "certificates", "docs", "help", "about", "tonne", "logo", "preview"} <= RESERVED
     with pytest.raises(TonneError):
         check_slug("tonne")
     assert check_slug("tonnes-of-trees") == "tonnes-of-trees"
 
 
-async def test_a_slug_of_somebody_else_is_refused_in_the_same_words_whoever_has_it(
-    api: ApiClient, world: World
-) -> None:
+async def test_a_taken_slug_is_rejected_without_revealing_the_owner(api: ApiClient, world: World) -> None:
     await set_up(api, slug="acme")
     strangers = [
         await put(api.as_key(world.theirs_test.key), {"slug": "acme"}),
@@ -138,13 +136,13 @@ async def test_a_slug_of_somebody_else_is_refused_in_the_same_words_whoever_has_
     assert (await read(api.as_key(world.theirs_test.key)))["updated_at"] is None
 
 
-async def test_the_two_modes_have_slugs_of_their_own(api: ApiClient, world: World) -> None:
+async def test_slugs_are_unique_per_mode(api: ApiClient, world: World) -> None:
     await set_up(api, slug="acme")
     live = await set_up(api.as_key(world.ours_live.key), slug="acme")
     assert (live["url"], live["account_type"]) == ("http://tonne.test/sustainability/acme", "live")
 
 
-async def test_an_old_slug_stays_with_its_page_which_may_go_back_to_it(api: ApiClient, world: World) -> None:
+async def test_a_page_keeps_its_old_slugs(api: ApiClient, world: World) -> None:
     await set_up(api, slug="first")
     await set_up(api, slug="second")
     assert codes(await put(api.as_key(world.theirs_test.key), {"slug": "first"})) == ["slug_taken"]
@@ -152,7 +150,7 @@ async def test_an_old_slug_stays_with_its_page_which_may_go_back_to_it(api: ApiC
     assert codes(await put(api.as_key(world.theirs_test.key), {"slug": "second"})) == ["slug_taken"]
 
 
-async def test_a_page_cannot_collect_slugs_without_end(api: ApiClient) -> None:
+async def test_the_number_of_slugs_is_limited(api: ApiClient) -> None:
     for number in range(MAX_SLUGS):
         await set_up(api, slug=f"name-{number}")
     answer = await put(api, {"slug": "one-too-many"})
@@ -173,7 +171,7 @@ async def _wait_for_a_lock(services: Services) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_of_two_accounts_that_want_one_slug_at_once_the_first_gets_it(services: Services, world: World) -> None:
+async def test_the_first_of_two_concurrent_accounts_gets_the_slug(services: Services, world: World) -> None:
     async with services.database.transaction() as tx:
         await change_page(tx, world.ours_test.scope, PageChange(slug="acme"), actor="test", now=START)
         second = asyncio.create_task(_change(services, world.theirs_test.scope, "acme"))
@@ -182,7 +180,7 @@ async def test_of_two_accounts_that_want_one_slug_at_once_the_first_gets_it(serv
         await second
 
 
-async def test_the_second_gets_it_when_the_first_gives_up(services: Services, world: World) -> None:
+async def test_the_second_gets_the_slug_if_the_first_rolls_back(services: Services, world: World) -> None:
     async with services.database.connection() as connection:
         attempt = connection.transaction()
         await attempt.start()
@@ -193,7 +191,7 @@ async def test_the_second_gets_it_when_the_first_gives_up(services: Services, wo
     assert await second == "acme"
 
 
-async def test_many_at_once_over_http_leave_one_winner(api: ApiClient, world: World) -> None:
+async def test_concurrent_requests_for_a_slug_have_one_winner(api: ApiClient, world: World) -> None:
     keys = [world.ours_test, world.theirs_test]
     answers = await asyncio.gather(*(put(api.as_key(tenant.key), {"slug": "acme"}) for tenant in keys * 3))
     won = {tenant.key for tenant, answer in zip(keys * 3, answers, strict=True) if answer.status_code == 200}
@@ -201,7 +199,7 @@ async def test_many_at_once_over_http_leave_one_winner(api: ApiClient, world: Wo
     assert {answer.status_code for answer in answers} == {200, 409}
 
 
-async def test_two_first_changes_of_one_account_take_turns(services: Services, world: World) -> None:
+async def test_concurrent_first_changes_of_an_account_are_serialised(services: Services, world: World) -> None:
     scope = world.ours_test.scope
     async with services.database.transaction() as tx:
         await change_page(tx, scope, PageChange(title="First", enabled=True), actor="test", now=START)
@@ -223,7 +221,7 @@ async def test_every_account_has_a_page_of_its_own(api: ApiClient, world: World)
     assert (await read(api.as_key(world.ours_live.key)))["updated_at"] is None
 
 
-async def test_changes_are_on_record_without_the_logo(api: ApiClient, services: Services, world: World) -> None:
+async def test_changes_are_audited_without_the_logo(api: ApiClient, services: Services, world: World) -> None:
     await set_up(api, slug="acme", logo=logo(png()))
     await set_up(api, slug="acme", logo=None)
     async with services.database.connection() as connection:
@@ -238,9 +236,7 @@ async def test_changes_are_on_record_without_the_logo(api: ApiClient, services: 
     assert max(len(row["details"]) for row in rows) < 500
 
 
-async def test_certificates_are_shown_only_by_an_enabled_page_with_that_section(
-    services: Services, world: World
-) -> None:
+async def test_certificates_are_public_only_with_an_enabled_page_and_section(services: Services, world: World) -> None:
     scope, client = world.ours_test.scope, world.ours_test.client_account_id
     stranger = Scope(world.theirs_test.scope.organisation_id, scope.account_id, scope.mode)
 
@@ -282,7 +278,7 @@ def test_slugs_are_made_from_names(names: tuple[str, str], first: str) -> None:
         assert check_slug(slug) == slug
 
 
-async def test_a_name_that_everybody_has_still_gets_a_free_slug(services: Services, world: World) -> None:
+async def test_a_common_name_still_gets_a_free_slug(services: Services, world: World) -> None:
     scope = world.ours_test.scope
     async with services.database.transaction() as tx:
         owner = await account_store.find_account(tx, scope)

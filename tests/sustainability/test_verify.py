@@ -1,4 +1,4 @@
-"""Whoever holds a number sees what was certified under it, and learns whether a document is genuine."""
+"""Verifying certificates."""
 
 import asyncio
 import hashlib
@@ -57,14 +57,14 @@ def spellings(number: str) -> list[str]:
     ]
 
 
-def test_a_number_is_known_however_it_is_typed() -> None:
+def test_a_number_is_normalised() -> None:
     for mode in Mode:
         for _ in range(200):
             number = new_number(mode)
             assert {normal_number(text) for text in spellings(number)} == {number}
 
 
-def test_what_can_be_no_number_has_no_normal_form() -> None:
+def test_an_invalid_number_is_not_normalised() -> None:
     good = "7K2M-04QX-9ZTB-C3RD"
     assert normal_number(good) == good
     assert normal_number(f"TEST-{good}") == f"TEST-{good}"
@@ -73,7 +73,7 @@ def test_what_can_be_no_number_has_no_normal_form() -> None:
         assert normal_number(text) == "", text
 
 
-async def test_a_typed_number_leads_to_its_own_address(browser: httpx.AsyncClient, number: str) -> None:
+async def test_a_number_redirects_to_its_result(browser: httpx.AsyncClient, number: str) -> None:
     for typed in spellings(number):
         answer = await browser.get("/verify", params={"number": typed})
         assert (answer.status_code, answer.headers["location"]) == (303, f"/verify/{number}"), typed
@@ -85,7 +85,7 @@ async def test_a_typed_number_leads_to_its_own_address(browser: httpx.AsyncClien
 @pytest.mark.parametrize(
     "typed", ["", "   ", "---", "//evil.example", "/../..", "日本", "\r\nSet-Cookie: a=b", "x" * 5000]
 )
-async def test_what_is_typed_leads_nowhere_else(browser: httpx.AsyncClient, typed: str) -> None:
+async def test_other_input_never_redirects_elsewhere(browser: httpx.AsyncClient, typed: str) -> None:
     answer = await browser.get("/verify", params={"number": typed})
     if answer.status_code == 303:
         assert re.fullmatch(r"/verify/[A-Za-z0-9-]{1,60}", answer.headers["location"])
@@ -95,7 +95,7 @@ async def test_what_is_typed_leads_nowhere_else(browser: httpx.AsyncClient, type
         assert "Enter the number" in answer.text
 
 
-async def test_the_page_shows_every_frozen_fact(browser: httpx.AsyncClient, services: Services, number: str) -> None:
+async def test_the_page_shows_the_whole_record(browser: httpx.AsyncClient, services: Services, number: str) -> None:
     answer = await browser.get(f"/verify/{number}")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     text, record = unescape(answer.text), await record_of(services, number)
@@ -112,7 +112,7 @@ async def test_the_page_shows_every_frozen_fact(browser: httpx.AsyncClient, serv
     assert len(answer.content) < 50_000
 
 
-async def test_it_leads_to_the_public_page_only_when_there_is_one(
+async def test_it_links_to_the_certificate_only_if_it_is_public(
     browser: httpx.AsyncClient, services: Services, world: World, number: str
 ) -> None:
     assert "/certificates/" not in (await browser.get(f"/verify/{number}")).text
@@ -120,7 +120,7 @@ async def test_it_leads_to_the_public_page_only_when_there_is_one(
     assert f'href="/certificates/{number}"' in (await browser.get(f"/verify/{number}")).text
 
 
-async def test_every_pdf_that_went_out_is_listed_and_before_that_none(
+async def test_every_pdf_that_was_sent_out_is_listed(
     browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
 ) -> None:
     before = await browser.get(f"/verify/{number}")
@@ -134,12 +134,12 @@ async def test_every_pdf_that_went_out_is_listed_and_before_that_none(
     assert hashes(await browser.get(f"/verify/{number}")) == [older.hex(), digest], "both are genuine"
 
 
-async def test_a_pasted_sha256_is_judged_without_javascript(
+async def test_a_pasted_hash_is_checked_without_javascript(
     browser: httpx.AsyncClient, api: ApiClient, number: str
 ) -> None:
     pdf = await pdf_of(api)
     digest, wrong = hashlib.sha256(pdf).hexdigest(), hashlib.sha256(pdf + b"\n").hexdigest()
-    # As certutil, Windows and people spell it.
+    # As certutil and people write it.
     pairs = " ".join(digest[start : start + 2] for start in range(0, 64, 2))
     for text in (digest, digest.upper(), f"  {digest}\n", pairs, pairs.replace(" ", ":")):
         answer = await browser.get(f"/verify/{number}", params={"sha256": text})
@@ -159,7 +159,7 @@ async def test_a_pasted_sha256_is_judged_without_javascript(
     assert (twice.status_code, twice.headers["content-type"]) == (400, "text/html; charset=utf-8")
 
 
-async def test_a_genuine_pdf_of_another_certificate_is_not_one_of_this(
+async def test_a_genuine_pdf_of_another_certificate_is_not_genuine_here(
     browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
 ) -> None:
     digest = hashlib.sha256(await pdf_of(api)).hexdigest()
@@ -169,9 +169,7 @@ async def test_a_genuine_pdf_of_another_certificate_is_not_one_of_this(
         assert f"<strong>{verdict}</strong>" in answer.text
 
 
-async def test_an_unknown_number_and_one_that_can_be_none_are_answered_alike(
-    browser: httpx.AsyncClient, number: str
-) -> None:
+async def test_unknown_and_malformed_numbers_get_the_same_answer(browser: httpx.AsyncClient, number: str) -> None:
     seen = set()
     for typed in (other_number(number), new_number(Mode.LIVE), "abc", "a-b", number[:-1]):
         answer = await browser.get(f"/verify/{typed}")
@@ -186,7 +184,7 @@ async def test_an_unknown_number_and_one_that_can_be_none_are_answered_alike(
         assert "<script>" not in answer.text
 
 
-async def test_hostile_names_are_text(browser: httpx.AsyncClient, services: Services, number: str) -> None:
+async def test_hostile_names_are_escaped(browser: httpx.AsyncClient, services: Services, number: str) -> None:
     await make_hostile(services, number)
     answer = await browser.get(f"/verify/{number}")
     assert re.findall("<script[^>]*>", answer.text) == re.findall(
@@ -197,7 +195,7 @@ async def test_hostile_names_are_text(browser: httpx.AsyncClient, services: Serv
     assert unescape(answer.text).count(HOSTILE) >= 2 + 2 * 7
 
 
-async def test_the_page_asks_nobody_else_for_anything(browser: httpx.AsyncClient, number: str) -> None:
+async def test_the_page_loads_nothing_from_other_sites(browser: httpx.AsyncClient, number: str) -> None:
     answer = await browser.get(f"/verify/{number}")
     policy = answer.headers["content-security-policy"]
     assert "unsafe" not in policy
@@ -208,7 +206,7 @@ async def test_the_page_asks_nobody_else_for_anything(browser: httpx.AsyncClient
 
 @pytest.fixture
 async def strict(services: Services, settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser on a service that forgives nothing while a test lasts."""
+    """A client of a service whose rate limit does not refill."""
     strict = Services(services.database, msgspec.structs.replace(settings, verify_per_minute=0.001))
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(build_app(strict)), base_url="http://tonne.test"
@@ -216,7 +214,7 @@ async def strict(services: Services, settings: Settings) -> AsyncIterator[httpx.
         yield client
 
 
-async def test_a_hundred_tries_at_once_are_refused_and_say_when_to_come_back(
+async def test_lookups_are_rate_limited_with_retry_after(
     strict: httpx.AsyncClient, number: str, settings: Settings
 ) -> None:
     numbers = [new_number(Mode.TEST) for _ in range(settings.verify_burst + 100)]
@@ -230,7 +228,7 @@ async def test_a_hundred_tries_at_once_are_refused_and_say_when_to_come_back(
         assert "Too many requests" in answer.text
 
 
-async def test_each_address_has_tries_of_its_own(services: Services, number: str, settings: Settings) -> None:
+async def test_the_rate_limit_is_per_network_address(services: Services, number: str, settings: Settings) -> None:
     app = build_app(
         Services(services.database, msgspec.structs.replace(settings, verify_per_minute=0.001, verify_burst=1))
     )
@@ -242,10 +240,10 @@ async def test_each_address_has_tries_of_its_own(services: Services, number: str
     assert statuses == [200, 429, 200]
 
 
-async def test_good_numbers_and_hashes_count_as_tries_too(
+async def test_known_numbers_and_hashes_count_towards_the_limit(
     strict: httpx.AsyncClient, number: str, settings: Settings
 ) -> None:
-    """Else guesses could be hidden among them, and the database would pay."""
+    """Otherwise guesses could be mixed with valid numbers."""
     tries = [f"/verify/{number}", f"/verify/{number}?sha256={'0' * 64}"] * settings.verify_burst
     statuses = [(await strict.get(path)).status_code for path in tries]
     assert statuses == [200] * settings.verify_burst + [429] * settings.verify_burst
