@@ -1,8 +1,10 @@
-"""The catalogue and quotes on the wire."""
+"""Response bodies of the catalogue, and of quotes."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tonne.base.clock import to_wire
 from tonne.base.decimals import spell
@@ -13,110 +15,139 @@ from tonne.catalog.model import Bundle, Catalogue, Project
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import Priced, PricedLine, PriceList
 
-DecimalText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
-Money = Annotated[DecimalText, msgspec.Meta(description="With exactly the currency's decimals.", examples=["7176.00"])]
+DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
+Money = Annotated[DecimalText, Meta(description="With exactly the currency's decimals.", examples=["7176.00"])]
 Tonnes = Annotated[
-    DecimalText, msgspec.Meta(description="In tonnes, at most 6 decimals, no trailing zeros.", examples=["1.105697"])
+    DecimalText, Meta(description="In tonnes, at most 6 decimals, no trailing zeros.", examples=["1.105697"])
 ]
-Timestamp = Annotated[
-    str, msgspec.Meta(examples=["2026-11-15T10:00:00.123Z"], extra_json_schema={"format": "date-time"})
+Timestamp = Annotated[str, Meta(examples=["2026-11-15T10:00:00.123Z"], extra_json_schema={"format": "date-time"})]
+CurrencyCode = Annotated[str, Meta(description="ISO 4217 code of all amounts of money here.", examples=["EUR"])]
+BundleId = Annotated[str, Meta(description="Id of the bundle.", examples=["bun_06gtv168k5mt6mitjtjihcsfns"])]
+BundleName = Annotated[str, Meta(description="Name of the bundle.", examples=["Wind power"])]
+ImageUrl = Annotated[
+    str | None,
+    Meta(
+        description="Address of a picture, or null.",
+        examples=["https://offsets.example.com/images/bundles/wind-power.svg"],
+    ),
 ]
+ProjectId = Annotated[str, Meta(description="Id of the project.", examples=["prj_06gtv168k1mt6nqbnbhk0fqhp4"])]
+ProjectName = Annotated[str, Meta(description="Name of the project.", examples=["Sierra Wind Farm"])]
+ProjectSlug = Annotated[str, Meta(description="Name for use in URLs.", examples=["sierra-wind-farm"])]
+ProjectType = Annotated[str, Meta(description="What the project does.", examples=["Wind"])]
+Country = Annotated[str, Meta(description="Where the credits come from.", examples=["Kenya"])]
+Registry = Annotated[str, Meta(description="The registry that issued the credits.", examples=["Verra"])]
+RegistryProjectId = Annotated[str, Meta(description="Id of the project at its registry.", examples=["VCS-1234"])]
+Methodology = Annotated[
+    str | None, Meta(description="How the registry calculates the credits, or null.", examples=["ACM0002"])
+]
+EstimateId = Annotated[str, Meta(examples=["est_06gtv168mimt7f59c5an0fgcj0"])]
 
 
 class ProjectOut(msgspec.Struct):
-    id: str
-    name: str
-    slug: str
-    type: str
-    mechanism: str
-    country: str
-    registry: str
-    registry_project_id: str
-    registry_url: str | None
-    methodology: str | None
-    description: str | None
-    image: str | None
-    created_at: Timestamp
+    id: ProjectId
+    name: ProjectName
+    slug: ProjectSlug
+    type: ProjectType
+    mechanism: Annotated[str, Meta(description="`avoidance` or `removal` of emissions.", examples=["avoidance"])]
+    country: Country
+    registry: Registry
+    registry_project_id: RegistryProjectId
+    registry_url: Annotated[
+        str | None,
+        Meta(
+            description="The project's page at its registry, or null.", examples=["https://registry.example/VCS-1234"]
+        ),
+    ]
+    methodology: Methodology
+    description: Annotated[str | None, Meta(description="About the project, or null.", examples=["28 wind turbines."])]
+    image: ImageUrl
+    created_at: Annotated[Timestamp, Meta(description="When the project was first imported.")]
 
 
 class BundleProjectOut(msgspec.Struct):
-    project_id: str
-    project_name: str
-    project_slug: str
-    weight: int
+    project_id: ProjectId
+    project_name: ProjectName
+    project_slug: ProjectSlug
+    weight: Annotated[
+        int, Meta(description="Share of the project in the bundle, relative to the others.", examples=[1])
+    ]
 
 
 class BundleOut(msgspec.Struct):
-    """Prices are in the account's currency: `unit_price` net, `gross_unit_price` with the fee."""
+    """Prices are per tonne, in the account's currency. They are null while there is no exchange rate."""
 
-    id: str
-    name: str
-    slug: str
-    description: str
-    primary_image: str | None
-    enabled: bool
-    currency: str
-    unit_price: Money | None
-    gross_unit_price: Money | None
-    available_quantity: Tonnes
-    projects: list[BundleProjectOut]
-    created_at: Timestamp
+    id: BundleId
+    name: BundleName
+    slug: Annotated[str, Meta(description="Name for use in URLs.", examples=["wind-power"])]
+    description: Annotated[str, Meta(description="About the bundle.", examples=["Wind farms in Kenya and India."])]
+    primary_image: ImageUrl
+    enabled: Annotated[bool, Meta(description="False if the bundle is no longer on sale.", examples=[True])]
+    currency: CurrencyCode
+    unit_price: Annotated[Money | None, Meta(description="Price without the fee.", examples=["6.90"])]
+    gross_unit_price: Annotated[Money | None, Meta(description="Price including the fee.", examples=["7.67"])]
+    available_quantity: Annotated[Tonnes, Meta(description="Tonnes that are not allocated yet.", examples=["52000"])]
+    projects: Annotated[list[BundleProjectOut], Meta(description="The projects that the credits come from.")]
+    created_at: Annotated[Timestamp, Meta(description="When the bundle was first imported.")]
 
 
 class BundleItemOut(msgspec.Struct):
-    """One bundle of an order or a quote."""
+    """One bundle of an order or a quote. Prices are per tonne."""
 
-    bundle_id: str
-    bundle_name: str
-    primary_image: str | None
-    quantity: Tonnes
-    unit_price: Money
-    gross_unit_price: Money
-    offset_cost: Money
-    insufficient_available_quantity: bool
+    bundle_id: BundleId
+    bundle_name: BundleName
+    primary_image: ImageUrl
+    quantity: Annotated[Tonnes, Meta(description="Tonnes of this bundle.", examples=["1040"])]
+    unit_price: Annotated[Money, Meta(description="Price without the fee.", examples=["6.90"])]
+    gross_unit_price: Annotated[Money, Meta(description="Price including the fee.", examples=["7.67"])]
+    offset_cost: Annotated[Money, Meta(description="Cost of this bundle without the fee.", examples=["7176.00"])]
+    insufficient_available_quantity: Annotated[
+        bool,
+        Meta(description="True if less was available when the price was made: the order may wait.", examples=[False]),
+    ]
 
 
 class ExchangeRateOut(msgspec.Struct):
-    base: str
-    quote: str
-    rate: DecimalText
-    source: str
-    as_of: Timestamp
+    base: Annotated[str, Meta(description="Currency of the catalogue.", examples=["EUR"])]
+    quote: Annotated[str, Meta(description="Currency of the account.", examples=["USD"])]
+    rate: Annotated[DecimalText, Meta(description="Units of `quote` for one unit of `base`.", examples=["1.0843"])]
+    source: Annotated[str, Meta(description="Where the rate comes from.", examples=["ECB"])]
+    as_of: Annotated[Timestamp, Meta(description="When the rate was set.")]
 
 
 class QuoteOut(msgspec.Struct):
-    """What an order would cost now. `commission` is the whole fee: there is no other."""
+    """What an order would cost now. A quote reserves nothing."""
 
-    type: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["quantity", "value"]})]
-    currency: str
-    quantity: Tonnes
-    offset_cost: Money
-    commission: Money
-    total_cost: Money
-    fee_rate: Annotated[DecimalText, msgspec.Meta(examples=["0.1"])]
-    exchange_rate: ExchangeRateOut | None
-    bundles: list[BundleItemOut]
-    estimate_id: str | None
-    requested_quantity: Tonnes | None
-    requested_value: Money | None
+    type: Annotated[
+        str,
+        Meta(
+            description="Whether a quantity or a value was requested.",
+            extra_json_schema={"enum": ["quantity", "value"]},
+        ),
+    ]
+    currency: CurrencyCode
+    quantity: Annotated[Tonnes, Meta(description="Tonnes that would be retired.", examples=["1040"])]
+    offset_cost: Annotated[Money, Meta(description="Cost without the fee.", examples=["7176.00"])]
+    commission: Annotated[Money, Meta(description="The whole fee: there is no other.", examples=["800.80"])]
+    total_cost: Annotated[
+        Money, Meta(description="What is charged: `offset_cost` + `commission`.", examples=["7976.80"])
+    ]
+    fee_rate: Annotated[DecimalText, Meta(description="Share of the fee in the total.", examples=["0.1"])]
+    exchange_rate: Annotated[
+        ExchangeRateOut | None, Meta(description="Null if the account has the currency of the catalogue.")
+    ]
+    bundles: Annotated[list[BundleItemOut], Meta(description="The bundles and their prices.")]
+    estimate_id: Annotated[EstimateId | None, Meta(description="The estimate that is quoted, or null.")]
+    requested_quantity: Annotated[
+        Tonnes | None, Meta(description="Tonnes that were requested. Null for a value.", examples=["1040"])
+    ]
+    requested_value: Annotated[
+        Money | None, Meta(description="Value that was requested. Null for a quantity.", examples=["250.00"])
+    ]
 
 
 def project_out(project: Project) -> ProjectOut:
-    return ProjectOut(
-        id=project.id,
-        name=project.name,
-        slug=project.slug,
-        type=project.type,
-        mechanism=project.mechanism,
-        country=project.country,
-        registry=project.registry,
-        registry_project_id=project.registry_project_id,
-        registry_url=project.registry_url,
-        methodology=project.methodology,
-        description=project.description,
-        image=project.image,
-        created_at=to_wire(project.created_at),
-    )
+    return ProjectOut(**{**asdict(project), "created_at": to_wire(project.created_at)})
 
 
 def bundle_out(bundle: Bundle, catalogue: Catalogue, currency: str, fee_rate: Any) -> BundleOut:

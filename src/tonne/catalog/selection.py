@@ -1,9 +1,10 @@
-"""Which bundles, in which proportion: what a client sent, or the nearest default."""
+"""Selections of bundles: those of clients, and defaults."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tonne.base.decimals import parse_decimal, scaled, spell
 from tonne.base.errors import Fault, Invalid, TonneError
@@ -17,11 +18,13 @@ WHOLE = 10_000
 
 
 class BundleChoiceIn(msgspec.Struct, forbid_unknown_fields=True):
-    bundle_id: Annotated[str, msgspec.Meta(max_length=100, examples=["bun_06dq2k8v7p3h5n9s4t1w0x2y6z"])]
+    bundle_id: Annotated[
+        str, Meta(max_length=100, description="Id of a bundle on sale.", examples=["bun_06gtv168k5mt6mitjtjihcsfns"])
+    ]
     percentage: Annotated[
         Any,
-        msgspec.Meta(
-            description="Above 0, at most 2 decimals. For all bundles or for none; all together exactly 100.",
+        Meta(
+            description="Above 0, at most 2 decimals. Give it for all bundles, with a sum of exactly 100, or for none.",
             extra_json_schema={
                 "anyOf": [
                     {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
@@ -29,17 +32,17 @@ class BundleChoiceIn(msgspec.Struct, forbid_unknown_fields=True):
                     {"type": "null"},
                 ]
             },
-            examples=[60],
+            examples=[100],
         ),
     ] = None
 
 
 def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[BundleShare]:
-    """The shares that a client's selection means, or every fault of it."""
+    """Validate a client's selection. Raises with every error in it."""
     faults: list[Fault] = []
     if not choices:
         raise RatiosInvalid(
-            f"{FIELD} is empty: leave it out for the default, or name at least one bundle.", field=FIELD
+            f"{FIELD} is empty. Omit it to use the default, or select at least one bundle.", field=FIELD
         )
     shares: list[BundleShare] = []
     given = [choice.percentage is not None for choice in choices]
@@ -49,7 +52,9 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Bun
         if bundle is None or not bundle.enabled:
             faults += BundleInvalid(field=f"{FIELD}[{i}].bundle_id").faults
         elif choice.bundle_id in seen:
-            faults += BundleInvalid("This bundle is selected twice.", field=f"{FIELD}[{i}].bundle_id").faults
+            faults += BundleInvalid(
+                "This bundle is selected twice. Select it once.", field=f"{FIELD}[{i}].bundle_id"
+            ).faults
         seen.add(choice.bundle_id)
         weight = _hundredths(choice.percentage) if choice.percentage is not None else 1
         if weight is None:
@@ -57,16 +62,18 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Bun
         elif bundle is not None:
             shares.append(BundleShare(bundle, weight))
     if any(given) and not all(given):
-        faults += RatiosInvalid("Some bundles have a percentage and some have none.", field=FIELD).faults
+        faults += RatiosInvalid(
+            "Some bundles have a percentage and others have none. Send it for all or for none.", field=FIELD
+        ).faults
     if faults:
         raise Invalid(faults)
     if all(given) and sum(share.weight for share in shares) != WHOLE:
-        raise RatiosInvalid(f"The percentages sum to {_percent(shares)}, not to exactly 100.", field=FIELD)
+        raise RatiosInvalid(f"The percentages sum to {_percent(shares)}. They must sum to exactly 100.", field=FIELD)
     return shares
 
 
 def storable(choices: Sequence[BundleChoiceIn]) -> list[dict[str, str]]:
-    """A selection as it is stored; percentages keep the client's spelling."""
+    """A selection as it is stored, with percentages as the client wrote them."""
     return [
         {"bundle_id": choice.bundle_id} | ({} if choice.percentage is None else {"percentage": str(choice.percentage)})
         for choice in choices
@@ -74,20 +81,17 @@ def storable(choices: Sequence[BundleChoiceIn]) -> list[dict[str, str]]:
 
 
 def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Catalogue) -> list[BundleShare]:
-    """The account's or organisation's default, else the catalogue's.
+    """The default selection of the account or organisation, or else of the catalogue.
 
-    A default that cannot be used now is not replaced by another one: nobody gets what they did not choose. The
-    order waits until the default is mended.
+    If that one cannot be used now, no other is used in its place: the order waits until it is corrected.
     """
     stored = account_default if account_default is not None else catalogue.default_selection
     if not stored:
-        raise PriceUnavailable("There is no default selection of bundles: send bundle_selection.")
+        raise PriceUnavailable("There is no default selection of bundles. Send bundle_selection.")
     try:
         return resolve([msgspec.convert(choice, BundleChoiceIn) for choice in stored], catalogue)
     except (TonneError, msgspec.ValidationError) as error:
-        raise PriceUnavailable(
-            "The default selection of bundles cannot be used right now: send bundle_selection."
-        ) from error
+        raise PriceUnavailable("The default selection of bundles cannot be used now. Send bundle_selection.") from error
 
 
 def _hundredths(percentage: object) -> int | None:

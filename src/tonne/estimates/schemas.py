@@ -1,45 +1,65 @@
-"""Estimates on the wire."""
+"""Request and response bodies of estimates."""
 
 from decimal import Decimal
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from tonne.base.clock import to_wire
 from tonne.base.mass import MassUnit, format_tonnes
-from tonne.catalog.schemas import DecimalText, QuoteOut, Timestamp, Tonnes
+from tonne.catalog.schemas import DecimalText, EstimateId, QuoteOut, Timestamp, Tonnes
 from tonne.estimates.model import Estimate
 from tonne.http.client_fields import IdempotencyKey, Metadata
 
+MetadataOut = Annotated[
+    msgspec.Raw,
+    Meta(
+        description="The metadata as you sent it; `{}` if you sent none.",
+        examples=[{"invoice": "A-17", "cost_centre": 4711}],
+        extra_json_schema={"type": "object"},
+    ),
+]
+
 
 class MassIn(msgspec.Struct, forbid_unknown_fields=True):
-    amount: Annotated[Decimal, msgspec.Meta(description="Cut to whole grams.", examples=["1.105697"])]
-    unit: MassUnit
+    amount: Annotated[
+        Decimal, Meta(description="A decimal as string or number. Fractions of a gram are cut.", examples=["1040"])
+    ]
+    unit: Annotated[MassUnit, Meta(description="Grams, kilograms or tonnes.", examples=["t"])]
 
 
 class EstimateIn(msgspec.Struct, forbid_unknown_fields=True):
-    mass: MassIn
-    description: Annotated[str, msgspec.Meta(max_length=1000, examples=["Flight BER to LIS, economy"])] | None = None
+    mass: Annotated[MassIn, Meta(description="The mass of CO2 equivalent.")]
+    description: Annotated[
+        Annotated[str, Meta(max_length=1000)] | None,
+        Meta(description="What caused the emissions.", examples=["Flight BER to LIS, economy"]),
+    ] = None
     metadata: Metadata | None = None
     idempotency_key: IdempotencyKey | None = None
 
 
 class MassOut(msgspec.Struct):
-    amount: DecimalText
-    unit: MassUnit
+    amount: Annotated[DecimalText, Meta(description="The amount as it was sent.", examples=["1040"])]
+    unit: Annotated[MassUnit, Meta(description="Grams, kilograms or tonnes.", examples=["t"])]
 
 
 class EstimateOut(msgspec.Struct):
-    """`quote` is what an order on it would cost now with the default selection; null while there is no price."""
-
-    id: str
-    idempotency_key: str
-    mass: MassOut
-    quantity: Tonnes
-    description: str | None
-    metadata: Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
-    created_at: Timestamp
-    quote: QuoteOut | None
+    id: Annotated[EstimateId, Meta(description="Id of the estimate.")]
+    idempotency_key: Annotated[
+        str, Meta(description="The key it was created with, or a generated one.", examples=["footprint-2026"])
+    ]
+    mass: Annotated[MassOut, Meta(description="The mass of CO2 equivalent as it was sent.")]
+    quantity: Annotated[Tonnes, Meta(description="The mass in tonnes.", examples=["1040"])]
+    description: Annotated[
+        str | None, Meta(description="What caused the emissions, or null.", examples=["Flight BER to LIS, economy"])
+    ]
+    metadata: MetadataOut
+    created_at: Annotated[Timestamp, Meta(description="When the estimate was created.")]
+    quote: Annotated[
+        QuoteOut | None,
+        Meta(description="What offsetting it costs now with the default selection. Null while there is no price."),
+    ]
 
 
 def estimate_out(estimate: Estimate, quote: QuoteOut | None) -> EstimateOut:

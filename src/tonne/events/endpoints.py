@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tonne.base.errors import Fault, Invalid
 from tonne.base.paging import START, CursorInvalid, Position
@@ -21,12 +22,24 @@ _END = 2**62
 
 
 class WebhookEventOut(msgspec.Struct):
-    api_version: str
-    event_id: str
-    account_id: str
-    event_type: Annotated[str, msgspec.Meta(examples=["order.placed"])]
-    sequence: Annotated[str, msgspec.Meta(examples=["2026-11-15T10:00:00.123Z"])]
-    data: dict[str, Any]
+    api_version: Annotated[str, Meta(description="Version of the format.", examples=["v1"])]
+    event_id: Annotated[str, Meta(description="Id of the event.", examples=["evt_06gtv1alff3htg9thvlvj59t20"])]
+    account_id: Annotated[str, Meta(description="Account of the event.", examples=["acc_06gtv1alff3htg9thvlvj59t20"])]
+    event_type: Annotated[str, Meta(description="What happened.", examples=["order.placed"])]
+    sequence: Annotated[
+        str,
+        Meta(
+            description="Increases strictly within an account. A timestamp in milliseconds.",
+            examples=["2026-11-15T10:00:00.123Z"],
+        ),
+    ]
+    data: Annotated[
+        dict[str, Any],
+        Meta(
+            description="The subject as it was after the event, such as `order`.",
+            examples=[{"order": {"id": "ord_06gtv1alff3htg9thvlvj59t20", "status": "placed"}}],
+        ),
+    ]
 
 
 class EventEndpoints:

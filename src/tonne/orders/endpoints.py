@@ -20,7 +20,7 @@ from tonne.http.route import Request, Response, json_response
 from tonne.orders import store
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.place_order import OrderRequest, PlaceOrder, resolve_amount
-from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, OrderIn, place_of
+from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, OrderIn, position_of
 
 
 class OrderEndpoints:
@@ -126,7 +126,7 @@ class OrderEndpoints:
             return raw_list_response(found.joined, None)
         last, surplus = found.last_sizes
         page = found.joined[: -surplus - len(b",")]
-        return raw_list_response(page, paging.cursor(place_of(page[-last:])))
+        return raw_list_response(page, paging.cursor(position_of(page[-last:])))
 
     async def _place(self, request: Request, shape: type[OrderIn]) -> Response:
         document = request.json()

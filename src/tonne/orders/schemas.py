@@ -1,49 +1,64 @@
-"""Orders on the wire."""
+"""Request and response bodies of orders."""
 
 from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
+from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import to_wire
 from tonne.base.decimals import PATTERN, parse_decimal
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.paging import Position
-from tonne.catalog.schemas import BundleItemOut, Money, Timestamp, Tonnes, bundle_item_out
+from tonne.catalog.schemas import (
+    BundleItemOut,
+    CurrencyCode,
+    EstimateId,
+    Money,
+    ProjectId,
+    ProjectName,
+    ProjectSlug,
+    ProjectType,
+    Timestamp,
+    Tonnes,
+    bundle_item_out,
+)
 from tonne.catalog.selection import BundleChoiceIn
-from tonne.estimates.schemas import MassIn
+from tonne.estimates.schemas import MassIn, MetadataOut
 from tonne.http.client_fields import IdempotencyKey, Metadata
 from tonne.http.json_body import JsonNumber
-from tonne.orders.model import Order, OrderProject
+from tonne.orders.model import Order, OrderProject, OrderStatus, OrderType
 
 
 def _read_value(value: Any) -> str:
-    """A string, so that no client's JSON library can round it on the way."""
+    """Only a string: JSON libraries may round a number."""
     if not isinstance(value, str) or isinstance(value, JsonNumber) or parse_decimal(value) is None:
         raise ValueError('expected a decimal string such as "250.00", at most 15 digits before the point and 12 after')
     return value
 
 
+OrderId = Annotated[str, Meta(description="Id of the order.", examples=["ord_06gtv1alff3htg9thvlvj59t20"])]
 _Selection = Annotated[
     list[BundleChoiceIn],
-    msgspec.Meta(
-        description="Which bundles, in which proportion. Left out: the account's default selection. Without "
-        "percentages: split equally.",
+    Meta(
+        description="The bundles to buy and their percentages. Without percentages the amount is split equally. "
+        "Omit it to use the account's default selection.",
         min_length=1,
     ),
 ]
 
 
 class OrderByEstimateIn(msgspec.Struct, forbid_unknown_fields=True):
-    estimate_id: Annotated[str, msgspec.Meta(max_length=100)]
+    estimate_id: Annotated[EstimateId, Meta(max_length=100, description="The estimate whose mass is offset.")]
     idempotency_key: IdempotencyKey | None = None
     bundle_selection: _Selection | None = None
     metadata: Metadata | None = None
 
 
 class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
-    mass: MassIn
+    mass: Annotated[MassIn, Meta(description="The mass of CO2 equivalent to offset.")]
     idempotency_key: IdempotencyKey | None = None
     bundle_selection: _Selection | None = None
     metadata: Metadata | None = None
@@ -53,8 +68,8 @@ class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
     value: Annotated[
         str,
         _read_value,
-        msgspec.Meta(
-            description="The most that may be spent, fee included, in the account's currency.",
+        Meta(
+            description="The most that may be spent, including the fee, in the account's currency.",
             pattern=PATTERN,
             examples=["250.00"],
         ),
@@ -68,46 +83,82 @@ OrderIn = OrderByEstimateIn | OrderByMassIn | OrderByValueIn
 
 
 class ProjectItemOut(msgspec.Struct):
-    """One project of an order, once supply is guaranteed."""
+    """A project that supply was allocated from. Prices are per tonne."""
 
-    project_id: str
-    project_name: str
-    project_type: str
-    project_slug: str
-    quantity: Tonnes
-    unit_price: Money
-    offset_cost: Money
+    project_id: ProjectId
+    project_name: ProjectName
+    project_type: ProjectType
+    project_slug: ProjectSlug
+    quantity: Annotated[Tonnes, Meta(description="Tonnes of this project.", examples=["1040"])]
+    unit_price: Annotated[Money, Meta(description="Price of the bundle without the fee.", examples=["6.90"])]
+    offset_cost: Annotated[Money, Meta(description="Cost of this project without the fee.", examples=["7176.00"])]
 
 
 class OrderOut(msgspec.Struct):
-    """Every field is always present; what is not set yet is null, or an empty list."""
+    """Every field is always present. What is not known yet is null or an empty list."""
 
-    id: str
-    idempotency_key: str
-    type: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["quantity", "value"]})]
-    status: Annotated[
+    id: OrderId
+    idempotency_key: Annotated[
+        str, Meta(description="The key it was placed with, or a generated one.", examples=["flight-2026-11-15-0042"])
+    ]
+    type: Annotated[
         str,
-        msgspec.Meta(
-            extra_json_schema={"enum": ["received", "placed", "paid", "retiring", "cancelled", "complete", "failed"]}
+        Meta(
+            description="Whether a quantity or a value was ordered.",
+            extra_json_schema={"enum": [each.value for each in OrderType]},
         ),
     ]
-    currency: str
-    offset_cost: Money | None
-    total_cost: Money | None
-    commission: Money | None
-    quantity: Tonnes | None
-    payment_method: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["invoice", "card"]})]
-    created_at: Timestamp
-    bundles: list[BundleItemOut]
-    projects: list[ProjectItemOut]
-    certificate: str | None
-    public_certificate_url: str | None
-    metadata: Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
-    offset_link_id: str | None
-    email: str | None
-    estimate_id: str | None
-    requested_value: Money | None
-    requested_quantity: Tonnes | None
+    status: Annotated[
+        str,
+        Meta(
+            description="`received`: has no price yet. `placed`: waits for payment. `paid`: waits for supply. "
+            "`retiring`: credits are allocated and being retired. `complete`: certificate available. `cancelled` and "
+            "`failed` are final.",
+            extra_json_schema={"enum": [each.value for each in OrderStatus]},
+        ),
+    ]
+    currency: CurrencyCode
+    offset_cost: Annotated[Money | None, Meta(description="Cost without the fee. Null until placed.")]
+    total_cost: Annotated[Money | None, Meta(description="What is charged. Null until placed.", examples=["7976.80"])]
+    commission: Annotated[Money | None, Meta(description="The fee. Null until placed.", examples=["800.80"])]
+    quantity: Annotated[Tonnes | None, Meta(description="Tonnes to retire. Null until placed.", examples=["1040"])]
+    payment_method: Annotated[
+        str,
+        Meta(description="How it is paid.", extra_json_schema={"enum": [each.value for each in PaymentMethod]}),
+    ]
+    created_at: Annotated[Timestamp, Meta(description="When the order was received.")]
+    bundles: Annotated[list[BundleItemOut], Meta(description="The bundles and their prices. Empty until placed.")]
+    projects: Annotated[list[ProjectItemOut], Meta(description="The allocated projects. Empty until retiring.")]
+    certificate: Annotated[
+        str | None,
+        Meta(
+            description="Address of the certificate, for your API key. Null until complete.",
+            examples=["https://offsets.example.com/v1/orders/ord_06gtv1alff3htg9thvlvj59t20/certificate"],
+        ),
+    ]
+    public_certificate_url: Annotated[
+        str | None,
+        Meta(
+            description="Public page of the certificate. Null until complete.",
+            examples=["https://offsets.example.com/certificates/7XKD-M2QH-9RTV-4WNC"],
+        ),
+    ]
+    metadata: MetadataOut
+    offset_link_id: Annotated[
+        str | None,
+        Meta(description="The offset link it was paid through, or null.", examples=["lnk_06gtv1alff3htg9thvlvj59t20"]),
+    ]
+    email: Annotated[
+        str | None,
+        Meta(description="Address of the person who paid at checkout, or null.", examples=["ada@example.com"]),
+    ]
+    estimate_id: Annotated[EstimateId | None, Meta(description="The estimate that it offsets, or null.")]
+    requested_value: Annotated[
+        Money | None, Meta(description="The value that was ordered. Null for a quantity.", examples=["250.00"])
+    ]
+    requested_quantity: Annotated[
+        Tonnes | None, Meta(description="The tonnes that were ordered. Null for a value.", examples=["1040"])
+    ]
 
 
 class _Listed(msgspec.Struct):
@@ -115,14 +166,14 @@ class _Listed(msgspec.Struct):
     created_at: datetime
 
 
-def place_of(document: bytes) -> Position:
-    """Where an order stands in a list, read from what the list shows."""
-    place = msgspec.json.decode(document, type=_Listed)
-    return Position(place.created_at, place.id)
+def position_of(document: bytes) -> Position:
+    """The position of an order in a list, from its JSON."""
+    listed = msgspec.json.decode(document, type=_Listed)
+    return Position(listed.created_at, listed.id)
 
 
 def order_document(order: Order) -> bytes:
-    """The order as the interface shows it. The one place where that form is made: answers and events copy it."""
+    """The JSON of an order. Responses and events copy these bytes."""
     return msgspec.json.encode(_order_out(order))
 
 

@@ -1,41 +1,50 @@
 """The contents of a certificate, stored when the order completes. PDF, public page and JSON are made from it."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
+
+from tonne.catalog.schemas import Country, Methodology, ProjectName, ProjectType, Registry, RegistryProjectId, Tonnes
+from tonne.orders.schemas import OrderId
+from tonne.retirements.schemas import Day, RetirementUrl
 
 
 class SharedUnit(msgspec.Struct, frozen=True):
-    """A registry unit shared by several orders. Both values are in tonnes."""
+    """A registry unit that several orders share."""
 
-    unit_quantity: str
-    share: str
+    unit_quantity: Annotated[Tonnes, Meta(description="Tonnes of the whole unit.", examples=["1"])]
+    share: Annotated[Tonnes, Meta(description="Tonnes that belong to this order.", examples=["0.25"])]
 
 
 class CertificateLine(msgspec.Struct, frozen=True):
-    """Quantities in tonnes and dates as `YYYY-MM-DD`, as printed."""
-
-    registry: str
-    project_id: str
-    project_name: str
-    country: str
-    project_type: str
-    methodology: str | None
-    vintage: str
-    serial_range: str
-    quantity: str
-    retired_on: str
-    retirement_url: str | None
-    shared: SharedUnit | None
+    registry: Registry
+    project_id: RegistryProjectId
+    project_name: ProjectName
+    country: Country
+    project_type: ProjectType
+    methodology: Methodology
+    vintage: Annotated[str, Meta(description="The year of the emission reductions.", examples=["2024"])]
+    serial_range: Annotated[str, Meta(description="The serial numbers at the registry.", examples=["VCS-2024-A 17–18"])]
+    quantity: Annotated[Tonnes, Meta(description="Tonnes of this order.", examples=["1040"])]
+    retired_on: Annotated[Day, Meta(description="When the registry retired them.")]
+    retirement_url: RetirementUrl
+    shared: Annotated[SharedUnit | None, Meta(description="Null if the credits belong to this order alone.")]
 
 
 class CertificateRecord(msgspec.Struct, frozen=True):
-    number: str
-    mode: Literal["live", "test"]
-    order_id: str
-    issued_at: str
-    beneficiary: str
-    issuer: str
-    total_quantity: str
-    verification_url: str
-    lines: list[CertificateLine]
+    number: Annotated[str, Meta(description="The number of the certificate.", examples=["7XKD-M2QH-9RTV-4WNC"])]
+    mode: Annotated[Literal["live", "test"], Meta(description="Nothing is retired in test mode.")]
+    order_id: OrderId
+    issued_at: Annotated[str, Meta(description="When the order completed.", examples=["2026-11-15T10:00:00.123Z"])]
+    beneficiary: Annotated[str, Meta(description="On whose behalf the credits are retired.", examples=["Acme Ltd"])]
+    issuer: Annotated[str, Meta(description="The seller that issued the certificate.", examples=["Tonne"])]
+    total_quantity: Annotated[Tonnes, Meta(description="Tonnes of CO2 equivalent.", examples=["1040"])]
+    verification_url: Annotated[
+        str,
+        Meta(
+            description="Where anybody can verify the certificate.",
+            examples=["https://offsets.example.com/verify/7XKD-M2QH-9RTV-4WNC"],
+        ),
+    ]
+    lines: Annotated[list[CertificateLine], Meta(description="The retired credits.")]

@@ -1,36 +1,49 @@
-"""Retirements in the API."""
+"""Response bodies of retirements."""
 
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-Tonnes = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+(\.[0-9]+)?$", examples=["1.105697"])]
-Day = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date"}, examples=["2026-11-15"])]
+from tonne.catalog.schemas import Country, ProjectId, ProjectName, Registry, RegistryProjectId, Timestamp, Tonnes
+from tonne.orders.schemas import OrderId
+
+Beneficiary = Annotated[str, Meta(examples=["Acme Ltd"])]
+Day = Annotated[str, Meta(examples=["2026-11-15"], extra_json_schema={"format": "date"})]
+RetirementUrl = Annotated[
+    str | None,
+    Meta(description="The retirement at the registry, or null.", examples=["https://registry.example/retirements/99"]),
+]
 
 
 class RetirementShareOut(msgspec.Struct):
-    """The share of one of your orders in a retirement, in tonnes."""
+    """The share of one of your orders in a retirement."""
 
-    order_id: str
-    account_id: str
-    beneficiary: str
-    quantity: Tonnes
+    order_id: OrderId
+    account_id: Annotated[
+        str, Meta(description="The account of the order.", examples=["acc_06gtv1alff3htg9thvlvj59t20"])
+    ]
+    beneficiary: Annotated[Beneficiary, Meta(description="On whose behalf the share is retired.")]
+    quantity: Annotated[Tonnes, Meta(description="Tonnes that belong to the order.", examples=["0.25"])]
 
 
 class RetirementOut(msgspec.Struct):
-    """Credits retired at their registry. `shares` lists your organisation's; a unit may be shared with others."""
+    """Credits that were retired together at their registry."""
 
-    id: str
-    registry: str
-    registry_project_id: str
-    project_id: str
-    project_name: str
-    country: str
-    vintage: int
-    serials: str
-    quantity: Tonnes
-    beneficiary: str
-    retired_on: Day
-    retirement_url: str | None
-    recorded_at: Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
-    shares: list[RetirementShareOut]
+    id: Annotated[str, Meta(description="Id of the retirement.", examples=["par_06gtv1alff3htg9thvlvj59t20"])]
+    registry: Registry
+    registry_project_id: RegistryProjectId
+    project_id: ProjectId
+    project_name: ProjectName
+    country: Country
+    vintage: Annotated[int, Meta(description="The year of the emission reductions.", examples=[2024])]
+    serials: Annotated[str, Meta(description="The serial numbers at the registry.", examples=["VCS-2024-A 17–18"])]
+    quantity: Annotated[Tonnes, Meta(description="Tonnes that were retired.", examples=["1"])]
+    beneficiary: Annotated[Beneficiary, Meta(description="In whose name the registry retired them.")]
+    retired_on: Annotated[Day, Meta(description="When the registry retired them.")]
+    retirement_url: RetirementUrl
+    recorded_at: Annotated[Timestamp, Meta(description="When Tonne recorded the retirement.")]
+    shares: Annotated[
+        list[RetirementShareOut],
+        Meta(description="The shares of your organisation's orders. Others may share the same retirement."),
+    ]
