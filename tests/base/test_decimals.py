@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.base.decimals import parse_decimal, scaled, spell
+from tonne.base.decimals import format_scaled, parse_decimal, scaled
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_trailing_zeros_beyond_the_scale_lose_nothing() -> None:
     ],
 )
 def test_whole_numbers_are_spelled_with_exactly_their_digits(whole: int, digits: int, text: str) -> None:
-    assert spell(whole, digits) == text
+    assert format_scaled(whole, digits) == text
 
 
 @given(st.integers(0, 10**18), st.integers(0, 6))
 def test_spelling_and_scaling_are_inverse(whole: int, digits: int) -> None:
-    assert scaled(Decimal(spell(whole, digits)), digits) == whole
+    assert scaled(Decimal(format_scaled(whole, digits)), digits) == whole

@@ -236,7 +236,7 @@ async def _count_statements(scene: CardScene) -> int:
 
     for connection in connections:
         connection.add_query_logger(note)
-        scene.database.release(connection, sound=True)
+        scene.database.release(connection, reusable=True)
     await scene.work()
     for connection in connections:
         connection.remove_query_logger(note)

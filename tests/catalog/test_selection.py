@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tonne.base.decimals import spell
+from tonne.base.decimals import format_scaled
 from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
 from tonne.catalog.errors import PriceUnavailable
@@ -62,7 +62,7 @@ def test_no_percentages_mean_equal_parts() -> None:
 def test_any_hundredths_that_sum_to_the_whole_are_taken(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), 10_000]
     weights = [after - before for before, after in itertools.pairwise(edges)]
-    choices = _choices(*((name, spell(weight, 2)) for name, weight in zip("abcd", weights, strict=False)))
+    choices = _choices(*((name, format_scaled(weight, 2)) for name, weight in zip("abcd", weights, strict=False)))
     assert [share.weight for share in resolve(choices, _catalogue())] == weights
 
 

@@ -3,6 +3,7 @@
 import asyncio
 
 import asyncpg
+import msgspec
 import pytest
 
 from tests.conftest import Server
@@ -160,3 +161,28 @@ async def test_a_closed_database_cannot_be_used(server: Server, settings: Settin
     await (await database.open()).close()
     with pytest.raises(asyncpg.InterfaceError, match="not open"):
         await _count(database)
+
+
+async def test_a_cancelled_waiter_passes_on_its_permission_to_connect(db: Database) -> None:
+    """Otherwise the next waiter would wait for a release that may never come."""
+    held = [await db.acquire() for _ in range(db._settings.database_connections)]
+    first, second = asyncio.create_task(db.acquire()), asyncio.create_task(db.acquire())
+    await asyncio.sleep(0)
+    db.release(held.pop(), reusable=False)
+    first.cancel()
+    held.append(await asyncio.wait_for(second, 5))
+    for connection in held:
+        db.release(connection, reusable=True)
+
+
+async def test_waiting_for_a_connection_times_out(server: Server, settings: Settings) -> None:
+    few = msgspec.structs.replace(settings, database_connections=2, statement_timeout_s=0.2)
+    database = await Database(server.url("postgres"), few).open()
+    held = [await database.acquire() for _ in range(2)]
+    with pytest.raises(TimeoutError, match=r"within 0\.2 s"):
+        await database.acquire()
+    for connection in held:
+        database.release(connection, reusable=True)
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT 1") == 1
+    await database.close()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Server
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.app import Services, build_app
@@ -124,14 +125,11 @@ class Lifespan:
 
 
 async def test_the_database_is_opened_at_startup_and_closed_at_shutdown(
-    furnished_db: Database, settings: Settings
+    server: Server, furnished_db: Database, settings: Settings
 ) -> None:
     async with furnished_db.connection() as connection:
-        url = await connection.fetchval(
-            "SELECT format('postgresql://postgres@/%s?host=%s', current_database(),"
-            " current_setting('unix_socket_directories'))"
-        )
-    database = Database(url, settings)
+        name = await connection.fetchval("SELECT current_database()")
+    database = Database(server.url(name), settings)
     app = build_app(Services(database, settings))
     assert await Lifespan().run(app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert database._count == 0

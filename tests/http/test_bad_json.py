@@ -177,6 +177,17 @@ async def test_unknown_missing_and_ill_typed_fields_are_each_named(api: ApiClien
     assert await count_rows(furnished_db) == before
 
 
+async def test_a_field_in_another_spelling_is_recognised(api: ApiClient) -> None:
+    answer = await api.post("/v1/orders/by-mass", {"Mass": {}, "idempotencyKey": "k", "bundle-selection": [], "x": 1})
+    messages = [fault["message"] for fault in answer.json()["errors"]]
+    assert messages[:4] == [
+        "Unknown field Mass. Did you mean mass?",
+        "Unknown field idempotencyKey. Did you mean idempotency_key?",
+        "Unknown field bundle-selection. Did you mean bundle_selection?",
+        "Unknown field x. Remove it.",
+    ]
+
+
 async def test_an_empty_object_or_null_lacks_what_is_required(api: ApiClient) -> None:
     for path, required in {
         "/v1/orders/by-estimate": "estimate_id",

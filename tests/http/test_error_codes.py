@@ -59,5 +59,5 @@ def test_every_kind_has_a_status_and_every_error_a_sentence() -> None:
     assert set(STATUS) == set(Kind)
     for error in all_errors():
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", error.code), error
-        assert error.message[0].isupper() or error.message.split()[0] in {"after", "limit"}, error
+        assert error.message[0].isupper() or error.message.split()[0] in {"after", "limit", "expires_at"}, error
         assert error.message.endswith("."), error

@@ -8,6 +8,7 @@ import httpx
 import msgspec
 import pytest
 
+from tests.conftest import Server
 from tests.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
@@ -167,8 +168,10 @@ class TestSlowDatabase:
     def settings(self, settings: Settings) -> Settings:
         return msgspec.structs.replace(settings, statement_timeout_s=0.2)
 
-    async def test_a_statement_that_takes_too_long_is_503(self, api: ApiClient, services: Services) -> None:
-        blocker = await asyncpg.connect(await address(services.database))
+    async def test_a_statement_that_takes_too_long_is_503(
+        self, api: ApiClient, services: Services, server: Server
+    ) -> None:
+        blocker = await asyncpg.connect(await address(server, services.database))
         async with blocker.transaction():
             await blocker.execute("LOCK TABLE orders")
             answer = await api.get("/v1/orders")
@@ -218,9 +221,11 @@ async def cut_whoever_waits(tx: Connection) -> None:
     pytest.fail("nobody waits")
 
 
-async def test_idle_connections_that_were_cut_are_replaced_without_a_word(api: ApiClient, services: Services) -> None:
+async def test_idle_connections_that_the_server_closed_are_replaced(
+    api: ApiClient, services: Services, server: Server
+) -> None:
     await api.order()
-    connection = await asyncpg.connect(await address(services.database))
+    connection = await asyncpg.connect(await address(server, services.database))
     await connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -230,8 +235,6 @@ async def test_idle_connections_that_were_cut_are_replaced_without_a_word(api: A
     assert (await api.order())["status"] == "placed"
 
 
-async def address(database: Database) -> str:
+async def address(server: Server, database: Database) -> str:
     async with database.connection() as connection:
-        row = await connection.fetchrow("SELECT current_database(), current_setting('unix_socket_directories')")
-    assert row is not None
-    return f"postgresql://postgres@/{row[0]}?host={row[1]}"
+        return server.url(await connection.fetchval("SELECT current_database()"))

@@ -9,18 +9,18 @@ _PLAIN = re.compile(PATTERN.removeprefix("^").removesuffix("$"), re.ASCII)
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """The number, or None when `text` is not a plain bounded decimal."""
+    """The number, or None if `text` is not a plain decimal within the bounds."""
     return Decimal(text) if _PLAIN.fullmatch(text) else None
 
 
 def scaled(number: Decimal, digits: int) -> int | None:
-    """`number` x 10^digits as a whole number, or None when that would lose a digit."""
+    """`number` x 10^digits as an integer, or None if digits would be lost."""
     shifted = number.scaleb(digits)
     whole = int(shifted)
     return whole if whole == shifted else None
 
 
-def spell(whole: int, digits: int) -> str:
+def format_scaled(whole: int, digits: int) -> str:
     """The inverse of `scaled`: 717600 with 2 digits is `7176.00`."""
     if digits == 0:
         return str(whole)

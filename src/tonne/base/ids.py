@@ -7,20 +7,20 @@ import time
 _OPAQUE = re.compile(r"[a-z0-9]{26}")
 # Base32 in an alphabet that sorts like the bytes. Encoding two letters at a time is ten times as fast as the standard
 # library's encoder; every request needs several ids.
-_LETTERS = "0123456789abcdefghijklmnopqrstuv"
-_PAIRS = [first + second for first in _LETTERS for second in _LETTERS]
+_ALPHABET = "0123456789abcdefghijklmnopqrstuv"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _SHIFTS = range(120, -1, -10)
 
 
 def new_id(prefix: str) -> str:
-    """A time-ordered id: 48 bits of milliseconds, then 80 random bits, in an alphabet that sorts like the bytes."""
+    """An id that sorts by creation time: 48 bits of milliseconds, then 80 random bits."""
     moment = time.time_ns() // 1_000_000
-    return _spell(prefix, moment.to_bytes(6, "big") + secrets.token_bytes(10))
+    return _encode(prefix, moment.to_bytes(6, "big") + secrets.token_bytes(10))
 
 
 def new_secret_id(prefix: str) -> str:
-    """An id that is itself the secret: 128 random bits."""
-    return _spell(prefix, secrets.token_bytes(16))
+    """An id that is also a secret: 128 random bits."""
+    return _encode(prefix, secrets.token_bytes(16))
 
 
 def is_id(prefix: str, text: str) -> bool:
@@ -28,6 +28,6 @@ def is_id(prefix: str, text: str) -> bool:
     return text.startswith(f"{prefix}_") and _OPAQUE.fullmatch(text, len(prefix) + 1) is not None
 
 
-def _spell(prefix: str, raw: bytes) -> str:
+def _encode(prefix: str, raw: bytes) -> str:
     number = int.from_bytes(raw, "big") << 2
     return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"

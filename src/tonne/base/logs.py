@@ -35,7 +35,7 @@ def _remove_row_data(_logger: Any, _method: str, event: Any) -> Any:
     error = info[1] if isinstance(info, tuple) else info if isinstance(info, BaseException) else sys.exc_info()[1]
     while error is not None:
         if hasattr(error, "sqlstate"):
-            error.detail = None  # type: ignore[union-attr]  # asyncpg's errors have one
+            error.detail = None  # type: ignore[union-attr]  # errors of asyncpg have it
         error = error.__cause__ or error.__context__
     return event
 

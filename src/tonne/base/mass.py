@@ -3,7 +3,7 @@
 from decimal import Decimal
 from enum import StrEnum
 
-from tonne.base.decimals import spell
+from tonne.base.decimals import format_scaled
 
 GRAMS_PER_TONNE = 1_000_000
 MAX_GRAMS = 100_000_000 * GRAMS_PER_TONNE
@@ -25,5 +25,5 @@ def to_grams(amount: Decimal, unit: MassUnit) -> int:
 
 def format_tonnes(mass_grams: int) -> str:
     """Without trailing zeros, at most six decimals: `1040`, `1.105697`."""
-    text = spell(mass_grams, 6)
+    text = format_scaled(mass_grams, 6)
     return text.rstrip("0").rstrip(".")

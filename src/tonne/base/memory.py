@@ -5,7 +5,7 @@ import gc
 
 # Parameters of glibc's mallopt.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-_KEPT_BYTES = 32 * 1024 * 1024
+_KEEP_BYTES = 32 * 1024 * 1024
 
 
 def freeze_startup_objects() -> None:
@@ -17,15 +17,15 @@ def freeze_startup_objects() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    _keep_memory()
+    _keep_freed_memory()
 
 
-def _keep_memory() -> None:
+def _keep_freed_memory() -> None:
     """Make malloc keep freed blocks: returning a buffer and requesting it again costs ten times as much as a copy.
 
     Does nothing on C libraries other than glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_MMAP_THRESHOLD, _KEPT_BYTES)
-        mallopt(_TRIM_THRESHOLD, 2 * _KEPT_BYTES)
+        mallopt(_MMAP_THRESHOLD, _KEEP_BYTES)
+        mallopt(_TRIM_THRESHOLD, 2 * _KEEP_BYTES)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from tonne.base.currency import DECIMALS
-from tonne.base.decimals import spell
+from tonne.base.decimals import format_scaled
 
 
 def format_money(amount_minor: int, currency: str) -> str:
     """With exactly the currency's decimals: `7176.00`, or `7176` in JPY."""
-    return spell(amount_minor, DECIMALS[currency])
+    return format_scaled(amount_minor, DECIMALS[currency])
 
 
 def half_up(numerator: int, denominator: int) -> int:
@@ -21,11 +21,10 @@ def ceil(numerator: int, denominator: int) -> int:
 
 
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Split `total` in proportion to `weights` by largest remainder, ties to list order; the parts sum to it."""
+    """Split `total` in proportion to `weights` by largest remainder, ties in list order. The parts sum to `total`."""
     whole = sum(weights)
     parts = [total * weight // whole for weight in weights]
-    # The key is negated rather than the sort reversed: a stable sort then leaves ties in list order.
-    by_remainder = sorted(range(len(weights)), key=lambda i: -(total * weights[i] % whole))
+    by_remainder = sorted(range(len(weights)), key=lambda i: total * weights[i] % whole, reverse=True)
     for i in by_remainder[: total - sum(parts)]:
         parts[i] += 1
     return parts

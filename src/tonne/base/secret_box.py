@@ -24,7 +24,7 @@ class SecretBox:
         if settings.secret_key:
             return cls(_decode(settings.secret_key, "TONNE_SECRET_KEY"))
         path = settings.data_path / KEY_FILE
-        return cls(_decode(_read_or_make(path), str(path)))
+        return cls(_decode(_read_or_create(path), str(path)))
 
     def seal(self, text: str, owner_id: str) -> bytes:
         """Encrypt. `open` needs the same `owner_id`: a ciphertext copied to another row cannot be decrypted there."""
@@ -35,17 +35,17 @@ class SecretBox:
         return self._cipher.decrypt(box[:_NONCE_BYTES], box[_NONCE_BYTES:], owner_id.encode()).decode()
 
 
-def _decode(text: str, place: str) -> bytes:
+def _decode(text: str, source: str) -> bytes:
     try:
         key = base64.urlsafe_b64decode(text.strip() + "=" * (-len(text.strip()) % 4))
     except (ValueError, binascii.Error):
         key = b""
     if len(key) != 32:
-        raise SettingsError(f"{place} must be 32 bytes in base64, as printed by `openssl rand -base64 32`.")
+        raise SettingsError(f"{source} must be 32 bytes in base64, as printed by `openssl rand -base64 32`.")
     return key
 
 
-def _read_or_make(path: Path) -> str:
+def _read_or_create(path: Path) -> str:
     """Create the file under another name, then link it: if two processes start at once, both use the same key."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Settings: the environment (`TONNE_*`) over a TOML file over the defaults. `tonne.example.toml` documents each."""
+"""Settings: environment variables (`TONNE_*`), then a TOML file, then defaults. See `tonne.example.toml` for each."""
 
 import ipaddress
 import re
@@ -111,7 +111,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"A setting is invalid: {error}. See tonne.example.toml.") from error
-    _check(settings)
+    _validate(settings)
     return settings
 
 
@@ -124,12 +124,12 @@ def _read_file(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"{CONFIG_VARIABLE} names {path}, which cannot be read: {error.strerror}.") from error
+        raise SettingsError(f"The file {path} in {CONFIG_VARIABLE} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"The settings file {path} is not valid TOML: {error}.") from error
 
 
-def _check(settings: Settings) -> None:
+def _validate(settings: Settings) -> None:
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
     # The messages do not repeat these values: they contain passwords.
@@ -150,10 +150,10 @@ def _check(settings: Settings) -> None:
         except ValueError as error:
             raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
     if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
-        raise SettingsError(f"TONNE_WEBHOOK_CA_FILE names {settings.webhook_ca_file}, which is not a file.")
+        raise SettingsError(f"TONNE_WEBHOOK_CA_FILE: there is no file {settings.webhook_ca_file}.")
     # Again not repeated: it is a secret.
     if settings.stripe_secret_key and not re.fullmatch(r"[sr]k_[A-Za-z0-9_]{1,250}", settings.stripe_secret_key):
-        raise SettingsError("TONNE_STRIPE_SECRET_KEY must be a secret or restricted key: it starts with sk_ or rk_.")
+        raise SettingsError("TONNE_STRIPE_SECRET_KEY must be a secret or restricted key, which starts with sk_ or rk_.")
     if settings.stripe_api_base and not _is_url(settings.stripe_api_base, WEB):
         raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https URL, or empty for Stripe's own.")
     if settings.bank_iban and not _is_iban(settings.bank_iban):
@@ -181,7 +181,7 @@ def _is_url(text: str, schemes: Sequence[str], *, credentials: bool = False) -> 
 
 
 def _is_database_url(text: str) -> bool:
-    """A database that is reached through a socket has no host but options."""
+    """A URL for a Unix socket has no host but options."""
     try:
         parse_url(text, ("postgresql", "postgres"), credentials=True, host_required=False)
     except UrlInvalid:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from tonne.base.currency import DECIMALS
-from tonne.base.decimals import scaled, spell
+from tonne.base.decimals import format_scaled, scaled
 from tonne.base.mass import GRAMS_PER_TONNE
 from tonne.sheets.columns import (
     CellError,
@@ -62,7 +62,7 @@ def _granularity(cell: str) -> int:
 
 def _percentage(cell: str) -> str:
     """As it is stored: without trailing zeros."""
-    return spell(scaled(decimal(2, 100)(cell), 2) or 0, 2).rstrip("0").rstrip(".")
+    return format_scaled(scaled(decimal(2, 100)(cell), 2) or 0, 2).rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

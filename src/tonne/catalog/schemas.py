@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.base.clock import to_wire
-from tonne.base.decimals import spell
+from tonne.base.decimals import format_scaled
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.catalog.errors import PriceUnavailable
@@ -197,7 +197,7 @@ def quote_out(priced: Priced, request: PriceRequest, *, estimate_id: str | None)
         offset_cost=format_money(priced.offset_cost_minor, priced.currency),
         commission=format_money(priced.commission_minor, priced.currency),
         total_cost=format_money(priced.total_cost_minor, priced.currency),
-        fee_rate=_plain(spell(int(priced.fee_rate * 100_000), 5)),
+        fee_rate=_plain(format_scaled(int(priced.fee_rate * 100_000), 5)),
         exchange_rate=None
         if exchange is None
         else ExchangeRateOut(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.base.decimals import parse_decimal, scaled, spell
+from tonne.base.decimals import format_scaled, parse_decimal, scaled
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.catalog.errors import BundleInvalid, PriceUnavailable, RatiosInvalid, RatiosInvalidFormat
 from tonne.catalog.model import Catalogue
@@ -101,4 +101,4 @@ def _hundredths(percentage: object) -> int | None:
 
 
 def _percent(shares: Sequence[BundleShare]) -> str:
-    return spell(sum(share.weight for share in shares), 2)
+    return format_scaled(sum(share.weight for share in shares), 2)

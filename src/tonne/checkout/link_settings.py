@@ -10,7 +10,7 @@ from tonne.accounts import audit
 from tonne.accounts.redirect_hosts import list_hosts
 from tonne.accounts.store import find_account
 from tonne.base.currency import DECIMALS
-from tonne.base.decimals import scaled, spell
+from tonne.base.decimals import format_scaled, scaled
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.base.ids import new_secret_id
 from tonne.base.mass import MAX_GRAMS
@@ -113,7 +113,7 @@ def _read_amounts(
         amount = None if text is None else scaled(Decimal(text), decimals)
         if text is None or (amount is not None and 1 <= amount <= largest):
             return amount
-        allowed = f"from {spell(1, decimals)} to {spell(largest, decimals)} {unit}"
+        allowed = f"from {format_scaled(1, decimals)} to {format_scaled(largest, decimals)} {unit}"
         invalid(name, f"must be {allowed}, with {f'at most {decimals}' if decimals else 'no'} decimals.")
         return None
 

@@ -9,7 +9,7 @@ from tonne.accounts import change_organisation, store
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.base.clock import to_wire, utc_now
-from tonne.base.decimals import spell
+from tonne.base.decimals import format_scaled
 from tonne.base.scope import Mode
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_organisation_default
@@ -132,4 +132,4 @@ def set_bundles(organisation_id: str, mode: str, bundles: tuple[BundleChoiceIn, 
 
 def _spell(fee_rate: Fraction) -> str:
     """Exact: fee rates have at most 5 decimals."""
-    return spell(int(fee_rate * 100_000), 5).rstrip("0").rstrip(".")
+    return format_scaled(int(fee_rate * 100_000), 5).rstrip("0").rstrip(".")

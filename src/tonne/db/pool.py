@@ -32,7 +32,7 @@ class Database:
         self._url = url
         self._settings = settings
         self._idle: list[Connection] = []
-        self._lent: set[Connection] = set()
+        self._in_use: set[Connection] = set()
         self._open = False
         # Connections that are open or being opened.
         self._count = 0
@@ -44,9 +44,9 @@ class Database:
         async with self.connection():
             return self
 
-    def connection(self) -> "_Loan":
+    def connection(self) -> "_Acquired":
         """A connection without a transaction, for reads: each statement sees its own snapshot."""
-        return _Loan(self)
+        return _Acquired(self)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
@@ -67,7 +67,7 @@ class Database:
         """Close idle connections, and terminate those still in use."""
         self._open = False
         idle, self._idle = self._idle, []
-        for connection in list(self._lent):
+        for connection in list(self._in_use):
             connection.terminate()
         await asyncio.gather(*(_close(connection) for connection in idle))
         self._count -= len(idle)
@@ -83,13 +83,13 @@ class Database:
             if connection is None:
                 connection = await self._wait()
             if connection is not None:
-                self._lent.add(connection)
+                self._in_use.add(connection)
                 return connection
 
-    def release(self, connection: Connection, *, sound: bool) -> None:
-        """`sound` is false after a cancellation: the connection's state is unknown, so it is closed."""
-        self._lent.discard(connection)
-        if not sound or connection.is_closed() or connection.is_in_transaction():
+    def release(self, connection: Connection, *, reusable: bool) -> None:
+        """`reusable` is false after a cancellation: the connection's state is unknown, so it is closed."""
+        self._in_use.discard(connection)
+        if not reusable or connection.is_closed() or connection.is_in_transaction():
             connection.terminate()
             self._count -= 1
             self._hand_over(None)
@@ -131,12 +131,20 @@ class Database:
         """The next released connection, or None if a new one may be opened."""
         turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
+        timeout_s = self._settings.statement_timeout_s
         try:
-            return await turn
-        except asyncio.CancelledError:
-            # The connection may have been handed over just before the cancellation.
-            if turn.done() and not turn.cancelled() and (connection := turn.result()) is not None:
-                self.release(connection, sound=True)
+            async with asyncio.timeout(timeout_s):
+                return await turn
+        except (asyncio.CancelledError, TimeoutError) as error:
+            # A connection, or the permission to open one, may have been handed over just before.
+            if turn.done() and not turn.cancelled():
+                connection = turn.result()
+                if connection is None:
+                    self._hand_over(None)
+                else:
+                    self.release(connection, reusable=True)
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"no database connection became free within {timeout_s} s") from error
             raise
 
     def _hand_over(self, connection: Connection | None) -> bool:
@@ -148,7 +156,7 @@ class Database:
         return False
 
 
-class _Loan:
+class _Acquired:
     """A class, which is faster to enter than a generator: every request does."""
 
     __slots__ = ("_connection", "_database")
@@ -163,7 +171,7 @@ class _Loan:
     async def __aexit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self._database.release(self._connection, sound=kind is None or issubclass(kind, Exception))
+        self._database.release(self._connection, reusable=kind is None or issubclass(kind, Exception))
 
 
 async def _close(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The two fields that clients may send with anything they create: an idempotency key and metadata."""
+"""Idempotency keys and metadata: the two optional fields of every request that creates something."""
 
 import hashlib
 import re
@@ -17,9 +17,9 @@ _KEY = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
 
 
 def read_idempotency_key(value: Any) -> str:
-    """Anything that a client can also put into an address: the two dot segments would be folded away there."""
+    """Any text that can be part of a URL. HTTP clients remove the path segments `.` and `..`."""
     if not isinstance(value, str) or isinstance(value, JsonNumber) or not _KEY.fullmatch(value) or value in {".", ".."}:
-        raise ValueError("expected 1 to 255 printable characters, other than . and ..")
+        raise ValueError("expected 1 to 255 printable characters, and not . or ..")
     return value
 
 
@@ -60,7 +60,7 @@ def idempotency_of(kind: str, document: Document) -> Idempotency:
 
 
 def metadata_text(document: Document) -> str:
-    """The metadata as it was sent, letter for letter."""
+    """The metadata exactly as it was sent."""
     text = document.raw_member("metadata") or "{}"
     if len(text.encode()) > MAX_METADATA_BYTES:
         raise Invalid([Fault("validation_error", "metadata is larger than 16 KiB.", "metadata")])
@@ -68,16 +68,16 @@ def metadata_text(document: Document) -> str:
 
 
 def _request_digest(kind: str, document: Document) -> bytes:
-    """Equal for requests that ask for the same thing, whatever the order of their members."""
+    """A hash that is equal for requests with equal bodies, whatever the order of their members."""
     try:
         canonical = msgspec.json.encode(msgspec.json.decode(document.raw), order="sorted")
-    except msgspec.DecodeError:  # a number too large for it: then only the very same letters are the same request
+    except msgspec.DecodeError:  # a number is too large for it: then only identical bytes count as equal
         canonical = document.raw
     return hashlib.sha256(kind.encode() + b" " + canonical).digest()
 
 
 def replay(body: bytes, original_digest: bytes, digest: bytes) -> Response:
-    """The original as it stands now, saying so, and saying when the repeat asked for something else."""
+    """The original in its current state. The headers mark it as a replay, and say if the two requests differ."""
     response = Response(body, 200, JSON, {"Idempotent-Replayed": "true"})
     if original_digest != digest:
         response.headers["Idempotency-Mismatch"] = "true"

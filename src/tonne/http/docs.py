@@ -1,4 +1,4 @@
-"""Interactive documentation, served whole from here: no outside address is ever asked."""
+"""Interactive API documentation. All its files are served from here: the page loads nothing from other hosts."""
 
 from collections.abc import Callable
 from functools import cache
@@ -27,12 +27,12 @@ _ASSETS = {
 class AssetNotFound(TonneError):
     kind = Kind.NOT_FOUND
     code = "asset_not_found"
-    message = "There is no such file."
+    message = "This file does not exist."
 
 
 class DocsEndpoints:
     def __init__(self, document: Callable[[], dict[str, Any]]) -> None:
-        """The document is made when somebody first asks for it: most processes never are."""
+        """The document is built on the first request for it."""
         self._document = cache(lambda: msgspec.json.encode(document()))
 
     async def page(self, _: Request) -> Response:
@@ -68,7 +68,7 @@ def _own_file(name: str) -> bytes:
 
 @cache
 def _swagger_file(name: str) -> bytes:
-    """From the package that carries Swagger UI, found without importing it: only its files are of use here."""
+    """A file of the package with Swagger UI, which is located but not imported."""
     spec = find_spec("swagger_ui")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("the package swagger-ui-py is not installed")

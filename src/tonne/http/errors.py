@@ -1,4 +1,4 @@
-"""One table from kinds to status codes, and the one shape that every error has on the wire."""
+"""The status code of each kind of error, and the format of all error responses."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ class ErrorOut(msgspec.Struct):
 
 
 class Unauthorised(TonneError):
-    """Missing, malformed, unknown and revoked keys get one and the same answer."""
+    """The same response for missing, malformed, unknown and revoked keys, so that it reveals nothing about them."""
 
     kind = Kind.UNAUTHENTICATED
     code = "unauthorised"
@@ -44,13 +44,13 @@ class Unauthorised(TonneError):
 class AccountNotFound(TonneError):
     kind = Kind.NOT_FOUND
     code = "account_not_found"
-    message = "There is no such account for this API key."
+    message = "This API key has no access to such an account. Check the account id and the key's mode."
 
 
 class RouteNotFound(TonneError):
     kind = Kind.NOT_FOUND
     code = "route_not_found"
-    message = "There is nothing at this address: /docs lists every endpoint."
+    message = "This path does not exist. /docs lists all endpoints."
 
 
 def require_test_mode(scope: Scope) -> None:
@@ -62,13 +62,13 @@ def require_test_mode(scope: Scope) -> None:
 class MethodNotAllowed(TonneError):
     kind = Kind.METHOD_NOT_ALLOWED
     code = "method_not_allowed"
-    message = "This address does not take that method: the Allow header lists those it takes."
+    message = "This path does not support this method. The Allow header lists the methods that it supports."
 
 
 class BodyTooLarge(TonneError):
     kind = Kind.TOO_LARGE
     code = "body_too_large"
-    message = "The body is larger than 256 KiB."
+    message = "The body is larger than 256 KiB. Send a smaller one."
 
 
 class MediaTypeInvalid(TonneError):
@@ -80,25 +80,25 @@ class MediaTypeInvalid(TonneError):
 class FormInvalid(TonneError):
     kind = Kind.INVALID
     code = "form_invalid"
-    message = "The form could not be read: go back, reload the page and send it again."
+    message = "The form could not be read. Go back, reload the page and send it again."
 
 
 class RateLimited(TonneError):
     kind = Kind.RATE_LIMITED
     code = "rate_limited"
-    message = "Too many requests: wait as long as the Retry-After header says."
+    message = "Too many requests. Wait for the number of seconds in the Retry-After header."
 
 
 class InternalError(TonneError):
     kind = Kind.INTERNAL
     code = "internal_error"
-    message = "Something went wrong on our side. Repeat the request with the same idempotency_key; it is safe."
+    message = "An internal error occurred. You can safely repeat the request with the same idempotency_key."
 
 
 class ServiceUnavailable(TonneError):
     kind = Kind.UNAVAILABLE
     code = "service_unavailable"
-    message = "The service cannot reach its database right now. Repeat the request in a moment; it is safe."
+    message = "The database is unavailable. You can safely repeat the request in a moment."
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""For load balancers and monitoring."""
+"""Health checks and metrics for load balancers and monitoring."""
 
 import msgspec
 
@@ -19,16 +19,16 @@ class HealthEndpoints:
         self._metrics = metrics
 
     async def live(self, _: Request) -> Response:
-        """Whether the process answers.
+        """Checks that the process responds.
 
-        The process answers: restart it only when this fails.
+        Restart the process only if this fails.
         """
         return json_response(HealthOut("ok"))
 
     async def ready(self, _: Request) -> Response:
-        """Whether the database answers too.
+        """Checks that the database responds and has the schema of this release.
 
-        The database answers, and its schema is this release's: send traffic only while this succeeds.
+        Route traffic to the process only while this succeeds.
         """
         async with self._database.connection() as connection:
             try:

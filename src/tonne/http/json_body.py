@@ -1,4 +1,4 @@
-"""JSON in: decoded strictly, judged whole. Every fault of a body is reported, each with its path."""
+"""JSON request bodies: strict decoding, and validation that reports every error of a body with its path."""
 
 import json
 import re
@@ -14,37 +14,38 @@ from tonne.base.errors import Fault, Invalid
 
 MAX_DEPTH = 32
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_NOT_LETTERS = re.compile(r"[^A-Za-z0-9]")
 _UNSAFE = re.compile("[\x00\ud800-\udfff]")
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class JsonNumber(str):
-    """A number as it was spelled: no digit is lost, and a huge one costs nothing."""
+    """A number as it was written: no digit is lost, and a huge number costs nothing."""
 
     __slots__ = ()
 
 
-class _Refused(ValueError):
-    """A fault of the JSON text as a whole."""
+class _JsonInvalid(ValueError):
+    """The JSON text as a whole is invalid."""
 
 
 class Document:
-    """A decoded body: an object, with the raw text of its members at hand."""
+    """A decoded body, which is an object, and its bytes."""
 
     def __init__(self, raw: bytes, members: dict[str, Any]) -> None:
         self.raw = raw
         self.members = members
 
     def raw_member(self, name: str) -> str | None:
-        """One member exactly as it was sent: key order and the spelling of numbers included."""
+        """One member exactly as it was sent, with its key order and its spelling of numbers."""
         if self.members.get(name) is None:
             return None
         return bytes(msgspec.json.decode(self.raw, type=dict[str, msgspec.Raw])[name]).decode()
 
 
 def decode_json(raw: bytes) -> Document:
-    """Refuses what parsers read differently: duplicate keys, NaN, NUL, lone surrogates, very deep nesting."""
+    """Refuses what JSON parsers treat differently: duplicate keys, NaN, NUL, lone surrogates, deep nesting."""
     try:
         value = _DECODER.decode(raw.decode("utf-8"))
         _check_strings_and_depth(value)
@@ -56,7 +57,7 @@ def decode_json(raw: bytes) -> Document:
         raise _invalid(
             f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from error
-    except _Refused as error:
+    except _JsonInvalid as error:
         raise _invalid(str(error)) from error
     if not isinstance(value, dict):
         raise _invalid("The body must be a JSON object.")
@@ -64,7 +65,7 @@ def decode_json(raw: bytes) -> Document:
 
 
 def read(document: Document, shape: type[T]) -> T:
-    """The body as `shape`, or one fault for every member that does not fit."""
+    """The body as `shape`. Raises Invalid with one fault for every invalid member."""
     faults: list[Fault] = []
     value = _read_struct(shape, document.members, "", faults)
     if faults:
@@ -77,7 +78,7 @@ def _invalid(message: str, field: str | None = None) -> Invalid:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _Refused(f"The body is not valid JSON: {name} is not a JSON number.")
+    raise _JsonInvalid(f"The body is not valid JSON: {name} is not a JSON number.")
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _Refused(f"The body has the key {json.dumps(twice)} twice in one object.")
+        raise _JsonInvalid(f"The body contains the key {json.dumps(twice)} twice in one object.")
     return members
 
 
@@ -105,25 +106,25 @@ def _check_strings_and_depth(root: Any) -> None:
             elif isinstance(value, list):
                 below.extend(value)
             elif isinstance(value, str) and not (value.isascii() and "\x00" not in value) and _UNSAFE.search(value):
-                raise _Refused("The body has a string with a NUL character or a lone surrogate.")
+                raise _JsonInvalid("The body contains a string with a NUL character or a lone surrogate.")
         if not below:
             return
         level = below
-    raise _Refused(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    raise _JsonInvalid(f"The body is nested deeper than {MAX_DEPTH} levels.")
 
 
-_SHAPES: dict[type, list[tuple[msgspec.structs.FieldInfo, Any]]] = {}
+_FIELDS: dict[type, list[tuple[msgspec.structs.FieldInfo, Any]]] = {}
 
 
 def _fields(shape: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, Any]]:
-    if shape not in _SHAPES:
-        notifier = get_type_hints(shape, include_extras=True)
-        _SHAPES[shape] = [(field, _without_none(notifier[field.name])) for field in msgspec.structs.fields(shape)]
-    return _SHAPES[shape]
+    if shape not in _FIELDS:
+        hints = get_type_hints(shape, include_extras=True)
+        _FIELDS[shape] = [(field, _without_none(hints[field.name])) for field in msgspec.structs.fields(shape)]
+    return _FIELDS[shape]
 
 
 def _without_none(hint: Any) -> Any:
-    """`X | None` means that a member may be left out or null; what is there must be an X."""
+    """`X | None` means that a member may be omitted or null; any other value must be an X."""
     union = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     options = [option for option in get_args(union) if option is not type(None)]
     if type(None) in get_args(union) and len(options) == 1:
@@ -137,10 +138,7 @@ def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: lis
         return None
     fields = _fields(shape)
     known = {field.encode_name for field, _ in fields}
-    for name in value:
-        if name not in known:
-            there = f"{path}.{name}" if path else name
-            faults.append(Fault("validation_error", f"There is no field {there} here: remove it.", there))
+    faults.extend(_unknown(name, known, path) for name in value if name not in known)
     found: dict[str, Any] = {}
     for field, hint in fields:
         there = f"{path}.{field.encode_name}" if path else field.encode_name
@@ -153,6 +151,14 @@ def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: lis
     return None if faults else shape(**found)
 
 
+def _unknown(name: str, known: set[str], path: str) -> Fault:
+    there = f"{path}.{name}" if path else name
+    letters = _NOT_LETTERS.sub("", name).lower()
+    meant = next((each for each in known if each.replace("_", "") == letters), None)
+    advice = f"Did you mean {meant}?" if meant else "Remove it."
+    return Fault("validation_error", f"Unknown field {there}. {advice}", there)
+
+
 def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
@@ -160,7 +166,7 @@ def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:
     if get_origin(plain) is list and isinstance(value, list):
         item = get_args(plain)[0]
         return [_read_value(item, element, f"{path}[{i}]", faults) for i, element in enumerate(value)]
-    reader = _own_reader(hint) or _READERS.get(plain)
+    reader = _validator(hint) or _READERS.get(plain)
     try:
         if isinstance(plain, type) and issubclass(plain, Enum):
             return _read_enum(plain, value)
@@ -170,15 +176,17 @@ def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:
         return None
 
 
-def _own_reader(hint: Any) -> Callable[[Any], Any] | None:
-    """A field may bring its own judge, as a function among its annotations."""
+def _validator(hint: Any) -> Callable[[Any], Any] | None:
+    """A function among a field's annotations is its validator."""
     extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     return next((extra for extra in extras if callable(extra)), None)
 
 
 def _as_python(value: Any) -> Any:
     if isinstance(value, JsonNumber):
-        return int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")  # only its type is judged: no field is a float
+        return (
+            int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")
+        )  # only its type matters, for the error: no field is a float
     return value
 
 
@@ -190,7 +198,7 @@ def _read_enum(options: type[Enum], value: Any) -> Enum:
 
 
 def _read_decimal(value: Any) -> Decimal:
-    """Decimals may come as a string or as a number: both are read digit by digit."""
+    """Decimals may be strings or numbers; both are parsed without floating point."""
     number = parse_decimal(value) if isinstance(value, str) else None
     if number is None:
         raise ValueError(
@@ -201,7 +209,7 @@ def _read_decimal(value: Any) -> Decimal:
 
 def _read_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError("expected an object")  # noqa: TRY004 - a fault of the body, not of our code
+        raise ValueError("expected an object")  # noqa: TRY004 - an error of the body, not of our code
     return value
 
 

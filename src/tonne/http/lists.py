@@ -1,4 +1,4 @@
-"""Paginated lists: the two query parameters of each, the page that is cut from the rows, and the envelope."""
+"""Paginated lists: their two query parameters, the selection of the page, and the envelope."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes. Labels are routes, methods and outcomes: never a tenant's data."""
+"""Metrics for Prometheus. Labels are routes, methods and status codes, never data of clients."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -17,27 +17,27 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._requests = Counter(
-            "tonne_http_requests", "Requests answered.", ("method", "route", "status"), registry=self.registry
+            "tonne_http_requests", "Requests.", ("method", "route", "status"), registry=self.registry
         )
         self._seconds = Histogram(
             "tonne_http_request_seconds",
-            "Time to answer.",
+            "Duration of requests.",
             ("method", "route"),
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.in_flight = Gauge("tonne_http_requests_in_flight", "Requests being answered.", registry=self.registry)
-        # Asked at every scrape: for what stands in the database, not in this process.
+        self.in_flight = Gauge("tonne_http_requests_in_flight", "Requests in progress.", registry=self.registry)
+        # Called on every scrape, for metrics that are read from the database.
         self.sources: list[Callable[[], Awaitable[Iterable[Metric]]]] = []
-        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        # Looking up a child by its labels is the dear part of prometheus_client, so each is looked up once.
-        place = (method, route, status)
-        children = self._known.get(place)
+        # prometheus_client is slow at finding a metric by its labels, so each is looked up once.
+        key = (method, route, status)
+        children = self._children.get(key)
         if children is None:
             children = (self._requests.labels(method, route, status), self._seconds.labels(method, route))
-            self._known[place] = children
+            self._children[key] = children
         children[0].inc()
         children[1].observe(seconds)
 
@@ -50,7 +50,7 @@ class Metrics:
 
 
 class _Snapshot:
-    """Metrics that were read a moment ago, in the form that the exposition asks for."""
+    """Metrics that were already read, in the form that `generate_latest` expects."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics

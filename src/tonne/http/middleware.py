@@ -1,4 +1,4 @@
-"""The outermost layer: request ids, access log, metrics, and an answer even when everything else fails."""
+"""The outermost ASGI layer: request ids, access log, metrics, and a response even if the application crashes."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from tonne.http.metrics import Metrics
 
 _log = structlog.get_logger()
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-# Of a body that nobody wants, this much is read and thrown away before the connection is closed.
+# At most this much of a refused body is read and discarded before the connection is closed.
 _DISCARD_BYTES = 32 * 1024 * 1024
 _DISCARD_S = 3.0
 _QUIET = {"/health/live", "/health/ready", "/metrics"}
@@ -32,17 +32,17 @@ class RequestMiddleware:
             return
         started = time.perf_counter()
         request_id = new_id("req")
-        # What the layers inside learn about this request: read again here for log and metrics.
+        # Filled in by the application, and logged here.
         seen: dict[str, Any] = {"request_id": request_id}
         scope["tonne"] = seen
-        # Routed as it was sent: an encoded slash belongs to a segment and does not end it.
+        # Routed while still percent-encoded: an encoded slash does not end a segment.
         scope["raw_path"] = scope["raw_path"].partition(b"?")[0]
         scope["path"] = scope["raw_path"].decode("latin-1")
         exchange = _Exchange(scope, receive, send, seen)
         self._metrics.in_flight.inc()
         try:
             await self._app(scope, exchange.receive, exchange.send)
-        except Exception:  # noqa: BLE001 - the last stop: whatever it is, the client gets an answer
+        except Exception:  # noqa: BLE001 - the client gets a response whatever happens
             _log.exception("request_crashed", request_id=request_id)
             if exchange.status == 0:
                 await _send_internal_error(exchange.send, request_id)
@@ -52,13 +52,13 @@ class RequestMiddleware:
             route = seen.pop("route", "unmatched")
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._metrics.observe(method, route, exchange.status, elapsed)
-            # Probes and scrapes come every few seconds and say nothing: they are logged only when asked for.
+            # Health checks and scrapes are frequent, so they are logged at debug level unless they fail.
             log = _log.debug if route in _QUIET and exchange.status < 400 else _log.info
             log("request", method=method, route=route, status=exchange.status, ms=round(elapsed * 1000, 2), **seen)
 
 
 class _Exchange:
-    """One request and its answer, as they pass by."""
+    """Observes the messages of one request and its response."""
 
     def __init__(self, scope: AsgiScope, receive: Receive, send: Send, seen: dict[str, Any]) -> None:
         self.status = 0
@@ -83,7 +83,7 @@ class _Exchange:
                 *_SAFE_HEADERS,
             ]
         elif self.status >= 400 and not message.get("more_body", False) and self._has_unread_body():
-            # Closing on a client that is still sending would tear the answer from its hands: give it, then read on.
+            # Closing the connection while the client is still sending would lose the response: send it, then read on.
             await self._send(message)
             await self._discard_rest()
             return

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of routes, so that it cannot drift away from what is served."""
+"""The OpenAPI document, generated from the table of routes, so that it always describes what is served."""
 
 import inspect
 import re
@@ -31,9 +31,9 @@ Tonne sells carbon offsets as orders.
 
 - **Authentication**: `Authorization: Bearer <API_KEY>`. Test keys see test data only, live keys live data only.
 - **Money** is a decimal string with exactly the currency's decimals; **quantities** are tonnes. There are no floats.
-- **Retries** are safe: send an `idempotency_key` and repeat the request as often as you like.
-- **Errors** all have one shape, and a stable `error_code`.
-- `/v1` only grows: ignore fields that you do not know.
+- **Retries** are safe: send an `idempotency_key`, and repeat the request as often as you like.
+- **Errors** all have the same format and a stable `error_code`.
+- `/v1` only gains fields, endpoints and event types: ignore fields that you do not know.
 """
 
 
@@ -81,7 +81,7 @@ def _operation(route: Route, schemas: dict[str, Any], settings: Settings) -> dic
         "description": description.strip() or summary,
         "tags": [route.tag],
         "parameters": _parameters(route, settings),
-        "responses": {**_answers(route, schemas), **_refusals(route, schemas)},
+        "responses": {**_responses(route, schemas), **_error_responses(route, schemas)},
     }
     if route.access is Access.PUBLIC:
         operation["security"] = []
@@ -120,18 +120,18 @@ def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
     return parameters
 
 
-def _answers(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    descriptions = {200: "Done.", 201: "Created.", 204: "Done; there is nothing to return."}
-    answers: dict[str, Any] = {}
+def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    descriptions = {200: "Done.", 201: "Created.", 204: "Done. The response has no body."}
+    responses: dict[str, Any] = {}
     for status, shape in route.answers.items():
-        answer: dict[str, Any] = {"description": descriptions[status]}
+        response: dict[str, Any] = {"description": descriptions[status]}
         if shape is not None:
-            answer["content"] = {"application/json": {"schema": schemas[repr(shape)]}}
-        answers[str(status)] = answer
-    return answers
+            response["content"] = {"application/json": {"schema": schemas[repr(shape)]}}
+        responses[str(status)] = response
+    return responses
 
 
-def _refusals(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+def _error_responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     errors: list[type[TonneError]] = [*route.errors, InternalError, ServiceUnavailable]
     if route.access is Access.API_KEY:
         errors += [Unauthorised, AccountNotFound, RateLimited]

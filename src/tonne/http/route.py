@@ -1,4 +1,4 @@
-"""A route is a row: address, endpoint, who may call it, what it takes and answers. OpenAPI is made from these rows."""
+"""Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ FORM = b"application/x-www-form-urlencoded"
 
 
 class Access(Enum):
-    """Who may call a route. There is no default: a route that does not say is refused by a test and by the type."""
+    """Who may call a route. Every route must say it: there is no default."""
 
     PUBLIC = auto()
     API_KEY = auto()
@@ -33,7 +33,7 @@ class Response:
 
 
 class Request:
-    """One request, admitted."""
+    """A request that passed its route's access rule."""
 
     __slots__ = ("_key_id", "_path_parameters", "_scope", "body", "client", "headers", "query_string")
 
@@ -50,7 +50,7 @@ class Request:
     ) -> None:
         self._scope = scope
         self._key_id = key_id
-        # The caller's network address.
+        # The client's network address.
         self.client = client
         self.headers = headers
         self._path_parameters = path_parameters
@@ -59,7 +59,7 @@ class Request:
 
     @property
     def scope(self) -> Scope:
-        """Whose data this call may touch. Only routes with `Access.API_KEY` have one."""
+        """The account whose data this request may access. Only routes with `Access.API_KEY` have a scope."""
         if self._scope is None:
             raise LookupError("this route is public: it has no scope")
         return self._scope
@@ -70,7 +70,7 @@ class Request:
         return f"key:{self._key_id}"
 
     def path(self, name: str) -> str:
-        """A decoded path parameter; the empty string, which matches nothing, when it cannot be text in the database."""
+        """A decoded path parameter, or the empty string, which matches nothing, if the database cannot store it."""
         try:
             text = unquote_to_bytes(self._path_parameters[name].encode("latin-1")).decode("utf-8")
         except UnicodeDecodeError:
@@ -78,14 +78,14 @@ class Request:
         return "" if "\x00" in text else text
 
     def query(self, *names: str) -> list[str | None]:
-        """The values of these query parameters; one sent twice is refused, since either could be meant."""
+        """The values of these query parameters. Raises Invalid for one that is given twice."""
         values: dict[str, str] = {}
         for name, value in self._query_pairs():
             if name in names and name in values:
                 raise Invalid([Fault("validation_error", f"{name} is given twice.", name)])
-            # The database takes no NUL; the two that page a list are judged by their own rules.
+            # The database cannot store NUL. The parameters of pagination have errors of their own.
             if name in names and "\x00" in value and name not in {"limit", "after"}:
-                raise Invalid([Fault("validation_error", f"{name} has a NUL character.", name)])
+                raise Invalid([Fault("validation_error", f"{name} contains a NUL character.", name)])
             values[name] = value
         return [values.get(name) for name in names]
 
@@ -100,7 +100,7 @@ class Request:
             raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
 
     def form(self) -> dict[str, list[str]]:
-        """The fields of a form that a page has sent. NUL characters, which no honest field has, are dropped."""
+        """The fields of a form, without NUL characters, which the database cannot store."""
         media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if media_type != FORM:
             raise FormInvalid
@@ -114,7 +114,7 @@ class Request:
         return fields
 
     def cookie(self, name: str) -> str:
-        """Empty when the browser sent none."""
+        """The cookie's value, or the empty string."""
         for part in self.headers.get(b"cookie", b"").decode("latin-1").split(";"):
             found, _, value = part.strip().partition("=")
             if found == name:
@@ -122,7 +122,7 @@ class Request:
         return ""
 
     def json_or_empty(self) -> Document:
-        """For bodies of which every field may be left out: so may the body."""
+        """For bodies in which all fields are optional: then the body is optional too."""
         return self.json() if self.body else Document(b"{}", {})
 
     def json(self) -> Document:
@@ -135,7 +135,7 @@ class Request:
 def _pairs(query: str) -> list[tuple[str, str]]:
     if "%" in query or "+" in query:
         return parse_qsl(query, keep_blank_values=True, errors="strict")
-    # Nothing to decode, as in nearly every request: then splitting is all there is to do.
+    # Nearly every query has nothing to decode, and splitting it is much faster.
     split = [part.partition("=") for part in query.split("&") if part]
     return [(name, value) for name, _, value in split]
 
@@ -162,17 +162,17 @@ class Route:
     body: type[msgspec.Struct] | None = None
     body_required: bool = True
     query: Sequence[Parameter] = ()
-    # Status code to the shape of the answer; None for one that is not JSON.
+    # The type of the JSON body for each status code; None if the body is not JSON.
     answers: dict[int, Any]
     errors: Sequence[type[TonneError]] = ()
-    # Of the body; without it the OpenAPI document shows the examples of the body's fields.
+    # An example of the body; without it the OpenAPI document shows the examples of the body's fields.
     example: Any = None
-    # How a page shows a refusal, with the id of the request; without it, a refusal is JSON.
+    # Renders errors as a page, with the request id. Without it, errors are JSON.
     show_error: Callable[[TonneError, str], Response] | None = None
 
 
 class RouteMaker:
-    """Makes routes that share a tag, an access rule, and whatever else `shared` names.
+    """Creates routes that share a tag, an access rule and the fields in `shared`.
 
     A route's summary is the first line of its endpoint's docstring, its description the rest.
     """
@@ -181,10 +181,10 @@ class RouteMaker:
         self._shared = {"tag": tag, "access": access, **shared}
 
     def __call__(
-        self, place: str, endpoint: Endpoint, answer: Any = None, *errors: type[TonneError], **more: Any
+        self, method_and_path: str, endpoint: Endpoint, answer: Any = None, *errors: type[TonneError], **more: Any
     ) -> Route:
-        """`place` is method and path; `answer` is the shape of a 200, or a dictionary of shapes by status."""
-        method, path = place.split(" ")
+        """`answer` is the type of the body of a 200, or a dictionary of types by status."""
+        method, path = method_and_path.split(" ")
         answers = answer if isinstance(answer, dict) else {200: answer}
         fields = {**self._shared, "errors": errors, **more}
         return Route(method=method, path=path, endpoint=endpoint, answers=answers, **fields)

@@ -9,7 +9,7 @@ from babel import Locale, UnknownLocaleError
 from babel.dates import format_date
 from babel.numbers import format_currency, format_decimal, format_percent, get_decimal_symbol
 
-from tonne.base.decimals import spell
+from tonne.base.decimals import format_scaled
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 
@@ -47,7 +47,7 @@ def number(text: str, locale: Locale) -> str:
 
 def percent(part: Fraction, locale: Locale) -> str:
     """A rate with at most five decimals, in per cent, not rounded."""
-    return format_percent(Decimal(spell(int(part * 100_000), 5)), locale=locale, decimal_quantization=False)
+    return format_percent(Decimal(format_scaled(int(part * 100_000), 5)), locale=locale, decimal_quantization=False)
 
 
 def day(moment: date | datetime, locale: Locale) -> str:
