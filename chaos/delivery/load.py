@@ -82,7 +82,7 @@ async def slow_responses(cluster: Cluster) -> None:
 @scenario(
     "hanging-among-many",
     within_s=90,
-    settings={**SHORT_TIMES, "webhook_timeout_s": "20", "webhook_lease_s": "25"},
+    settings={**SHORT_TIMES, "webhook_timeout_s": "20", "webhook_lease_s": "30"},
 )
 async def hanging_among_many(cluster: Cluster) -> None:
     """The same burst of events for many organisations, without and with hanging receivers of others."""

@@ -11,7 +11,7 @@ from chaos.scenario import scenario
 from tests.support.processes import Process
 
 ORDERS = 150
-FROZEN = {**SHORT_TIMES, "webhook_timeout_s": "1.5", "webhook_lease_s": "2"}
+FROZEN = {**SHORT_TIMES, "webhook_timeout_s": "1.5", "webhook_lease_s": "2.25"}
 
 
 async def _share_webhook(cluster: Cluster, count: int) -> None:

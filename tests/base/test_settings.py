@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tonne.base.settings import Settings, SettingsError, load_settings
+from tonne.base.settings import Settings, SettingsError, kubernetes_variables, load_settings
 
 
 def _file(folder: Path, text: str) -> str:
@@ -60,6 +60,65 @@ def test_a_variable_that_is_no_setting_is_refused_by_name(name: str) -> None:
     sentence = _refusal({name: "1"})
     assert name in sentence
     assert "tonne.example.toml" in sentence
+
+
+# What Kubernetes 1.31 sets for the Services `tonne` (ports http and metrics) and `tonne-api`.
+_SERVICE_LINKS = {
+    "TONNE_SERVICE_HOST": "10.96.0.7",
+    "TONNE_SERVICE_PORT": "8080",
+    "TONNE_SERVICE_PORT_HTTP": "8080",
+    "TONNE_SERVICE_PORT_METRICS": "9090",
+    "TONNE_PORT": "tcp://10.96.0.7:8080",
+    "TONNE_PORT_8080_TCP": "tcp://10.96.0.7:8080",
+    "TONNE_PORT_8080_TCP_PROTO": "tcp",
+    "TONNE_PORT_8080_TCP_PORT": "8080",
+    "TONNE_PORT_8080_TCP_ADDR": "10.96.0.7",
+    "TONNE_API_SERVICE_HOST": "10.96.0.8",
+    "TONNE_API_SERVICE_PORT": "80",
+    "TONNE_API_PORT": "tcp://10.96.0.8:80",
+    "TONNE_API_PORT_80_TCP": "tcp://10.96.0.8:80",
+    "TONNE_API_PORT_80_TCP_PROTO": "tcp",
+    "TONNE_API_PORT_80_TCP_PORT": "80",
+    "TONNE_API_PORT_80_TCP_ADDR": "10.96.0.8",
+}
+
+
+def test_operations_15_variables_of_a_kubernetes_service_are_ignored(tmp_path: Path) -> None:
+    assert load_settings(_SERVICE_LINKS) == Settings()
+    assert kubernetes_variables(_SERVICE_LINKS) == sorted(_SERVICE_LINKS)
+    path = _file(tmp_path, "port = 9000\n")
+    assert load_settings({**_SERVICE_LINKS, "TONNE_CONFIG": path}).port == 9000
+    assert load_settings({**_SERVICE_LINKS, "TONNE_PORT": "9001"}).port == 9001
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TONNE_PORT", "http://10.96.0.7:8080"),
+        ("TONNE_PORTS", "tcp://10.96.0.7:8080"),
+        ("TONNE_API_PORT", "8080"),
+        ("TONNE_PORT_HTTP", "8080"),
+        ("TONNE_SERVICE", "tonne"),
+        ("TONNE_SERVICE_NAME", "tonne"),
+    ],
+)
+def test_operations_15_variables_that_only_look_like_those_of_kubernetes_are_refused(name: str, value: str) -> None:
+    assert kubernetes_variables({name: value}) == []
+    assert name.removeprefix("TONNE_").lower() in _refusal({name: value}).lower()
+
+
+@pytest.mark.parametrize("lease", ["5", "30", "30.5", "44.9"])
+def test_operations_15_a_webhook_lease_must_outlast_the_request(lease: str) -> None:
+    sentence = _refusal({"TONNE_WEBHOOK_LEASE_S": lease})
+    assert "TONNE_WEBHOOK_LEASE_S" in sentence
+    assert "TONNE_WEBHOOK_TIMEOUT_S" in sentence
+    assert load_settings({"TONNE_WEBHOOK_LEASE_S": lease, "TONNE_WEBHOOK_TIMEOUT_S": "3"}).webhook_timeout_s == 3
+
+
+def test_a_webhook_lease_of_one_and_a_half_timeouts_is_accepted() -> None:
+    for timeout, lease in (("30", "45"), ("0.2", "0.3"), ("0.1", "0.15"), ("1.1", "1.65")):
+        settings = load_settings({"TONNE_WEBHOOK_LEASE_S": lease, "TONNE_WEBHOOK_TIMEOUT_S": timeout})
+        assert settings.webhook_lease_s == float(lease)
 
 
 def test_other_programs_variables_are_left_alone() -> None:

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from tests.conftest import Server
-from tests.support.command import free_port, output_of, refusal_of, tonne
+from tests.support.command import Operator, free_port, output_of, refusal_of, tonne
 from tonne.base.settings import Settings
 from tonne.db.embedded import database_url, ensure_database
 from tonne.db.migrate import all_migrations, migrate
@@ -90,6 +90,15 @@ def test_a_broken_database_folder_is_named_and_not_changed(tmp_path: Path, files
 )
 def test_an_invalid_setting(setting: str, value: str, said: str) -> None:
     assert said in refusal_of("org", "list", **{"database_url": NOWHERE, setting: value})
+
+
+def test_operations_15_variables_of_a_kubernetes_service_are_reported(operator: Operator) -> None:
+    links = {"service_host": "10.96.0.7", "port": "tcp://10.96.0.7:8080", "port_8080_tcp": "tcp://10.96.0.7:8080"}
+    done = tonne("org", "list", database_url=operator.url, **links)
+    assert done.returncode == 0, done
+    assert done.stderr.startswith("Warning: TONNE_PORT and 2 more ignored: Kubernetes")
+    assert done.stderr.count("\n") == 1
+    assert "Kubernetes" not in done.stdout
 
 
 @pytest.mark.parametrize("command", [("serve",), ("org", "list")], ids=" ".join)

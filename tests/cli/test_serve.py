@@ -49,7 +49,7 @@ def _check_facts(service: Service, printed: str) -> None:
     facts, path = service.demo(), service.data_dir / "demo.json"
     assert set(facts) == {"base_url", "organisation_id", "test", "live", "offset_link_id", "sustainability_slug"}
     assert facts["base_url"] == f"http://127.0.0.1:{service.port}/v1"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)] == [0o600, 0o700]
     for mode in ("test", "live"):
         keys = facts[mode]
         assert set(keys) == {"api_key", "account_id", "client_account_id", "estimate_ids", "bundle_ids"}

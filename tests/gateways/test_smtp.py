@@ -3,7 +3,9 @@
 import asyncio
 import email
 import email.policy
+import os
 import ssl
+import stat
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,28 @@ async def test_without_a_mail_server_each_mail_is_a_file(tmp_path: Path) -> None
     for text in (b"one", b"two"):
         await gateway.send(SENDER, ["ada@ours.test"], text)
     assert sorted(file.read_bytes() for file in (tmp_path / "mail").glob("*.eml")) == [b"one", b"two"]
+
+
+async def test_security_12_mails_in_files_are_private(tmp_path: Path) -> None:
+    data, umask = tmp_path / "data", os.umask(0o022)
+    try:
+        await FolderMail(data / "mail").send(SENDER, ["ada@ours.test"], b"one")
+    finally:
+        os.umask(umask)
+    [file] = (data / "mail").iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (data, data / "mail", file)] == [0o700, 0o700, 0o600]
+
+
+async def test_security_12_an_open_mail_folder_is_narrowed_and_no_folder_is_widened(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "mail").mkdir(parents=True)
+    data.chmod(0o750)
+    (data / "mail").chmod(0o755)
+    await FolderMail(data / "mail").send(SENDER, ["ada@ours.test"], b"one")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (data, data / "mail")] == [0o750, 0o700]
+    (data / "mail").chmod(0o300)
+    await FolderMail(data / "mail").send(SENDER, ["ada@ours.test"], b"two")
+    assert stat.S_IMODE((data / "mail").stat().st_mode) == 0o300
 
 
 def test_with_a_mail_server_mail_is_sent_to_it() -> None:

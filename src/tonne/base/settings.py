@@ -17,7 +17,15 @@ API_KEY_VARIABLE, API_URL_VARIABLE = "TONNE_API_KEY", "TONNE_API_URL"
 
 YEAR_S = 31_536_000
 SMTP_SCHEMES = ("smtp", "smtps")
+# A request must be able to take its whole timeout and still be settled before its lease expires.
+LEASE_PER_TIMEOUT = 1.5
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# Kubernetes sets these in every container of a namespace that has a Service named `tonne` or `tonne-…`.
+_SERVICE_VARIABLE = re.compile(
+    r"TONNE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_SERVICE_ADDRESS_VARIABLE = re.compile(r"TONNE_([A-Z0-9_]+_)?PORT")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://[^/]+")
 
 
 class SettingsError(Exception):
@@ -98,6 +106,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read the file named in `TONNE_CONFIG`, if any, then the environment. Raises SettingsError."""
     values = _read_file(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else {}
+    environ = {name: text for name, text in environ.items() if not _is_from_kubernetes(name, text)}
     for field in msgspec.structs.fields(Settings):
         text = environ.get(f"TONNE_{field.name.upper()}")
         if text is not None:
@@ -115,6 +124,18 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     return settings
 
 
+def kubernetes_variables(environ: Mapping[str, str]) -> list[str]:
+    """The variables that Kubernetes sets for a Service of our name. They are not settings and are ignored."""
+    return sorted(name for name, text in environ.items() if _is_from_kubernetes(name, text))
+
+
+def _is_from_kubernetes(name: str, text: str) -> bool:
+    if _SERVICE_VARIABLE.fullmatch(name):
+        return True
+    # TONNE_PORT is also a setting: only its value tells the two apart.
+    return bool(_SERVICE_ADDRESS_VARIABLE.fullmatch(name) and _SERVICE_ADDRESS.fullmatch(text))
+
+
 def parse_networks(text: str) -> tuple[Network, ...]:
     """`10.0.0.0/8, 192.0.2.7`; raises ValueError when a part is not a network."""
     return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
@@ -130,6 +151,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _validate(settings: Settings) -> None:
+    _validate_webhooks(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
     # The messages do not repeat these values: they contain passwords.
@@ -149,8 +171,6 @@ def _validate(settings: Settings) -> None:
             parse_networks(text)
         except ValueError as error:
             raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
-    if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
-        raise SettingsError(f"TONNE_WEBHOOK_CA_FILE: there is no file {settings.webhook_ca_file}.")
     # Again not repeated: it is a secret.
     if settings.stripe_secret_key and not re.fullmatch(r"[sr]k_[A-Za-z0-9_]{1,250}", settings.stripe_secret_key):
         raise SettingsError("TONNE_STRIPE_SECRET_KEY must be a secret or restricted key, which starts with sk_ or rk_.")
@@ -162,6 +182,17 @@ def _validate(settings: Settings) -> None:
         )
     if settings.invoice_cancel_days < settings.invoice_reminder_days:
         raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
+
+
+def _validate_webhooks(settings: Settings) -> None:
+    if settings.webhook_lease_s < LEASE_PER_TIMEOUT * settings.webhook_timeout_s - 1e-9:
+        raise SettingsError(
+            f"TONNE_WEBHOOK_LEASE_S ({settings.webhook_lease_s:g}) must be at least {LEASE_PER_TIMEOUT:g} times "
+            f"TONNE_WEBHOOK_TIMEOUT_S ({settings.webhook_timeout_s:g}): otherwise a second worker sends the same "
+            "request while the first still waits for the response."
+        )
+    if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
+        raise SettingsError(f"TONNE_WEBHOOK_CA_FILE: there is no file {settings.webhook_ca_file}.")
 
 
 def _is_iban(text: str) -> bool:

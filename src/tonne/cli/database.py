@@ -12,7 +12,7 @@ import click
 from tonne.accounts.lookup import require_account_any_account
 from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
-from tonne.base.settings import Settings, SettingsError, load_settings
+from tonne.base.settings import Settings, SettingsError, kubernetes_variables, load_settings
 from tonne.db.embedded import database_url, ensure_database
 from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable
 from tonne.db.migrate import MigrationError, require_migrated
@@ -47,7 +47,15 @@ def plain_failures() -> Iterator[None]:
 
 
 def settings_from_environment() -> Settings:
-    return load_settings(os.environ)
+    settings = load_settings(os.environ)
+    if ignored := kubernetes_variables(os.environ):
+        others = f" and {len(ignored) - 1} more" if len(ignored) > 1 else ""
+        click.echo(
+            f"Warning: {ignored[0]}{others} ignored: Kubernetes sets them for a Service named tonne. To avoid this, "
+            "set enableServiceLinks: false in the pod, or give the Service another name.",
+            err=True,
+        )
+    return settings
 
 
 @contextlib.contextmanager

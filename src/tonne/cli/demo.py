@@ -1,6 +1,5 @@
 """The demo data that `tonne serve --demo` creates."""
 
-import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.mass import MassUnit
+from tonne.base.private_files import create_private_folder, write_private_file
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cards.stored_cards import store_card
@@ -79,7 +79,9 @@ async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None
             demo = None if ours is None else await _equip(connection, ours.id)
     if demo is not None:
         demo.base_url = f"{settings.base_url}/v1"
-        _write(path, demo)
+        # Private, because it contains keys.
+        create_private_folder(path.parent)
+        write_private_file(path, msgspec.json.format(msgspec.json.encode(demo), indent=2))
     return demo
 
 
@@ -187,13 +189,3 @@ async def _open_page(tx: Connection, scope: Scope) -> str:
         enabled=True, title="Retired by our demo", description="This page counts every order of the demo."
     )
     return (await change_page(tx, scope, change, actor=ACTOR, now=utc_now())).slug
-
-
-def _write(path: Path, demo: Demo) -> None:
-    """Created with mode 0600, because it contains keys."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(demo), indent=2))
-    fresh.replace(path)

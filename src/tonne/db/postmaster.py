@@ -19,6 +19,8 @@ from urllib.parse import quote
 
 import psutil
 
+from tonne.base.private_files import create_private_folder
+
 # Linux stores 108 bytes of a socket's path, macOS 104, each with a closing NUL.
 MAX_SOCKET_BYTES = 103
 SOCKET = ".s.PGSQL.5432"
@@ -233,7 +235,7 @@ class Postmaster:
 def make_private_folder(folder: Path) -> None:
     """Create the folder for this user only, or check that it is. Raises DatabaseUnavailable when it is not ours."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_private_folder(folder)
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             raise DatabaseUnavailable(

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 import aiosmtplib
 
 from tonne.base.ids import new_id
+from tonne.base.private_files import create_private_folder, narrow_folder, write_private_file
 from tonne.base.settings import SMTP_SCHEMES, Settings
 from tonne.base.urls import parse_url
 
@@ -66,14 +67,18 @@ class SmtpMail:
 
 
 class FolderMail:
-    """For development without a mail server: writes each mail to a file that mail programs can open."""
+    """For development without a mail server: writes each mail to a file that mail programs can open.
+
+    Only our own user can read the files: they contain addresses and certificates of buyers.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:  # noqa: ARG002 - in the message
-        self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / f"{new_id('mail')}.eml").write_bytes(message)
+        create_private_folder(self._folder)
+        narrow_folder(self._folder)
+        write_private_file(self._folder / f"{new_id('mail')}.eml", message)
         return []
 
 
