@@ -102,16 +102,8 @@ async def insert_account(tx: Connection, account: Account) -> None:
     scope = account.scope
     await tx.execute(
         INSERT_ACCOUNT,
-        scope.organisation_id,
-        scope.account_id,
-        scope.mode,
-        account.kind,
-        account.name,
-        account.currency,
-        account.beneficiary,
-        account.payment_method,
-        account.created_at,
-        account.auto_advance,
+        *(scope.organisation_id, scope.account_id, scope.mode, account.kind, account.name, account.currency),
+        *(account.beneficiary, account.payment_method, account.created_at, account.auto_advance),
     )
 
 
@@ -147,12 +139,8 @@ WHERE organisation_id = $1 AND id = $2
 async def update_account(tx: Connection, account: Account) -> None:
     await tx.execute(
         UPDATE_ACCOUNT,
-        account.scope.organisation_id,
-        account.scope.account_id,
-        account.name,
-        account.beneficiary,
-        account.payment_method,
-        account.auto_advance,
+        *(account.scope.organisation_id, account.scope.account_id, account.name, account.beneficiary),
+        *(account.payment_method, account.auto_advance),
     )
 
 
@@ -207,14 +195,8 @@ async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
     scope = key.scope
     await tx.execute(
         INSERT_KEY,
-        scope.organisation_id,
-        key.id,
-        scope.mode,
-        scope.account_id,
-        key.name,
-        secret_hash,
-        key.last_four,
-        key.created_at,
+        *(scope.organisation_id, key.id, scope.mode, scope.account_id, key.name, secret_hash),
+        *(key.last_four, key.created_at),
     )
 
 
@@ -266,28 +248,16 @@ def _organisation(row: asyncpg.Record) -> Organisation:
 
 
 def _account(row: asyncpg.Record) -> Account:
-    return Account(
-        scope=Scope(row["organisation_id"], row["id"], Mode(row["mode"])),
-        kind=AccountKind(row["kind"]),
-        name=row["name"],
-        currency=row["currency"],
-        beneficiary=row["beneficiary"],
-        payment_method=PaymentMethod(row["payment_method"]),
-        created_at=row["created_at"],
-        auto_advance=row["auto_advance"],
-    )
+    values = dict(row)
+    scope = Scope(values.pop("organisation_id"), values.pop("id"), Mode(values.pop("mode")))
+    kind, payment_method = AccountKind(values.pop("kind")), PaymentMethod(values.pop("payment_method"))
+    return Account(scope=scope, kind=kind, payment_method=payment_method, **values)
 
 
 def _api_key(row: asyncpg.Record) -> ApiKey:
-    return ApiKey(
-        id=row["id"],
-        scope=Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"])),
-        name=row["name"],
-        last_four=row["last_four"],
-        created_at=row["created_at"],
-        last_used_at=row["last_used_at"],
-        revoked_at=row["revoked_at"],
-    )
+    values = dict(row)
+    scope = Scope(values.pop("organisation_id"), values.pop("default_account_id"), Mode(values.pop("mode")))
+    return ApiKey(scope=scope, **values)
 
 
 LOCK_ORGANISATION_MODE = """

@@ -57,12 +57,5 @@ async def remove_card(tx: Connection, scope: Scope, *, actor: str, now: datetime
 
 
 async def _record(tx: Connection, scope: Scope, action: str, last_four: str, *, actor: str, now: datetime) -> None:
-    await audit.record(
-        tx,
-        scope.organisation_id,
-        actor=actor,
-        action=action,
-        subject_id=scope.account_id,
-        at=now,
-        last_four=last_four,
-    )
+    organisation_id, account_id = scope.organisation_id, scope.account_id
+    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=account_id, last_four=last_four)

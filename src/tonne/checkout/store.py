@@ -23,24 +23,11 @@ async def insert_checkout(
 ) -> None:
     await tx.execute(
         INSERT_CHECKOUT,
-        scope.account_id,
-        checkout.id,
-        scope.organisation_id,
-        scope.mode,
-        checkout.offset_link_id,
-        token_hash,
-        temporary_id_hash,
-        checkout.requested_quantity_grams,
-        checkout.requested_value_minor,
+        *(scope.account_id, checkout.id, scope.organisation_id, scope.mode, checkout.offset_link_id),
+        *(token_hash, temporary_id_hash, checkout.requested_quantity_grams, checkout.requested_value_minor),
         msgspec.json.encode(checkout.bundle_selection).decode(),
-        checkout.total_cost_minor,
-        checkout.currency,
-        checkout.email,
-        checkout.external_id,
-        checkout.redirect_url,
-        checkout.redirect_label,
-        checkout.created_at,
-        checkout.expires_at,
+        *(checkout.total_cost_minor, checkout.currency, checkout.email, checkout.external_id),
+        *(checkout.redirect_url, checkout.redirect_label, checkout.created_at, checkout.expires_at),
     )
 
 

@@ -97,15 +97,8 @@ async def save_page(tx: Connection, scope: Scope, page: SustainabilityPage, now:
     """Saves everything but the logo."""
     await tx.execute(
         SAVE_PAGE,
-        scope.account_id,
-        scope.organisation_id,
-        scope.mode,
-        page.slug,
-        page.enabled,
-        page.title,
-        page.description,
-        list(page.sections),
-        now,
+        *(scope.account_id, scope.organisation_id, scope.mode, page.slug, page.enabled, page.title),
+        *(page.description, list(page.sections), now),
     )
 
 
@@ -182,13 +175,7 @@ async def list_certificates(
 
 
 def _page(row: asyncpg.Record) -> SustainabilityPage:
-    return SustainabilityPage(
-        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-        slug=row["slug"],
-        enabled=row["enabled"],
-        title=row["title"],
-        description=row["description"],
-        sections=tuple(section for section in Section if section in row["sections"]),
-        logo_version=row["logo_version"],
-        updated_at=row["updated_at"],
-    )
+    values = dict(row)
+    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
+    stored = values.pop("sections")
+    return SustainabilityPage(scope=scope, sections=tuple(each for each in Section if each in stored), **values)
