@@ -19,6 +19,7 @@ from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings, load_settings
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.endpoints import CardEndpoints
+from tonne.cards.model import RetrySchedule
 from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.routes import card_routes, gateway_routes
 from tonne.catalog.endpoints import CatalogueEndpoints
@@ -103,8 +104,9 @@ class Services:
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
         self.card_gateways = card_gateways(database, settings)
-        self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, settings) for mode in Mode}
-        self.refund_charges = RefundCharges(database, self.card_gateways, clock, settings)
+        schedule = RetrySchedule(settings)
+        self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, schedule) for mode in Mode}
+        self.refund_charges = RefundCharges(database, self.card_gateways, clock, schedule)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
         self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)

@@ -12,6 +12,7 @@ from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cards.charge_cards import ChargeCards
+from tonne.cards.model import RetrySchedule
 from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.cli.doctor import examine
@@ -115,14 +116,14 @@ class CardScene:
         self.gateway = UnreliableGateway(SimulatedCardGateway(self.database))
         self.gateways: dict[str, CardGateway] = {"simulated": self.gateway}
         self.worker = self.another_worker()
-        self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
+        self.refunds = RefundCharges(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     @property
     def scope(self) -> Scope:
         return self.tenant.scope
 
     def another_worker(self) -> ChargeCards:
-        return ChargeCards(self.database, self.gateways, Mode.TEST, self.clock, self.settings)
+        return ChargeCards(self.database, self.gateways, Mode.TEST, self.clock, RetrySchedule(self.settings))
 
     async def wait_for_helpers(self) -> None:
         """Stop the account from advancing automatically."""

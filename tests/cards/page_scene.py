@@ -11,6 +11,7 @@ from tonne.base.idempotency import Idempotency
 from tonne.base.scope import Mode
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.charge_store import read_chargeable
+from tonne.cards.model import RetrySchedule
 from tonne.cards.open_charges import open_charges
 from tonne.cards.refund_charges import RefundCharges
 from tonne.catalog.price import PriceRequest
@@ -46,10 +47,10 @@ class PageScene(CardScene):
         self.gateway.inner = gateway
         self.gateways = {"stripe": self.gateway}
         self.worker = self.another_worker()
-        self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
+        self.refunds = RefundCharges(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     def another_worker(self) -> ChargeCards:
-        return ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, self.settings)
+        return ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings))
 
     async def begin(self) -> tuple[Order, ChargeRequest]:
         """An order and its pending charge, committed before Stripe is called."""

@@ -23,6 +23,7 @@ from tonne.app import Services, build_app
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.charge_cards import ChargeCards
+from tonne.cards.model import RetrySchedule
 from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.db.pool import Database
@@ -68,8 +69,8 @@ class LiveScene(CardScene):
 
     def at_stripe(self, subject: StripeUnderTest) -> None:
         self.gateways = {"stripe": subject.gateway}
-        self.worker = ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, self.settings)
-        self.refunds = RefundCharges(self.database, self.gateways, self.clock, self.settings)
+        self.worker = ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings))
+        self.refunds = RefundCharges(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     async def order_with(self, card: StoredCard) -> Order:
         await self.pay_by_card(None)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -10,7 +10,6 @@ import structlog
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.charge_store import claim_pending_any_account, read_chargeable
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import OpenedCharges, open_charges
@@ -29,6 +28,7 @@ _log = structlog.get_logger()
 ChargeResults = Sequence[tuple[ChargeAttempt, ChargeResult]]
 
 
+@dataclass(frozen=True, slots=True)
 class ChargeCards:
     """A worker job, one per mode, so that a slow live gateway does not delay test orders.
 
@@ -36,14 +36,11 @@ class ChargeCards:
     and a recorded charge is looked up before it is sent again. Any number of workers may run at once.
     """
 
-    def __init__(
-        self, database: Database, gateways: Mapping[str, CardGateway], mode: Mode, clock: Clock, settings: Settings
-    ) -> None:
-        self._database = database
-        self._gateways = gateways
-        self._mode = mode
-        self._clock = clock
-        self._schedule = RetrySchedule(settings)
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    mode: Mode
+    clock: Clock
+    schedule: RetrySchedule
 
     async def run_once(self) -> bool:
         """Process one batch; false if nothing is due."""
@@ -55,15 +52,15 @@ class ChargeCards:
 
     async def claim(self) -> OpenedCharges:
         """Claim due pending charges, and open a charge for each due order. Skips locked rows."""
-        now = self._clock()
-        async with self._database.transaction() as tx:
-            unclear = await claim_pending_any_account(tx, self._mode, now, now + self._schedule.lease(), limit=BATCH)
+        now = self.clock()
+        async with self.database.transaction() as tx:
+            unclear = await claim_pending_any_account(tx, self.mode, now, now + self.schedule.lease(), limit=BATCH)
         opened: list[OpenedCharges] = []
         await run_due_any_account(
-            self._database,
-            self._clock,
+            self.database,
+            self.clock,
             OrderStatus.PLACED,
-            self._mode,
+            self.mode,
             self._open,
             limit=BATCH,
             failure_event="charge_not_opened",
@@ -74,7 +71,7 @@ class ChargeCards:
         return OpenedCharges([*unclear, *attempts], [key for each in opened for key in each.free])
 
     async def _open(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> OpenedCharges:
-        return await open_charges(tx, await read_chargeable(tx, keys), now, now + self._schedule.lease())
+        return await open_charges(tx, await read_chargeable(tx, keys), now, now + self.schedule.lease())
 
     async def call_gateways(self, batch: OpenedCharges) -> ChargeResults:
         """Charge or look up each attempt, several at a time. An exception becomes the result `unknown`."""
@@ -103,15 +100,15 @@ class ChargeCards:
     async def _settle(self, rows: Sequence[tuple[ChargeAttempt, ChargeResult] | OrderKey]) -> None:
         results = [row for row in rows if not isinstance(row, OrderKey)]
         free = [row for row in rows if isinstance(row, OrderKey)]
-        async with self._database.transaction() as tx:
-            await settle_charges(tx, results, free, self._clock(), self._schedule)
+        async with self.database.transaction() as tx:
+            await settle_charges(tx, results, free, self.clock(), self.schedule)
 
     async def _call_gateway(self, attempt: ChargeAttempt) -> tuple[ChargeAttempt, ChargeResult]:
         request = attempt.request
         if request.source is None:
             message = "The account has no card. Store one with `tonne card set`."
             return attempt, ChargeResult(ChargeOutcome.REFUSED, code="no_card", message=message)
-        gateway = self._gateways.get(attempt.gateway)
+        gateway = self.gateways.get(attempt.gateway)
         # A worker cannot charge a hosted page, only look it up.
         is_unsent = attempt.is_new and not isinstance(request.source, HostedPage)
         if gateway is None:
@@ -132,7 +129,7 @@ class ChargeCards:
 
     def _may_send_again(self, attempt: ChargeAttempt) -> bool:
         """Only for an order that still waits for its payment. See `RESEND_AFTER`."""
-        if isinstance(attempt.request.source, HostedPage):
-            return False
         since = attempt.missing_since
-        return attempt.is_wanted and since is not None and self._clock() >= self._schedule.resend_at(since)
+        if since is None or not attempt.is_wanted or isinstance(attempt.request.source, HostedPage):
+            return False
+        return self.clock() >= self.schedule.resend_at(since)

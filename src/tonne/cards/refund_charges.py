@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
 
 from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.cards.charge_store import DueRefund, RefundUpdate, claim_refunds_any_account, settle_refunds
 from tonne.cards.model import RetrySchedule, refund_id_of
 from tonne.db.batches import run_leased
@@ -20,16 +20,14 @@ CONCURRENCY = 8
 _log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
 class RefundCharges:
     """A worker job. It retries without limit, always with the same refund id, under which the gateway refunds once."""
 
-    def __init__(
-        self, database: Database, gateways: Mapping[str, CardGateway], clock: Clock, settings: Settings
-    ) -> None:
-        self._database = database
-        self._gateways = gateways
-        self._clock = clock
-        self._schedule = RetrySchedule(settings)
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    clock: Clock
+    schedule: RetrySchedule
 
     async def run_once(self) -> bool:
         """Process one batch; false if nothing is due."""
@@ -40,9 +38,9 @@ class RefundCharges:
         return True
 
     async def claim(self) -> list[DueRefund]:
-        async with self._database.transaction() as tx:
-            now = self._clock()
-            return await claim_refunds_any_account(tx, now, now + self._schedule.lease(), limit=BATCH)
+        async with self.database.transaction() as tx:
+            now = self.clock()
+            return await claim_refunds_any_account(tx, now, now + self.schedule.lease(), limit=BATCH)
 
     async def call_gateways(self, due: list[DueRefund]) -> list[tuple[DueRefund, RefundResult]]:
         slots = asyncio.Semaphore(CONCURRENCY)
@@ -66,12 +64,12 @@ class RefundCharges:
         )
 
     async def _settle(self, results: Sequence[tuple[DueRefund, RefundResult]]) -> None:
-        now = self._clock()
-        async with self._database.transaction() as tx:
+        now = self.clock()
+        async with self.database.transaction() as tx:
             await settle_refunds(tx, [self._update(refund, result, now) for refund, result in results])
 
     async def _call_gateway(self, refund: DueRefund) -> RefundResult:
-        gateway = self._gateways.get(refund.gateway)
+        gateway = self.gateways.get(refund.gateway)
         if gateway is None:
             return RefundResult(RefundOutcome.UNAVAILABLE, message=f"The gateway {refund.gateway} is not configured.")
         return await gateway.refund(
@@ -82,12 +80,7 @@ class RefundCharges:
         if result.kind is RefundOutcome.REFUNDED:
             _log.info("charge_refunded", charge_id=refund.charge_id, order_id=refund.order_id)
             return RefundUpdate(refund, refunded_at=now)
-        _log.error(
-            "charge_not_refunded",
-            charge_id=refund.charge_id,
-            order_id=refund.order_id,
-            outcome=result.kind,
-            reason=result.message,
-        )
+        log = _log.bind(charge_id=refund.charge_id, order_id=refund.order_id)
+        log.error("charge_not_refunded", outcome=result.kind, reason=result.message)
         message = (result.message or "").replace("\x00", "")
-        return RefundUpdate(refund, next_attempt_at=self._schedule.next_check(refund.due_since, now), message=message)
+        return RefundUpdate(refund, next_attempt_at=self.schedule.next_check(refund.due_since, now), message=message)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -28,7 +29,7 @@ from tonne.gateways.card import (
     StoredCard,
 )
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
-from tonne.gateways.stripe_pages import MAX_PAGE_LIFE, Session, charge_result_of, page_of, session_params
+from tonne.gateways.stripe_pages import MAX_PAGE_LIFE, Session, charge_result_of, metadata_of, page_of, session_params
 from tonne.gateways.stripe_responses import (
     PaymentMethodObject,
     RefundObject,
@@ -43,7 +44,6 @@ from tonne.gateways.stripe_responses import (
 # Banks may take long to authorise. A shorter time-out would only leave more charges with an unknown result.
 TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
-_PAGE_SIZE = 100
 # How far back to search for a page whose id was not recorded. Older pages have expired; the hour allows for clock skew.
 _LOOK_BACK = MAX_PAGE_LIFE + timedelta(hours=1)
 _KEY = re.compile(r"[sr]k_[A-Za-z0-9_]{1,250}")
@@ -94,11 +94,7 @@ class StripeCardGateway:
                     "confirm": True,
                     "off_session": True,
                     "description": request.description,
-                    "metadata": {
-                        "charge_id": request.id,
-                        "order_id": request.order_id,
-                        "account_id": request.account_id,
-                    },
+                    "metadata": metadata_of(request),
                 },
                 {"idempotency_key": request.id},
             )
@@ -114,23 +110,16 @@ class StripeCardGateway:
         if isinstance(request.source, HostedPage):
             return await self._look_up_page(request)
         try:
-            page = await self._stripe.payment_intents.list_async(
-                {"customer": request.card.customer, "limit": _PAGE_SIZE}
-            )
-            while True:
-                for intent in page.data:
-                    found = intent.to_dict()
-                    if (found.get("metadata") or {}).get("charge_id") == request.id:
-                        return result_of_intent(found)
-                if not page.has_more:
-                    return ChargeResult(ChargeOutcome.NOT_FOUND)
-                page = await page.next_page_async()
+            first = await self._stripe.payment_intents.list_async({"customer": request.card.customer, "limit": 100})
+            async for intent in _items(first):
+                if (intent.get("metadata") or {}).get("charge_id") == request.id:
+                    return result_of_intent(intent)
+            return ChargeResult(ChargeOutcome.NOT_FOUND)
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             if _is_missing(error):
                 # Stripe has no such customer, so it has no charge either.
                 return ChargeResult(ChargeOutcome.NOT_FOUND)
-            failure = self._classify(error, charge_id=request.id)
-            return ChargeResult(ChargeOutcome.UNKNOWN, code=failure.code, message=failure.message)
+            return self._unknown(error, request)
 
     async def open_page(self, request: PageRequest) -> PaymentPage:
         """A page whose creation response was lost is harmless: nobody knows its URL until a repeat finds it."""
@@ -177,13 +166,10 @@ class StripeCardGateway:
         if method.card is None:
             raise CardNotFound(f"The payment method {card.method} is not a card. Store a card at Stripe.")
         if method.customer != card.customer:
-            raise CardNotFound(
-                f"The card {card.method} does not belong to customer {card.customer}. Attach it to that customer first."
-            )
+            raise CardNotFound(f"The card {card.method} does not belong to customer {card.customer}. Attach it first.")
         details = method.card
-        return CardDetails(
-            card.customer, card.method, details.brand, details.last4, f"{details.exp_year:04}-{details.exp_month:02}"
-        )
+        expires = f"{details.exp_year:04}-{details.exp_month:02}"
+        return CardDetails(card.customer, card.method, details.brand, details.last4, expires)
 
     async def close(self) -> None:
         await self._http.close_async()  # type: ignore[no-untyped-call]  # the SDK has no annotation
@@ -205,8 +191,7 @@ class StripeCardGateway:
         try:
             session = await self._find_session(request)
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
-            failure = self._classify(error, charge_id=request.id)
-            return ChargeResult(ChargeOutcome.UNKNOWN, code=failure.code, message=failure.message)
+            return self._unknown(error, request)
         return ChargeResult(ChargeOutcome.NOT_FOUND) if session is None else charge_result_of(session, request.id)
 
     async def _open_session(self, request: PageRequest, amount: int) -> Session | None:
@@ -234,29 +219,22 @@ class StripeCardGateway:
             return await self._read_session(request.source.session_id)
         since = int((self._clock() - _LOOK_BACK).timestamp())
         async with asyncio.timeout(self._timeout_s):
-            page = await self._stripe.checkout.sessions.list_async({"created": {"gte": since}, "limit": _PAGE_SIZE})
-            while True:
-                for session in page.data:
-                    if session.client_reference_id == request.id:
-                        return await self._read_session(session.id)
-                if not page.has_more:
-                    return None
-                page = await page.next_page_async()
+            first = await self._stripe.checkout.sessions.list_async({"created": {"gte": since}, "limit": 100})
+            async for session in _items(first):
+                if session.get("client_reference_id") == request.id:
+                    return await self._read_session(session["id"])
+            return None
 
     async def _read_session(self, session_id: str) -> Session:
         found = await self._stripe.checkout.sessions.retrieve_async(session_id, {"expand": ["payment_intent"]})
         return msgspec.convert(found.to_dict(), Session)
 
     async def _find_refund(self, refund_id: str, reference: str) -> RefundObject | None:
-        page = await self._stripe.refunds.list_async({"payment_intent": reference, "limit": _PAGE_SIZE})
-        while True:
-            for found in page.data:
-                refund = msgspec.convert(found.to_dict(), RefundObject)
-                if refund.metadata.get("refund_id") == refund_id:
-                    return refund
-            if not page.has_more:
-                return None
-            page = await page.next_page_async()
+        first = await self._stripe.refunds.list_async({"payment_intent": reference, "limit": 100})
+        async for refund in _items(first):
+            if (refund.get("metadata") or {}).get("refund_id") == refund_id:
+                return msgspec.convert(refund, RefundObject)
+        return None
 
     def _classify(self, error: Exception, **about: Any) -> RequestFailure:
         """Also logs the failure for the operator, without the secret key."""
@@ -266,9 +244,23 @@ class StripeCardGateway:
         log("stripe_request_failed", kind=failure.kind, code=failure.code, reason=failure.message, **about)
         return failure
 
+    def _unknown(self, error: Exception, request: ChargeRequest) -> ChargeResult:
+        failure = self._classify(error, charge_id=request.id)
+        return ChargeResult(ChargeOutcome.UNKNOWN, code=failure.code, message=failure.message)
+
     def _without_key(self, text: str | None) -> str:
         """Stripe masks the key in its messages; a proxy or a replacement server may not."""
         return (text or "").replace(self._secret_key, "…")[:500]
+
+
+async def _items(page: stripe.ListObject[Any]) -> AsyncIterator[dict[str, Any]]:
+    """All items of a list. Not `auto_paging_iter`, which ends at an empty page although there are more."""
+    while True:
+        for item in page.data:
+            yield item.to_dict()
+        if not page.has_more:
+            return
+        page = await page.next_page_async()
 
 
 def _is_missing(error: Exception) -> bool:

@@ -1,5 +1,6 @@
 """The outbox: mails are inserted in the transaction that causes them, and a worker sends them, with retries."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from email.message import EmailMessage
 from email.utils import formatdate
@@ -64,15 +65,15 @@ async def _settle_refused(connection: Connection, mail: asyncpg.Record, refused:
     _log.warning("mail_refused", mail_id=mail["id"], attempts=mail["attempts"], given_up=given_up, reason=str(refused))
 
 
+@dataclass(frozen=True, slots=True)
 class SendMails:
-    def __init__(self, database: Database, gateway: MailGateway, settings: Settings) -> None:
-        self._database = database
-        self._gateway = gateway
-        self._settings = settings
+    database: Database
+    gateway: MailGateway
+    settings: Settings
 
     async def run_once(self) -> bool:
         """Send one due mail. After a crash between sending and recording it, the mail is sent again."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             mails = await claim_any_account(connection)
         await run_each(
             mails, self._send, failure_event="mail_not_settled", describe=lambda mail: {"mail_id": mail["id"]}
@@ -83,7 +84,7 @@ class SendMails:
         refused: MailRefused | None = None
         left = list(mail["recipients"])
         try:
-            left = await self._gateway.send(self._settings.mail_from, left, mail["message"])
+            left = await self.gateway.send(self.settings.mail_from, left, mail["message"])
             if left:
                 refused = MailRefused(f"{len(left)} recipients were refused for now")
         except MailRefused as error:
@@ -91,7 +92,7 @@ class SendMails:
         except Exception as error:  # noqa: BLE001 - a mail that breaks the gateway is retried and given up like any other
             _log.exception("mail_gateway_failed", mail_id=mail["id"])
             refused = MailRefused(f"the mail gateway failed: {error!r}")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             if refused is None:
                 await _settle_sent(connection, mail)
             else:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 from stripe.params.checkout import SessionCreateParams
 
-from tonne.gateways.card import ChargeOutcome, ChargeResult
+from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.gateways.stripe_responses import PaymentIntentObject, result_of
 
@@ -31,10 +31,14 @@ class Session(msgspec.Struct, frozen=True):
     payment_intent: PaymentIntentObject | str | None = None
 
 
+def metadata_of(charge: ChargeRequest) -> dict[str, str]:
+    return {"charge_id": charge.id, "order_id": charge.order_id, "account_id": charge.account_id}
+
+
 def session_params(request: PageRequest, amount: int, now: datetime) -> SessionCreateParams:
     """A single card payment of exactly `amount`: the page offers no other currency, discount or tax."""
     charge = request.charge
-    metadata = {"charge_id": charge.id, "order_id": charge.order_id, "account_id": charge.account_id}
+    metadata = metadata_of(charge)
     expires_at = max(request.expires_at, now + MIN_PAGE_LIFE + MARGIN)
     expires_at = min(expires_at, now + MAX_PAGE_LIFE - MARGIN)
     return {

@@ -1,6 +1,7 @@
 """Translate Stripe's responses, errors and amounts. No I/O."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 import aiohttp
@@ -103,6 +104,11 @@ class RequestFailure(msgspec.Struct, frozen=True):
     is_ours: bool = False
 
 
+_unknown = partial(RequestFailure, "unknown")
+_unavailable = partial(RequestFailure, "unavailable")
+_no_access = partial(_unavailable, "gateway_key_refused", is_ours=True)
+
+
 def to_stripe_amount(amount_minor: int, currency: str) -> int | None:
     """None if Stripe cannot charge this amount: not positive, or with more decimals than it supports."""
     ours, theirs = DECIMALS.get(currency, 2), _stripe_decimals(currency)
@@ -203,41 +209,25 @@ def classify_error(error: Exception) -> RequestFailure:
             return failure
     if isinstance(error, stripe.InvalidRequestError | stripe.IdempotencyError | stripe.CardError):
         message = error.user_message or "Stripe rejected the request."
-        return RequestFailure("unavailable", error.code or "invalid_request", message, is_ours=True)
+        return _unavailable(error.code or "invalid_request", message, is_ours=True)
     status = getattr(error, "http_status", None)
     message = f"Stripe responded with status {status}." if status else "Stripe's response could not be read."
-    return RequestFailure("unknown", "gateway_error", message)
+    return _unknown("gateway_error", message)
 
 
 # The first match applies: connection errors are OSErrors too, and some are TimeoutErrors.
 _FAILURES: tuple[tuple[tuple[type[Exception], ...], RequestFailure], ...] = (
-    (
-        (stripe.AuthenticationError,),
-        RequestFailure(
-            "unavailable",
-            "gateway_key_refused",
-            "Stripe rejected the secret key. Check TONNE_STRIPE_SECRET_KEY.",
-            is_ours=True,
-        ),
-    ),
-    (
-        (stripe.PermissionError,),
-        RequestFailure(
-            "unavailable", "gateway_key_refused", "The Stripe secret key lacks the required permission.", is_ours=True
-        ),
-    ),
-    (
-        (stripe.RateLimitError,),
-        RequestFailure("unavailable", "gateway_rate_limited", "Stripe's rate limit was reached."),
-    ),
+    ((stripe.AuthenticationError,), _no_access("Stripe rejected the secret key. Check TONNE_STRIPE_SECRET_KEY.")),
+    ((stripe.PermissionError,), _no_access("The Stripe secret key lacks the required permission.")),
+    ((stripe.RateLimitError,), _unavailable("gateway_rate_limited", "Stripe's rate limit was reached.")),
     # Raised before any part of the request is sent.
     (
         (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL),
-        RequestFailure("unavailable", "gateway_unreachable", "Stripe cannot be reached."),
+        _unavailable("gateway_unreachable", "Stripe cannot be reached."),
     ),
-    ((TimeoutError,), RequestFailure("unknown", "gateway_timeout", "Stripe did not respond in time.")),
+    ((TimeoutError,), _unknown("gateway_timeout", "Stripe did not respond in time.")),
     (
         (OSError, aiohttp.ClientError),
-        RequestFailure("unknown", "gateway_connection_lost", "The connection to Stripe was lost before the response."),
+        _unknown("gateway_connection_lost", "The connection was lost before the response."),
     ),
 )

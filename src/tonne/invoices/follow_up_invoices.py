@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -39,12 +39,11 @@ _log = structlog.get_logger()
 _Mark = Callable[[Connection, Scope, str, datetime, datetime], Awaitable[bool]]
 
 
+@dataclass(frozen=True, slots=True)
 class FollowUpInvoices:
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._clock = clock
-        self._settings = settings
-        self._schedule = FollowUpSchedule.from_settings(settings)
+    database: Database
+    clock: Clock
+    settings: Settings
 
     async def run_once(self) -> bool:
         """Take the next step of a batch of due invoices; false if none is due.
@@ -52,8 +51,8 @@ class FollowUpInvoices:
         Every step ends in a short transaction with a compare-and-set: a crash before it repeats the step, and if two
         workers hold the same invoice, one of them takes the step.
         """
-        now = self._clock()
-        async with self._database.connection() as connection:
+        now = self.clock()
+        async with self.database.connection() as connection:
             claimed = await invoice_store.claim_due_any_account(connection, now, now + LEASE, BATCH)
         await run_each(
             claimed,
@@ -64,37 +63,37 @@ class FollowUpInvoices:
         return bool(claimed)
 
     async def _take_step(self, invoice: Invoice) -> None:
-        now = self._clock()
-        async with self._database.connection() as connection:
+        now, schedule = self.clock(), FollowUpSchedule.from_settings(self.settings)
+        async with self.database.connection() as connection:
             order = await load_order(connection, invoice.scope, invoice.order_id)
             settles_itself = order is not None and order.scope.mode is Mode.TEST and order.auto_advance
-            step, due_at = self._schedule.next_step(invoice, now, settles_itself=settles_itself)
+            step, due_at = schedule.next_step(invoice, now, settles_itself=settles_itself)
             if due_at > now:
                 await invoice_store.postpone(connection, invoice.scope, invoice.order_id, due_at)
                 return
         if step is InvoiceStep.MAIL:
             mailed = replace(invoice, mailed_at=now)
-            _, due_at = self._schedule.next_step(mailed, now, settles_itself=settles_itself)
+            _, due_at = schedule.next_step(mailed, now, settles_itself=settles_itself)
             await self._send(mailed, compose_invoice_mail, invoice_store.mark_mailed, due_at)
         elif step is InvoiceStep.REMIND:
             reminded = replace(invoice, reminded_at=now)
-            _, due_at = self._schedule.next_step(reminded, now, settles_itself=False)
+            _, due_at = schedule.next_step(reminded, now, settles_itself=False)
             await self._send(reminded, compose_reminder, invoice_store.mark_reminded, due_at)
         elif step is InvoiceStep.SETTLE:
             # A test helper or an operator may have settled it meanwhile.
             with suppress(InvoiceNotOpen):
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     await settle_invoice(tx, invoice.scope, invoice.order_id, actor=TEST_MODE, now=now)
         else:
             await self._cancel(invoice, now)
 
     async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime) -> None:
         """Without a recipient the deadlines run all the same: the client can read the invoice over HTTP."""
-        now, organisation_id = self._clock(), invoice.scope.organisation_id
-        async with self._database.connection() as connection:
+        now, organisation_id = self.clock(), invoice.scope.organisation_id
+        async with self.database.connection() as connection:
             recipients = await find_recipients(connection, organisation_id)
-        message = await write_mail(compose, self._settings, recipients, invoice, now) if recipients else None
-        async with self._database.transaction() as tx:
+        message = await write_mail(compose, self.settings, recipients, invoice, now) if recipients else None
+        async with self.database.transaction() as tx:
             if not await mark(tx, invoice.scope, invoice.order_id, now, due_at):
                 return
             if message is not None:
@@ -105,8 +104,8 @@ class FollowUpInvoices:
     async def _cancel(self, invoice: Invoice, now: datetime) -> None:
         today = in_words(now.astimezone(UTC).date())
         reason = f"Invoice {invoice.reference} was due on {in_words(invoice.due_on)} and was not paid by {today}."
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             order = await lock_order(tx, invoice.scope, invoice.order_id)
             current = None if order is None else await invoice_store.find_invoice(tx, order.scope, order.id)
             if order is not None and current is not None and current.status is InvoiceStatus.OPEN:
-                await cancel_order(tx, order, settings=self._settings, actor=UNPAID, reason=reason, now=now)
+                await cancel_order(tx, order, settings=self.settings, actor=UNPAID, reason=reason, now=now)

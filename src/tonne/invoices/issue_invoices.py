@@ -1,7 +1,7 @@
 """Issue invoices for placed orders that are paid by invoice, with the next numbers of the series of their mode."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -24,11 +24,11 @@ BATCH = 20
 _log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
 class IssueInvoices:
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._clock = clock
-        self._settings = settings
+    database: Database
+    clock: Clock
+    settings: Settings
 
     async def run_once(self) -> bool:
         """Issue the invoices of a batch of due orders of each mode; false if none is due."""
@@ -36,8 +36,8 @@ class IssueInvoices:
 
     async def _run_once(self, mode: Mode) -> bool:
         return await run_due_any_account(
-            self._database,
-            self._clock,
+            self.database,
+            self.clock,
             OrderStatus.PLACED,
             mode,
             self._issue,
@@ -48,9 +48,9 @@ class IssueInvoices:
 
     async def _issue(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
         orders = await load_orders(tx, keys)
-        if orders[0].scope.mode is Mode.LIVE and not self._settings.bank_iban:
+        if orders[0].scope.mode is Mode.LIVE and not self.settings.bank_iban:
             _log.warning("invoices_without_bank_account", remedy="set TONNE_BANK_IBAN")
-        await issue_invoices(tx, orders, self._settings, now)
+        await issue_invoices(tx, orders, self.settings, now)
 
 
 async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:
