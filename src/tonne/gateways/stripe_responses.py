@@ -65,7 +65,6 @@ class PaymentIntentObject(msgspec.Struct, frozen=True):
 class RefundObject(msgspec.Struct, frozen=True):
     id: str
     status: str
-    metadata: dict[str, str] = {}
     failure_reason: str | None = None
 
 
@@ -228,6 +227,6 @@ _FAILURES: tuple[tuple[tuple[type[Exception], ...], RequestFailure], ...] = (
     ((TimeoutError,), _unknown("gateway_timeout", "Stripe did not respond in time.")),
     (
         (OSError, aiohttp.ClientError),
-        _unknown("gateway_connection_lost", "The connection was lost before the response."),
+        _unknown("gateway_connection_lost", "The connection to Stripe was lost."),
     ),
 )
