@@ -22,6 +22,7 @@ import pytest
 from tests.support.api_client import ApiClient
 from tests.support.world import World, build_world
 from tonne.app import Services, build_app
+from tonne.base.clock import Clock, utc_now
 from tonne.base.settings import Settings
 from tonne.db.embedded import start_server
 from tonne.db.migrate import migrate
@@ -155,8 +156,14 @@ def world(server: Server) -> World:
 
 
 @pytest.fixture
-def services(furnished_db: Database, settings: Settings) -> Services:
-    return Services(furnished_db, settings)
+def clock() -> Clock:
+    """The real time. Tests that move their clock override it with a `ManualClock`."""
+    return utc_now
+
+
+@pytest.fixture
+def services(furnished_db: Database, settings: Settings, clock: Clock) -> Services:
+    return Services(furnished_db, settings, clock)
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """API keys."""
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from tests.support.world import START, World
+from tests.support.clock import START, ManualClock
+from tests.support.world import World
 from tonne.accounts import store
 from tonne.accounts.api_keys import issue_key, revoke_key
 from tonne.accounts.directory import AccountDirectory
@@ -104,48 +105,35 @@ async def test_issuing_and_revoking_are_audited_with_the_last_four_characters_on
     ]
 
 
-class _Clock:
-    """A clock and a monotonic timer that tests advance."""
-
-    def __init__(self) -> None:
-        self.elapsed_s = 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 11, 15, tzinfo=UTC) + timedelta(seconds=self.elapsed_s)
-
-    def monotonic(self) -> float:
-        return self.elapsed_s
-
-
 async def test_terms_are_cached_for_the_configured_time(furnished_db: Database, world: World) -> None:
-    clock, scope = _Clock(), world.ours_test.scope
-    directory = AccountDirectory(furnished_db, clock.now, 2.0, clock.monotonic)
+    clock, scope = ManualClock(), world.ours_test.scope
+    directory = AccountDirectory(furnished_db, clock, 2.0, clock.monotonic)
     before = await directory.terms_of(scope)
     async with furnished_db.transaction() as tx:
         await tx.execute("UPDATE organisations SET fee_rate = 0.2 WHERE id = $1", scope.organisation_id)
-    clock.elapsed_s = 1.9
+    clock.advance(seconds=1.9)
     assert await directory.terms_of(scope) == before
-    clock.elapsed_s = 2.0
+    clock.advance(seconds=0.1)
     assert (await directory.terms_of(scope)).fee_rate * 5 == 1
 
 
 async def test_last_used_times_are_written_in_one_batch_and_never_decrease(
     furnished_db: Database, world: World
 ) -> None:
-    clock = _Clock()
-    directory = AccountDirectory(furnished_db, clock.now, 2.0, clock.monotonic)
+    clock = ManualClock()
+    directory = AccountDirectory(furnished_db, clock, 2.0, clock.monotonic)
     holders = [KeyHolder(tenant.key_id, tenant.scope) for tenant in (world.ours_test, world.theirs_test)]
     for holder in (*holders, holders[0]):
-        clock.elapsed_s += 1
+        clock.advance(seconds=1)
         directory.note_use(holder)
     await directory.write_uses()
     await directory.write_uses()
-    assert await _last_used(furnished_db, holders[0]) == clock.now()
-    assert await _last_used(furnished_db, holders[1]) == clock.now() - timedelta(seconds=1)
-    clock.elapsed_s = 0
+    assert await _last_used(furnished_db, holders[0]) == clock()
+    assert await _last_used(furnished_db, holders[1]) == clock() - timedelta(seconds=1)
+    clock.advance(seconds=-3)
     directory.note_use(holders[0])
     await directory.write_uses()
-    assert await _last_used(furnished_db, holders[0]) == clock.now() + timedelta(seconds=3)
+    assert await _last_used(furnished_db, holders[0]) == clock() + timedelta(seconds=3)
     assert await _last_used(furnished_db, KeyHolder(world.ours_live.key_id, world.ours_live.scope)) is None
 
 

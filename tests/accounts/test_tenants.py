@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.world import START, World
+from tests.support.clock import START
+from tests.support.world import World
 from tonne.accounts import store
 from tonne.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound
 from tonne.accounts.model import Account, AccountKind, PaymentMethod

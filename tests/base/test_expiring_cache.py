@@ -1,22 +1,16 @@
 """Entries expire, and the oldest make room for new ones."""
 
+from tests.support.clock import ManualClock
 from tonne.base.expiring_cache import ExpiringCache
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_an_entry_expires_but_is_still_known() -> None:
-    clock = Clock()
-    cache: ExpiringCache[str, int] = ExpiringCache(2.0, clock)
+    clock = ManualClock()
+    cache: ExpiringCache[str, int] = ExpiringCache(2.0, clock.monotonic)
     cache.put("a", 1)
-    clock.now += 1.9
+    clock.advance(seconds=1.9)
     assert cache.get("a") == 1
-    clock.now += 0.1
+    clock.advance(seconds=0.1)
     assert cache.get("a") is None
     assert "a" in cache
     cache.drop("a")
@@ -25,17 +19,17 @@ def test_an_entry_expires_but_is_still_known() -> None:
 
 
 def test_an_entry_that_is_written_again_lives_on() -> None:
-    clock = Clock()
-    cache: ExpiringCache[str, int] = ExpiringCache(2.0, clock)
+    clock = ManualClock()
+    cache: ExpiringCache[str, int] = ExpiringCache(2.0, clock.monotonic)
     cache.put("a", 1)
-    clock.now += 1.5
+    clock.advance(seconds=1.5)
     cache.put("a", 2)
-    clock.now += 1.5
+    clock.advance(seconds=1.5)
     assert cache.get("a") == 2
 
 
 def test_a_full_cache_drops_only_the_entry_that_was_written_longest_ago() -> None:
-    cache: ExpiringCache[str, int] = ExpiringCache(2.0, Clock(), max_entries=3)
+    cache: ExpiringCache[str, int] = ExpiringCache(2.0, ManualClock().monotonic, max_entries=3)
     for number, key in enumerate(("a", "b", "c")):
         cache.put(key, number)
     cache.put("a", 9)

@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import asyncpg
 
+from tests.support.clock import START, ManualClock
 from tests.support.orders import place
-from tests.support.world import START, Tenant
+from tests.support.world import Tenant
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
@@ -39,17 +40,6 @@ DECLINED_TWICE = "4000000000000341"
 NEEDS_AUTHENTICATION = "4000002500003155"
 ANSWER_LOST = "4000000000000259"
 REQUEST_LOST = "4000000000000267"
-
-
-class MovedClock:
-    def __init__(self, now: datetime = START) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def after(self, **time: int) -> None:
-        self.now += timedelta(**time)
 
 
 Charge = Callable[[ChargeRequest], Awaitable[ChargeResult]]
@@ -109,7 +99,7 @@ class CardScene:
     services: Services
     tenant: Tenant
     settings: Settings
-    clock: MovedClock = field(default_factory=MovedClock)
+    clock: ManualClock = field(default_factory=ManualClock)
 
     def __post_init__(self) -> None:
         self.database: Database = self.services.database

@@ -93,6 +93,6 @@ class PageScene(CardScene):
         """Advance the clock in steps of a minute and run the worker."""
         end = self.clock.now + timedelta(**time)
         while self.clock.now < end:
-            self.clock.after(minutes=1)
+            self.clock.advance(minutes=1)
             while await self.work():
                 pass

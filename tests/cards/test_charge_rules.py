@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.world import START
+from tests.support.clock import START
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.model import (

@@ -90,7 +90,7 @@ async def test_an_order_cancelled_before_a_crash_is_refunded_later(scene: CardSc
     order = await scene.order(GOOD)
     await scene.worker.call_gateways(await scene.worker.claim())
     await scene.cancel(order)
-    scene.clock.after(minutes=2)
+    scene.clock.advance(minutes=2)
     assert await scene.work()
     assert await scene.outcomes(order) == [("refund_due", "captured")]
     await scene.refunds.run_once()
@@ -104,10 +104,10 @@ async def test_a_lost_charge_of_a_cancelled_order_is_not_sent_again(scene: CardS
     await scene.work()
     await scene.cancel(order)
     for _ in range(48):
-        scene.clock.after(minutes=30)
+        scene.clock.advance(minutes=30)
         await scene.work()
         assert await scene.outcomes(order) == [("pending", "not_found")], "a late one would still be refunded"
-    scene.clock.after(hours=1)
+    scene.clock.advance(hours=1)
     await scene.work()
     assert await scene.outcomes(order) == [("failed", "not_found")]
     assert len(scene.gateway.charged) == 1
@@ -124,7 +124,7 @@ async def test_a_decline_after_the_cancellation_changes_nothing(scene: CardScene
     await scene.worker.settle(answers)
     assert await scene.status(order) == "cancelled"
     assert await scene.outcomes(order) == [("failed", "declined")]
-    scene.clock.after(days=30)
+    scene.clock.advance(days=30)
     assert not await scene.work()
 
 
@@ -186,7 +186,7 @@ async def test_a_charge_sent_by_a_delayed_worker_after_it_was_given_up_is_refund
     await scene.cancel(order)
     other = scene.another_worker()
     for _ in range(48):
-        scene.clock.after(hours=1)
+        scene.clock.advance(hours=1)
         await other.run_once()
     assert await scene.outcomes(order) == [("failed", "not_found")]
     await scene.worker.settle(await scene.worker.call_gateways(batch))

@@ -9,12 +9,13 @@ import httpx
 import msgspec
 import pytest
 
-from tests.cards.card_scene import MovedClock, change, total
+from tests.cards.card_scene import change, total
 from tests.cards.page_scene import PageScene
 from tests.gateways.fake_stripe import error_response, reset
 from tests.gateways.fake_stripe_pages import Fault, fake_stripe_pages
 from tests.gateways.page_requests import charge_on_page, gateway_at, page_request
 from tests.gateways.test_stripe_webhooks import signed
+from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
@@ -31,7 +32,7 @@ DOWN = Fault(error_response(500, type="api_error", message="Sorry."))
 
 @pytest.fixture
 async def scene(furnished_db: Database, settings: Settings, world: World) -> AsyncIterator[PageScene]:
-    clock = MovedClock()
+    clock = ManualClock()
     services = Services(furnished_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
     async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
         made = PageScene(services, world.ours_live, services.settings, clock)
@@ -62,13 +63,13 @@ async def test_a_page_that_was_paid_pays_the_order_once(scene: PageScene) -> Non
 
 async def test_two_workers_and_an_event_pay_the_order_once(scene: PageScene) -> None:
     order, _, page = await scene.at_the_page()
-    scene.clock.after(minutes=2)
+    scene.clock.advance(minutes=2)
     batch = await scene.worker.claim()
     scene.pages.pay(page.session_id)
     answers = await scene.worker.call_gateways(batch)
     await _hear(scene, scene.pages.events[-1])
     await asyncio.gather(scene.worker.settle(answers), scene.another_worker().run_once())
-    scene.clock.after(minutes=5)
+    scene.clock.advance(minutes=5)
     await scene.another_worker().run_once()
     assert await scene.status(order) == "paid"
     assert (await scene.events(order)).count("order.paid") == 1
@@ -190,7 +191,7 @@ async def test_a_page_whose_id_was_not_recorded_is_settled_when_it_expires(scene
 async def test_not_found_does_not_fail_a_charge_whose_page_was_recorded_meanwhile(scene: PageScene) -> None:
     order, charge = await scene.begin()
     await scene.work_for(minutes=9)
-    scene.clock.after(minutes=10)
+    scene.clock.advance(minutes=10)
     batch = await scene.worker.claim()
     answers = await scene.worker.call_gateways(batch)
     assert [answer.kind for _, answer in answers] == [ChargeOutcome.NOT_FOUND]
@@ -214,7 +215,7 @@ async def test_a_page_opened_after_its_charge_failed_is_not_recorded(scene: Page
 async def test_a_capture_found_before_the_page_was_recorded_counts(scene: PageScene) -> None:
     order, charge = await scene.begin()
     page = await scene.stripe.open_page(page_request(charge))
-    scene.clock.after(minutes=2)
+    scene.clock.advance(minutes=2)
     batch = await scene.worker.claim()
     assert await scene.name_page(charge, page)
     scene.pages.pay(page.session_id)
@@ -236,7 +237,7 @@ async def test_a_worker_never_sends_a_charge_of_a_hosted_page(scene: PageScene, 
             is_new=is_new,
             missing_since=scene.clock(),
         )
-        scene.clock.after(hours=1)
+        scene.clock.advance(hours=1)
         [(_, answer)] = await scene.worker.call_gateways(OpenedCharges([attempt], []))
         assert answer.kind in {ChargeOutcome.UNKNOWN, ChargeOutcome.NOT_FOUND}
     assert scene.gateway.charged == []

@@ -18,7 +18,8 @@ from tests.cards.card_scene import (
     execute,
     total,
 )
-from tests.support.world import START, World
+from tests.support.clock import START
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.gateways.card import ChargeRequest, ChargeResult
@@ -47,7 +48,7 @@ async def _try_until_it_is_due_no_more(scene: CardScene, order: Order) -> list[d
 
 async def test_a_card_that_works_pays_at_the_first_try(scene: CardScene) -> None:
     order = await scene.order(GOOD)
-    scene.clock.after(seconds=1)
+    scene.clock.advance(seconds=1)
     assert await scene.work()
     assert await scene.status(order) == "paid"
     assert await scene.events(order) == ["order.received", "order.placed", "order.paid"]
@@ -110,7 +111,7 @@ async def test_a_retry_uses_the_card_that_is_stored_now(scene: CardScene) -> Non
     await scene.work()
     await scene.pay_by_card(GOOD)
     assert not await scene.work()
-    scene.clock.after(hours=1)
+    scene.clock.advance(hours=1)
     assert await scene.work()
     assert await scene.status(order) == "paid"
 
@@ -137,7 +138,7 @@ async def test_a_zero_total_order_is_paid_without_a_charge(scene: CardScene) -> 
     assert batch.attempts == []
     # After a crash here the order is due again.
     assert not await scene.work()
-    scene.clock.after(minutes=2)
+    scene.clock.advance(minutes=2)
     assert await scene.work()
     assert await scene.status(order) == "paid"
     assert await scene.charges(order) == []
@@ -160,7 +161,7 @@ async def test_a_capture_of_another_amount_is_a_mismatch(scene: CardScene) -> No
     assert order.id in breaches["the gateway captured the requested amount"][0]
     # Not even if the order becomes due again.
     await scene.make_due(order)
-    scene.clock.after(days=30)
+    scene.clock.advance(days=30)
     await scene.work()
     assert len(scene.gateway.charged) == 1
     assert not await scene.work()
@@ -179,7 +180,7 @@ async def test_a_capture_in_another_currency_is_a_mismatch(scene: CardScene) -> 
 async def test_an_account_that_waits_for_the_test_helpers_is_left_alone(scene: CardScene) -> None:
     await scene.wait_for_helpers()
     order = await scene.order(GOOD)
-    scene.clock.after(days=1)
+    scene.clock.advance(days=1)
     assert not await scene.work()
     assert await scene.status(order) == "placed"
 
@@ -188,7 +189,7 @@ async def test_orders_paid_by_invoice_are_not_charged(scene: CardScene) -> None:
     await scene.pay_by_card(GOOD)
     await execute(scene.database, "UPDATE accounts SET payment_method = 'invoice'")
     order = await scene.order_as_the_account_says()
-    scene.clock.after(days=1)
+    scene.clock.advance(days=1)
     assert not await scene.work()
     assert await scene.status(order) == "placed"
 

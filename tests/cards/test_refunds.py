@@ -32,7 +32,7 @@ async def test_a_failed_refund_is_repeated_under_its_id(scene: CardScene, fault:
         assert await scene.refunds.run_once()
         assert not await scene.refunds.run_once(), "not at once"
         assert await scene.outcomes(order) == [("refund_due", "captured")]
-        scene.clock.after(hours=1)
+        scene.clock.advance(hours=1)
     assert await scene.refunds.run_once()
     assert await scene.outcomes(order) == [("refunded", "captured")]
     assert len(scene.gateway.refunded) == 4
@@ -47,7 +47,7 @@ async def test_a_refund_is_retried_without_limit(scene: CardScene) -> None:
     await _refund_due(scene)
     scene.gateway.refund_faults = [RefundOutcome.UNAVAILABLE] * 1000
     for _ in range(50):
-        scene.clock.after(hours=1)
+        scene.clock.advance(hours=1)
         assert await scene.refunds.run_once()
 
 
@@ -55,7 +55,7 @@ async def test_a_crash_between_refund_and_record(scene: CardScene) -> None:
     order = await _refund_due(scene)
     await scene.refunds.call_gateways(await scene.refunds.claim())
     assert not await scene.refunds.run_once()
-    scene.clock.after(minutes=2)
+    scene.clock.advance(minutes=2)
     assert await scene.refunds.run_once()
     assert await scene.outcomes(order) == [("refunded", "captured")]
     assert await scene.taken() == [0]
@@ -66,7 +66,7 @@ async def test_a_delayed_worker_does_not_undo_a_refund(scene: CardScene) -> None
     order = await _refund_due(scene)
     scene.gateway.refund_faults = [RefundOutcome.UNAVAILABLE]
     answers = await scene.refunds.call_gateways(await scene.refunds.claim())
-    scene.clock.after(minutes=2)
+    scene.clock.advance(minutes=2)
     assert await scene.refunds.run_once()
     await scene.refunds.settle(answers)
     assert await scene.outcomes(order) == [("refunded", "captured")]
@@ -78,7 +78,7 @@ async def test_a_gateway_that_is_not_configured_is_retried(scene: CardScene) -> 
     gateway = scene.gateways.pop("simulated")
     assert await scene.refunds.run_once()
     scene.gateways["simulated"] = gateway
-    scene.clock.after(minutes=1)
+    scene.clock.advance(minutes=1)
     assert await scene.refunds.run_once()
     assert await scene.outcomes(order) == [("refunded", "captured")]
     assert total(order) > 0

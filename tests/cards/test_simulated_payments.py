@@ -7,30 +7,25 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cards.card_scene import NO_MONEY, CardScene, MovedClock, execute, total
+from tests.cards.card_scene import NO_MONEY, CardScene, execute, total
 from tests.support.api_client import ApiClient, codes, fields
+from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.ids import new_id
 from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.orders.model import Order
 
 HELPERS = ("pay", "decline", "cancel")
 
 
 @pytest.fixture
-def clock() -> MovedClock:
-    return MovedClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def services(furnished_db: Database, settings: Settings, clock: MovedClock) -> Services:
-    return Services(furnished_db, settings, clock)
-
-
-@pytest.fixture
-def scene(services: Services, world: World, settings: Settings, clock: MovedClock) -> CardScene:
+def scene(services: Services, world: World, settings: Settings, clock: ManualClock) -> CardScene:
     return CardScene(services, world.ours_test, settings, clock)
 
 
@@ -98,7 +93,7 @@ async def test_the_helpers_are_refused_while_a_worker_charges(api: ApiClient, sc
 
 
 async def test_declines_follow_the_schedule_until_the_order_fails(
-    api: ApiClient, scene: CardScene, clock: MovedClock
+    api: ApiClient, scene: CardScene, clock: ManualClock
 ) -> None:
     order = await scene.order()
     for pause in (timedelta(hours=1), timedelta(days=1), timedelta(days=3)):
@@ -118,7 +113,7 @@ async def test_a_declined_order_of_a_waiting_account_keeps_waiting(api: ApiClien
     order = await scene.order()
     assert (await _help(api, order, "decline")).json()["status"] == "placed"
     assert await scene.due_at(order) is None
-    scene.clock.after(days=30)
+    scene.clock.advance(days=30)
     assert not await scene.work()
     assert (await _help(api, order, "pay")).json()["status"] == "paid"
 

@@ -13,12 +13,13 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from tests.cards.card_scene import CardScene, MovedClock, total
+from tests.cards.card_scene import CardScene, total
 from tests.gateways.gateway_under_test import Behaviour, StripeUnderTest, stripe_under_test
 from tests.gateways.localstripe_server import localstripe
 from tests.support.api_client import codes
+from tests.support.clock import START, ManualClock
 from tests.support.orders import place
-from tests.support.world import START, World
+from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -48,12 +49,12 @@ async def subject(stripe_url: str) -> AsyncIterator[StripeUnderTest]:
 
 
 @pytest.fixture
-def clock() -> MovedClock:
-    return MovedClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def services(furnished_db: Database, settings: Settings, clock: MovedClock) -> Services:
+def services(furnished_db: Database, settings: Settings, clock: ManualClock) -> Services:
     return Services(furnished_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
 
 
@@ -81,7 +82,7 @@ class LiveScene(CardScene):
 
 
 @pytest.fixture
-def scene(services: Services, world: World, clock: MovedClock, subject: StripeUnderTest) -> LiveScene:
+def scene(services: Services, world: World, clock: ManualClock, subject: StripeUnderTest) -> LiveScene:
     scene = LiveScene(services, world.ours_live, services.settings, clock)
     scene.at_stripe(subject)
     return scene
@@ -201,7 +202,7 @@ async def test_an_old_signature_made_with_the_right_secret_is_refused(http: http
 
 
 async def test_an_event_does_not_make_a_simulated_charge_due(
-    services: Services, world: World, clock: MovedClock, http: httpx.AsyncClient
+    services: Services, world: World, clock: ManualClock, http: httpx.AsyncClient
 ) -> None:
     scene = CardScene(services, world.ours_test, services.settings, clock)
     order = await scene.order()

@@ -14,7 +14,8 @@ from tests.cards.card_scene import (
     CardScene,
     total,
 )
-from tests.support.world import START, World
+from tests.support.clock import START
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
 
@@ -28,7 +29,7 @@ async def _work_for(scene: CardScene, **time: int) -> None:
     """Advance the clock in steps of ten seconds and run the worker."""
     end = scene.clock.now + timedelta(**time)
     while scene.clock.now < end:
-        scene.clock.after(seconds=10)
+        scene.clock.advance(seconds=10)
         while await scene.work():
             pass
 
@@ -39,7 +40,7 @@ async def test_a_charge_that_timed_out_is_looked_up_and_not_repeated(scene: Card
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("pending", "unknown")]
     assert not await scene.work()
-    scene.clock.after(seconds=10)
+    scene.clock.advance(seconds=10)
     assert await scene.work()
     assert await scene.status(order) == "paid"
     assert (len(scene.gateway.charged), len(scene.gateway.looked_up)) == (1, 1)
@@ -83,7 +84,7 @@ async def test_a_network_that_loses_every_request_causes_no_second_id(scene: Car
     """However long the outage lasts; the look-ups become less frequent."""
     order = await scene.order(REQUEST_LOST)
     for _ in range(3 * 24):
-        scene.clock.after(hours=1)
+        scene.clock.advance(hours=1)
         await scene.work()
     assert await scene.status(order) == "placed"
     [charge] = await scene.charges(order)
@@ -123,7 +124,7 @@ async def test_the_gateway_is_down_for_an_hour(scene: CardScene) -> None:
     while scene.clock.now < START + timedelta(hours=1):
         if await scene.work():
             tried.append(int((scene.clock.now - START).total_seconds()) // 60)
-        scene.clock.after(minutes=1)
+        scene.clock.advance(minutes=1)
     assert tried == [0, 1, 6, 21], "after 1, 5 and 15 minutes, then hourly"
     assert await scene.status(order) == "placed"
     scene.gateway.is_down = False
@@ -140,7 +141,7 @@ async def test_an_outage_uses_up_no_retry_and_an_attempt_resets_its_delays(scene
         scene.gateway.is_down = is_down
         assert await scene.work()
         assert await scene.due_at(order) == scene.clock.now + timedelta(minutes=minutes)
-        scene.clock.after(minutes=minutes)
+        scene.clock.advance(minutes=minutes)
     assert await scene.status(order) == "placed"
 
 
@@ -162,7 +163,7 @@ async def test_a_gateway_that_is_not_configured_is_retried(scene: CardScene) -> 
     assert await scene.work()
     assert await scene.outcomes(order) == [("failed", "unavailable")]
     scene.gateways["simulated"] = gateway
-    scene.clock.after(minutes=1)
+    scene.clock.advance(minutes=1)
     assert await scene.work()
     assert await scene.status(order) == "paid"
 
@@ -174,7 +175,7 @@ async def test_a_charge_whose_gateway_raised_is_looked_up(scene: CardScene) -> N
         assert await scene.work()
     assert "card_gateway_failed" in [line["event"] for line in lines]
     assert sorted([await scene.status(order), await scene.status(other)]) == ["paid", "placed"]
-    scene.clock.after(seconds=10)
+    scene.clock.advance(seconds=10)
     assert await scene.work()
     assert [await scene.status(order), await scene.status(other)] == ["paid", "paid"]
     assert len(await scene.taken()) == 2
@@ -186,9 +187,9 @@ async def test_a_crash_between_charge_and_record(scene: CardScene) -> None:
     await scene.worker.call_gateways(batch)
     # The worker dies here. No other worker touches the order before the lease expires.
     assert await scene.outcomes(order) == [("pending", None)]
-    scene.clock.after(seconds=119)
+    scene.clock.advance(seconds=119)
     assert not await scene.work()
-    scene.clock.after(seconds=1)
+    scene.clock.advance(seconds=1)
     assert await scene.work()
     assert await scene.status(order) == "paid"
     assert len(scene.gateway.charged) == 1
@@ -199,7 +200,7 @@ async def test_a_crash_between_charge_and_record(scene: CardScene) -> None:
 async def test_a_crash_between_decline_and_record(scene: CardScene) -> None:
     order = await scene.order(REFUSED)
     await scene.worker.call_gateways(await scene.worker.claim())
-    scene.clock.after(minutes=2)
+    scene.clock.advance(minutes=2)
     assert await scene.work()
     assert await scene.status(order) == "failed"
     assert await scene.outcomes(order) == [("failed", "refused")]
@@ -218,7 +219,7 @@ async def test_a_crash_before_the_request_was_sent(scene: CardScene) -> None:
 async def test_a_crash_before_a_charge_without_a_card_was_refused(scene: CardScene) -> None:
     order = await scene.order(None)
     await scene.worker.claim()
-    scene.clock.after(minutes=2)
+    scene.clock.advance(minutes=2)
     assert await scene.work()
     assert await scene.status(order) == "failed"
 
@@ -227,7 +228,7 @@ async def test_a_delayed_worker_settles_nothing_twice(scene: CardScene) -> None:
     order = await scene.order(GOOD)
     batch = await scene.worker.claim()
     answers = await scene.worker.call_gateways(batch)
-    scene.clock.after(minutes=5)
+    scene.clock.advance(minutes=5)
     other = scene.another_worker()
     assert await other.run_once()
     assert await scene.status(order) == "paid"
@@ -239,11 +240,11 @@ async def test_a_delayed_worker_settles_nothing_twice(scene: CardScene) -> None:
 async def test_a_delayed_worker_does_not_postpone_the_next_attempt(scene: CardScene) -> None:
     order = await scene.order(NO_MONEY)
     answers = await scene.worker.call_gateways(await scene.worker.claim())
-    scene.clock.after(minutes=5)
+    scene.clock.advance(minutes=5)
     assert await scene.another_worker().run_once()
     due_at = await scene.due_at(order)
     assert due_at == scene.clock.now + timedelta(hours=1)
-    scene.clock.after(minutes=5)
+    scene.clock.advance(minutes=5)
     await scene.worker.settle(answers)
     assert await scene.due_at(order) == due_at
     assert await scene.outcomes(order) == [("failed", "declined")]
@@ -254,7 +255,7 @@ async def test_a_worker_delayed_before_sending_charges_the_same_id(scene: CardSc
     batch = await scene.worker.claim()
     other = scene.another_worker()
     for _ in range(40):
-        scene.clock.after(minutes=1)
+        scene.clock.advance(minutes=1)
         await other.run_once()
     assert await scene.status(order) == "paid", "the other one has sent it"
     await scene.worker.settle(await scene.worker.call_gateways(batch))

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import httpx
 
-from tests.support.world import START
+from tests.support.clock import START
 from tonne.app import Services
 from tonne.base.ids import new_secret_id
 from tonne.base.scope import Scope

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.world import START
+from tests.support.clock import START
 from tonne.accounts import store
 from tonne.accounts.open_organisation import open_organisation
 from tonne.base.settings import Settings

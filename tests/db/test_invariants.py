@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.support.clock import START
 from tests.support.orders import place, receive
-from tests.support.world import START, World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.scope import Scope

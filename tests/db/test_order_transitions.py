@@ -9,8 +9,9 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from tests.support.clock import START
 from tests.support.orders import PATHS, advance, bring_to, place, receive
-from tests.support.world import START, World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.db.pool import Connection, Database
 from tonne.events.invariants import INVARIANTS as EVENTS

@@ -3,8 +3,9 @@
 import asyncpg
 import pytest
 
+from tests.support.clock import START
 from tests.support.orders import place
-from tests.support.world import START, World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.db.pool import Database
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.clock import START
 from tests.support.orders import place
-from tests.support.world import START, World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.clock import to_wire
 from tonne.base.ids import is_id

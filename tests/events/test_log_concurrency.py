@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.world import START
+from tests.support.clock import START
 from tonne.base.scope import Mode, Scope
 from tonne.cli.doctor import examine
 from tonne.db.pool import Connection, Database

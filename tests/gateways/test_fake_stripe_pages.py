@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 import stripe
 
-from tests.cards.card_scene import MovedClock
 from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages, nested
 from tests.gateways.gateway_under_test import KEY
 from tests.gateways.page_requests import BACK_URL, PAID_URL, charge_on_page, gateway_at, page_request
 from tests.gateways.stripe_types import misfits
+from tests.support.clock import ManualClock
 from tonne.base.clock import utc_now
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.stripe_pages import session_params
@@ -139,12 +139,12 @@ async def test_an_invalid_request_is_refused_and_does_not_use_up_its_key(
 
 
 async def test_sessions_are_listed_newest_first_in_pages_and_since_a_moment() -> None:
-    clock = MovedClock()
+    clock = ManualClock()
     async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
         made = []
         for _ in range(5):
             made.append((await gateway.open_page(page_request())).session_id)
-            clock.after(hours=1)
+            clock.advance(hours=1)
         async with aiohttp.ClientSession() as client:
 
             async def told(query: str) -> dict[str, Any]:
@@ -183,11 +183,11 @@ async def test_a_payer_can_be_declined_go_back_return_and_pay_once(
 
 
 async def test_an_expired_page_accepts_no_payment() -> None:
-    clock = MovedClock()
+    clock = ManualClock()
     async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
         asked = page_request(expires_at=clock() + timedelta(minutes=40))
         page = await gateway.open_page(asked)
-        clock.after(minutes=40)
+        clock.advance(minutes=40)
         async with aiohttp.ClientSession() as browser:
             late = await browser.post(page.url, data={"card": "good"}, allow_redirects=False)
             assert "expired" in await late.text()

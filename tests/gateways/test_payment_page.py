@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cards.card_scene import MovedClock
 from tests.gateways.fake_stripe import error_response
 from tests.gateways.fake_stripe_pages import FakeStripePages, Fault, fake_stripe_pages
 from tests.gateways.page_requests import BACK_URL, PAID_URL, charge_on_page, gateway_at, page_request, with_session
+from tests.support.clock import ManualClock
 from tonne.base.scope import Mode
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage, RefundOutcome
 from tonne.gateways.card_stripe import StripeCardGateway
@@ -22,18 +22,18 @@ from tonne.gateways.stripe_responses import ErrorObject, PaymentIntentObject
 
 
 @pytest.fixture
-def clock() -> MovedClock:
-    return MovedClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-async def pages(clock: MovedClock) -> AsyncIterator[FakeStripePages]:
+async def pages(clock: ManualClock) -> AsyncIterator[FakeStripePages]:
     async with fake_stripe_pages(clock) as made:
         yield made
 
 
 @pytest.fixture
-async def gateway(pages: FakeStripePages, clock: MovedClock) -> AsyncIterator[StripeCardGateway]:
+async def gateway(pages: FakeStripePages, clock: ManualClock) -> AsyncIterator[StripeCardGateway]:
     async with gateway_at(pages.url, clock=clock) as made:
         yield made
 
@@ -45,7 +45,7 @@ async def _opened(gateway: StripeCardGateway, **amount: Any) -> tuple[ChargeRequ
 
 
 async def test_a_page_requests_one_card_payment_of_the_exact_amount(
-    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: ManualClock
 ) -> None:
     expires_at = clock() + timedelta(minutes=45)
     page = await gateway.open_page(page_request(charge_on_page(charge_id="chg_1"), expires_at=expires_at))
@@ -87,7 +87,7 @@ async def test_a_page_requests_one_card_payment_of_the_exact_amount(
     ],
 )
 async def test_the_expiry_of_a_page_stays_within_the_limits_of_stripe(
-    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock, asked_for: timedelta, given: timedelta
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: ManualClock, asked_for: timedelta, given: timedelta
 ) -> None:
     page = await gateway.open_page(page_request(expires_at=clock() + asked_for))
     assert pages.sessions[page.session_id]["expires_at"] == int((clock() + given).timestamp())
@@ -120,7 +120,7 @@ async def test_an_amount_that_stripe_does_not_support_opens_no_page(
     assert pages.requests == []
 
 
-async def test_a_test_order_gets_no_live_page(pages: FakeStripePages, clock: MovedClock) -> None:
+async def test_a_test_order_gets_no_live_page(pages: FakeStripePages, clock: ManualClock) -> None:
     gateway = StripeCardGateway("sk_live_123", pages.url, clock=clock)
     with pytest.raises(PageNotOpened, match="test order"):
         await gateway.open_page(page_request())
@@ -130,11 +130,11 @@ async def test_a_test_order_gets_no_live_page(pages: FakeStripePages, clock: Mov
 
 
 async def test_a_repeat_with_another_expiry_and_url_finds_the_first_page(
-    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: ManualClock
 ) -> None:
     asked = page_request(expires_at=clock() + timedelta(hours=2))
     first = await gateway.open_page(asked)
-    clock.after(minutes=3)
+    clock.advance(minutes=3)
     again = replace(asked, expires_at=clock() + timedelta(hours=2), back_url=f"{BACK_URL}?again=1")
     assert await gateway.open_page(again) == first
     assert await gateway.open_page(replace(again, charge=with_session(asked.charge, first))) == first
@@ -143,14 +143,14 @@ async def test_a_repeat_with_another_expiry_and_url_finds_the_first_page(
 
 
 async def test_a_page_is_found_among_hundreds_of_others(
-    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: ManualClock
 ) -> None:
     charge, page = await _opened(gateway)
     forgotten = replace(charge, source=HostedPage())
     for number in range(215):
         other = {"id": f"cs_other_{number}", "client_reference_id": f"chg_other_{number}"}
         pages.sessions[other["id"]] = pages.sessions[page.session_id] | other
-    clock.after(minutes=1)
+    clock.advance(minutes=1)
     assert await gateway.open_page(page_request(forgotten, expires_at=clock() + timedelta(hours=3))) == page
     assert (await gateway.look_up(forgotten)).code == "page_open"
     pages.requests.clear()
@@ -232,12 +232,12 @@ async def test_a_paid_page_has_amount_and_reference(pages: FakeStripePages, gate
 
 
 async def test_an_expired_page_refuses_the_charge(
-    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: ManualClock
 ) -> None:
     charge, page = await _opened(gateway)
     tried, tried_page = await _opened(gateway)
     pages.decline(tried_page.session_id)
-    clock.after(hours=24)
+    clock.advance(hours=24)
     for each in (charge, tried):
         found = await gateway.look_up(each)
         assert (found.kind, found.code, found.amount_minor) == (ChargeOutcome.REFUSED, "page_expired", None)
@@ -260,10 +260,10 @@ async def test_a_recorded_page_is_never_reported_as_not_found(gateway: StripeCar
 
 
 async def test_the_search_for_a_page_is_limited_to_recent_ones(
-    pages: FakeStripePages, gateway: StripeCardGateway, clock: MovedClock
+    pages: FakeStripePages, gateway: StripeCardGateway, clock: ManualClock
 ) -> None:
     charge = replace((await _opened(gateway))[0], source=HostedPage())
-    clock.after(hours=25, seconds=1)
+    clock.advance(hours=25, seconds=1)
     assert (await gateway.look_up(charge)).kind is ChargeOutcome.NOT_FOUND
     assert pages.requests[-1].fields["created[gte]"] == str(int((clock() - timedelta(hours=25)).timestamp()))
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import structlog
 
-from tests.cards.card_scene import MovedClock
 from tests.gateways.fake_stripe import (
     Responder,
     break_off,
@@ -24,9 +23,9 @@ from tests.gateways.fake_stripe import (
 from tests.gateways.fake_stripe_pages import FakeStripePages, Fault, fake_stripe_pages
 from tests.gateways.gateway_under_test import KEY
 from tests.gateways.page_requests import charge_on_page, gateway_at, page_request, with_session
+from tests.support.clock import START, ManualClock
 from tests.support.processes import free_port
 from tests.support.receivers import never_accepting
-from tests.support.world import START
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PageNotOpened
@@ -190,7 +189,12 @@ class _Story:
     """A random sequence for one charge: opened, paid, expired, refunded and looked up, with faults."""
 
     def __init__(
-        self, pages: FakeStripePages, patient: StripeCardGateway, hasty: StripeCardGateway, clock: MovedClock, seed: int
+        self,
+        pages: FakeStripePages,
+        patient: StripeCardGateway,
+        hasty: StripeCardGateway,
+        clock: ManualClock,
+        seed: int,
     ) -> None:
         self.pages, self.clock = pages, clock
         self.patient, self.hasty = patient, hasty
@@ -240,7 +244,7 @@ class _Story:
     async def _pass_time(self) -> None:
         """At most a day in total: a page without a recorded id is searched for among the pages of one day."""
         if self.clock() < START + timedelta(hours=20):
-            self.clock.after(minutes=self.chance.choice([1, 5, 40, 130]))
+            self.clock.advance(minutes=self.chance.choice([1, 5, 40, 130]))
 
     async def _refund(self) -> None:
         self.mend()
@@ -289,7 +293,7 @@ async def _lie_free(story: _Story) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_a_capture_is_reported_if_and_only_if_it_was_made(seed: int) -> None:
-    clock = MovedClock()
+    clock = ManualClock()
     async with (
         fake_stripe_pages(clock) as pages,
         gateway_at(pages.url, clock=clock) as patient,

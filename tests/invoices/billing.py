@@ -4,13 +4,14 @@ import asyncio
 import email
 import email.policy
 import io
-from datetime import UTC, datetime
+from datetime import datetime
 from email.message import EmailMessage
 from typing import Any
 
 import asyncpg
 import pypdf
 
+from tests.support.clock import ManualClock
 from tests.support.orders import place
 from tonne.accounts.store import add_admin
 from tonne.app import Services
@@ -25,24 +26,11 @@ from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_invoice
 from tonne.orders.model import Order
 
-MARCH = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 ADA = "ada@ours.test"
 
 
-class Clock:
-    def __init__(self, now: datetime = MARCH) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def turn_to(self, month: int, day: int, hour: int = 9) -> datetime:
-        self.now = datetime(2026, month, day, hour, tzinfo=UTC)
-        return self.now
-
-
 class Billing:
-    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+    def __init__(self, database: Database, settings: Settings, clock: ManualClock) -> None:
         self.database = database
         self.settings = settings
         self.clock = clock

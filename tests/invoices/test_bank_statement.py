@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.invoices.billing import ADA, Billing, Clock
+from tests.invoices.billing import ADA, Billing
+from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World, open_tenant
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -26,7 +27,7 @@ HEAD = "booked_on,amount,currency,payer,reference\n"
 
 @pytest.fixture
 async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, Clock())
+    billing = Billing(furnished_db, settings, ManualClock(MARCH))
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
     return billing
 

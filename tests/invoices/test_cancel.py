@@ -8,8 +8,9 @@ import pytest
 
 from tests.cards.card_scene import execute
 from tests.support.api_client import ApiClient, codes, fields
+from tests.support.clock import START
 from tests.support.orders import bring_to, receive
-from tests.support.world import START, World
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.ids import new_id
 from tonne.cli.doctor import examine

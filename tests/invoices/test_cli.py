@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.invoices.billing import ADA, Billing, Clock, pdf_of, pdf_text, text_of
+from tests.invoices.billing import ADA, Billing, pdf_of, pdf_text, text_of
+from tests.support.clock import MARCH, ManualClock
 from tests.support.command import output_of, refusal_of, tonne
 from tests.support.world import World
 from tonne.base.settings import Settings
@@ -30,7 +31,7 @@ class Operator:
 
 @pytest.fixture
 async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, Clock())
+    billing = Billing(furnished_db, settings, ManualClock(MARCH))
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
     return billing
 

@@ -5,8 +5,9 @@ import asyncio
 import httpx
 import pytest
 
-from tests.invoices.billing import Billing, Clock, pdf_text
+from tests.invoices.billing import Billing, pdf_text
 from tests.support.api_client import ApiClient, codes
+from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
@@ -16,7 +17,7 @@ from tonne.db.pool import Database
 
 @pytest.fixture
 def billing(furnished_db: Database, settings: Settings) -> Billing:
-    return Billing(furnished_db, settings, Clock(utc_now()))
+    return Billing(furnished_db, settings, ManualClock(utc_now()))
 
 
 def _without_id(text: str, request_id: str) -> str:

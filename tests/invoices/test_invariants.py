@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.invoices.billing import ADA, Billing, Clock
+from tests.invoices.billing import ADA, Billing
+from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -42,7 +43,7 @@ BREACHES: list[tuple[str, str, set[str]]] = [
 
 @pytest.fixture
 async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, Clock())
+    billing = Billing(furnished_db, settings, ManualClock(MARCH))
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
     orders = [await billing.place(world.ours_live.scope) for _ in range(4)]
     await billing.work()

@@ -7,7 +7,8 @@ from itertools import product
 import msgspec
 import pytest
 
-from tests.invoices.billing import ADA, Billing, Clock, pdf_of, text_of
+from tests.invoices.billing import ADA, Billing, pdf_of, text_of
+from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World, open_tenant
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
@@ -34,7 +35,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, Clock())
+    billing = Billing(furnished_db, settings, ManualClock(MARCH))
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA, GRACE)
     return billing
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.invoices.billing import ADA, Billing, Clock, parse, pdf_of, text_of
+from tests.invoices.billing import ADA, Billing, parse, pdf_of, text_of
+from tests.support.clock import MARCH, ManualClock
 from tests.support.command import output_of
 from tests.support.mail_server import DROP, Mailbox, mail_server
 from tests.support.world import World
@@ -20,7 +21,7 @@ HEADERS = {"From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Conte
 
 @pytest.fixture
 async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, Clock())
+    billing = Billing(furnished_db, settings, ManualClock(MARCH))
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
     return billing
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.invoices.billing import ADA, Billing, Clock
+from tests.invoices.billing import ADA, Billing
+from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World
 from tonne.base.settings import Settings
 from tonne.db.batches import RETRY_AFTER
@@ -21,7 +22,7 @@ from tonne.orders.queue import lock_order
 
 @pytest.fixture
 async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, Clock())
+    billing = Billing(furnished_db, settings, ManualClock(MARCH))
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
     return billing
 
@@ -115,7 +116,7 @@ async def test_two_workers_with_one_invoice_mail_it_once_and_remind_once(billing
         with _no_pdf():
             both = [asyncio.create_task(billing.follow_up.run_once())]
             await billing.until_held(now + LEASE)
-            later = FollowUpInvoices(billing.database, Clock(now + LEASE), billing.settings)
+            later = FollowUpInvoices(billing.database, ManualClock(now + LEASE), billing.settings)
             both.append(asyncio.create_task(later.run_once()))
             await billing.until_held(now + 2 * LEASE)
             assert len(await billing.mails()) == count - 1
@@ -133,7 +134,7 @@ async def test_two_workers_with_one_invoice_cancel_it_once(billing: Billing, wor
         await lock_order(tx, order.scope, order.id)
         both = [asyncio.create_task(billing.follow_up.run_once())]
         await billing.until_held(now + LEASE)
-        later = FollowUpInvoices(billing.database, Clock(now + LEASE), billing.settings)
+        later = FollowUpInvoices(billing.database, ManualClock(now + LEASE), billing.settings)
         both.append(asyncio.create_task(later.run_once()))
         await billing.until_held(now + 2 * LEASE)
     assert await asyncio.gather(*both) == [True, True]

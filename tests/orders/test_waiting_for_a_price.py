@@ -1,17 +1,17 @@
 """An order that cannot be priced now is received, waits, and is placed or failed later: one event for every move."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from tests.http.writes import count_rows
 from tests.orders.wire import assert_wire_form
 from tests.support.api_client import ApiClient, codes
-from tests.support.world import START, World, open_tenant
+from tests.support.clock import START, ManualClock
+from tests.support.world import World, open_tenant
 from tonne.app import Services
 from tonne.base.clock import to_wire
 from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.db.pool import Database
@@ -21,22 +21,9 @@ from tonne.sheets.csv_lines import SheetFile
 UNIT_OF_WAITING = timedelta(seconds=31)
 
 
-class SettableClock:
-    def __init__(self) -> None:
-        self.now = START + timedelta(days=1)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> SettableClock:
-    return SettableClock()
-
-
-@pytest.fixture
-def services(furnished_db: Database, settings: Settings, clock: SettableClock) -> Services:
-    return Services(furnished_db, settings, clock)
+def clock() -> ManualClock:
+    return ManualClock(START + timedelta(days=1))
 
 
 @pytest.fixture
@@ -121,7 +108,7 @@ async def test_the_faults_of_a_request_do_not_wait_for_a_price(norwegian: ApiCli
 
 
 async def test_a_waiting_order_is_placed_once_there_is_a_rate(
-    norwegian: ApiClient, services: Services, clock: SettableClock, world: World
+    norwegian: ApiClient, services: Services, clock: ManualClock, world: World
 ) -> None:
     bundle = world.bundles_test["forest-mix"]
     selection = [{"bundle_id": bundle, "percentage": "100.00"}]
@@ -150,7 +137,7 @@ async def test_a_waiting_order_is_placed_once_there_is_a_rate(
 
 
 async def test_a_waiting_order_is_tried_again_and_again_and_then_fails(
-    norwegian: ApiClient, services: Services, clock: SettableClock
+    norwegian: ApiClient, services: Services, clock: ManualClock
 ) -> None:
     received = await norwegian.order()
     for _ in range(3):
@@ -178,7 +165,7 @@ async def test_a_repeat_of_a_waiting_order_returns_it_in_its_state(norwegian: Ap
 
 
 async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is_again(
-    api: ApiClient, services: Services, clock: SettableClock, world: World
+    api: ApiClient, services: Services, clock: ManualClock, world: World
 ) -> None:
     bundle = world.bundles_test["forest-mix"]
     async with services.database.transaction() as tx:
@@ -200,7 +187,7 @@ async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is
 
 
 async def test_a_waiting_order_whose_chosen_bundle_is_gone_fails_at_once(
-    norwegian: ApiClient, services: Services, clock: SettableClock, world: World
+    norwegian: ApiClient, services: Services, clock: ManualClock, world: World
 ) -> None:
     bundle = world.bundles_test["wind-power"]
     received = await norwegian.order(bundle_selection=[{"bundle_id": bundle}])
@@ -212,5 +199,5 @@ async def test_a_waiting_order_whose_chosen_bundle_is_gone_fails_at_once(
     assert (await norwegian.get(f"/v1/orders/{received['id']}")).json()["status"] == "failed"
 
 
-async def test_the_clock_of_orders_is_the_one_given(api: ApiClient, clock: SettableClock) -> None:
+async def test_the_clock_of_orders_is_the_one_given(api: ApiClient, clock: ManualClock) -> None:
     assert (await api.order())["created_at"] == to_wire(clock.now)

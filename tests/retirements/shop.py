@@ -5,11 +5,12 @@ import csv
 import io
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Any, TypeVar
 
 import msgspec
 
+from tests.support.clock import ManualClock
 from tests.support.orders import write
 from tests.support.world import World
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
@@ -47,23 +48,6 @@ WHERE parcel.mode = $1 ORDER BY project.registry_project_id, lot.vintage, lot.id
 """
 
 
-class Calendar:
-    """A clock that stands still until the story turns it, but for a millisecond after each order."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def tick(self) -> None:
-        """So that first come is first served: with the same time, either of two might be."""
-        self.now += timedelta(milliseconds=1)
-
-    def turn_to(self, month: int, day: int, hour: int = 9) -> None:
-        self.now = datetime(2026, month, day, hour, 0, tzinfo=UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class Cut:
     """A parcel as a story sees it; `shared` when it is in the service's name."""
@@ -82,10 +66,10 @@ class Cut:
 class Shop:
     """One mode of a service. Its registry project ids are the names that the story gives its projects."""
 
-    def __init__(self, services: Services, world: World, calendar: Calendar, mode: Mode) -> None:
+    def __init__(self, services: Services, world: World, clock: ManualClock, mode: Mode) -> None:
         self.services = services
         self.world = world
-        self.calendar = calendar
+        self.clock = clock
         self.mode = mode
         self._bundle_ids: dict[str, str] = {}
         self._lot_count = 0
@@ -131,7 +115,7 @@ class Shop:
     async def import_files(self, files: dict[FileKind, list[str]]) -> None:
         contents = {kind: SheetFile(kind, "\n".join(lines).encode()) for kind, lines in files.items()}
         async with self.services.database.transaction() as tx:
-            await import_files(tx, self.mode, contents, self.calendar.now)
+            await import_files(tx, self.mode, contents, self.clock.now)
 
     def bundle_id(self, bundle: str) -> str:
         return self._bundle_ids[bundle]
@@ -142,7 +126,7 @@ class Shop:
         scope = Scope(organisation_id, new_id("acc"), self.mode)
         facts = (AccountKind.ACCOUNT, f"Account of {beneficiary}", "EUR", beneficiary, PaymentMethod.INVOICE)
         async with self.services.database.transaction() as tx:
-            await open_account(tx, Account(scope, *facts, self.calendar.now, auto_advance), actor="test")
+            await open_account(tx, Account(scope, *facts, self.clock.now, auto_advance), actor="test")
         return scope
 
     async def rename(self, scope: Scope, beneficiary: str) -> None:
@@ -161,12 +145,13 @@ class Shop:
             mass_grams=grams, choices=[BundleChoiceIn(self.bundle_id(name), None) for name in bundles]
         )
         request = OrderRequest(wanted=wanted, idempotency=Idempotency(None, bytes(32)))
-        return await write(self.services, scope, request, self.calendar.now)
+        return await write(self.services, scope, request, self.clock.now)
 
     async def pay(self, order: Order) -> Order:
         async with self.services.database.transaction() as tx:
-            paid = await mark_paid(tx, order, self.calendar.now)
-        self.calendar.tick()
+            paid = await mark_paid(tx, order, self.clock.now)
+        # Orders are served in the order of their payment.
+        self.clock.advance(milliseconds=1)
         return paid
 
     async def work(self) -> None:
@@ -207,10 +192,10 @@ class Shop:
         text.seek(0, io.SEEK_END)
         for task in tasks:
             url = f"https://registry.example/{task.parcel_id}"
-            day = self.calendar.now.date().isoformat()
+            day = self.clock.now.date().isoformat()
             serials = (task.serial_block, task.first_number, task.last_number)
             csv.writer(text).writerow((task.parcel_id, *serials, day, url))
-        content, now = text.getvalue().encode(), self.calendar.now
+        content, now = text.getvalue().encode(), self.clock.now
         async with self.services.database.transaction() as tx:
             return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), now=now, actor="test")
 
@@ -219,17 +204,17 @@ class Shop:
         async with self.services.database.transaction() as tx:
             assert await lock_order(tx, order.scope, order.id) is not None
             task = asyncio.create_task(meanwhile)
-            await self.wait_for_a_lock()
-            await complete_orders(tx, [order.key], self.services.settings, self.calendar.now)
+            await self.until_waiting_for_lock()
+            await complete_orders(tx, [order.key], self.services.settings, self.clock.now)
         return await task
 
-    async def wait_for_a_lock(self) -> None:
+    async def until_waiting_for_lock(self) -> None:
         """Until somebody on this database waits for what another transaction holds."""
         waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         async with asyncio.timeout(20), self.services.database.connection() as connection:
             while not await connection.fetchval(waits):  # noqa: ASYNC110 - the database rings no bell for it
                 await asyncio.sleep(0.005)
 
-    async def check_all_is_well(self) -> None:
+    async def check_invariants(self) -> None:
         async with self.services.database.transaction() as tx:
             assert await examine(tx) == {}

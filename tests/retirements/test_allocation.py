@@ -41,14 +41,14 @@ async def test_whole_tonnes_come_from_the_oldest_vintage_first(live: Shop) -> No
     await live.work()
     assert [taken(cut) for cut in await live.cuts()] == [("A", 2019, 0, 3), ("A", 2020, 0, 2)]
     # 2 March: the next one goes on where the first one stopped.
-    live.calendar.turn_to(3, 2)
+    live.clock.turn_to(3, 2)
     second = await live.buy(ada, 3 * TONNE, "wind")
     await live.work()
     assert [taken(cut) for cut in await live.cuts()] == [
         *(("A", 2019, 0, 3), ("A", 2020, 0, 2), ("A", 2020, 2, 2), ("A", 2021, 0, 1)),
     ]
     assert await live.statuses(first, second) == ["retiring", "retiring"]
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_a_bundle_draws_on_its_projects_by_weight(live: Shop) -> None:
@@ -61,7 +61,7 @@ async def test_a_bundle_draws_on_its_projects_by_weight(live: Shop) -> None:
     assert tonnes_by_project(shown) == {"Project A": "10", "Project B": "6", "Project C": "4"}
     assert [project["offset_cost"] for project in shown["projects"]] == ["100.00", "60.00", "40.00"]
     assert (shown["projects"][0]["project_type"], shown["projects"][0]["project_slug"]) == ("Wind", "project-a")
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_a_project_that_runs_short_is_covered_by_the_others_of_its_bundle(live: Shop) -> None:
@@ -75,7 +75,7 @@ async def test_a_project_that_runs_short_is_covered_by_the_others_of_its_bundle(
     shown = await live.shown(order)
     assert tonnes_by_project(shown) == {"Project A": "2", "Project B": "12", "Project C": "6"}
     check_projects_sum_to_lines(shown)
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_what_an_order_shows_of_projects_sums_to_its_lines_to_the_gram_and_the_cent(live: Shop) -> None:
@@ -95,7 +95,7 @@ async def test_what_an_order_shows_of_projects_sums_to_its_lines_to_the_gram_and
         )
     assert len(payloads) == 1
     assert "Project A" in payloads[0]["payload"], "they are there as soon as supply is guaranteed"
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_pre_retired_lots_complete_an_order_at_once(live: Shop) -> None:
@@ -114,7 +114,7 @@ async def test_pre_retired_lots_complete_an_order_at_once(live: Shop) -> None:
     assert {(line["retired_on"], line["retirement_url"]) for line in lines} == {
         ("2025-05-06", "https://registry.example/r")
     }
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
@@ -124,14 +124,14 @@ async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
     # 1 March: 8 of 10 t are sold. Then 7 t, 5 t and 6 t are asked for, in this order, and 2 t, which are there.
     orders: list[Order] = []
     for hour, (buyer, tonnes) in enumerate(((ada, 8), (ada, 7), (berta, 5), (ada, 6), (berta, 2)), 9):
-        live.calendar.turn_to(3, 1, hour)
+        live.clock.turn_to(3, 1, hour)
         orders.append(await live.buy(buyer, tonnes * TONNE, "wind"))
         await live.work()
     assert await live.statuses(*orders) == ["complete", "paid", "paid", "paid", "complete"]
     assert (await live.shown(orders[1]))["projects"] == []
     assert (await live.shown(orders[1]))["bundles"][0]["insufficient_available_quantity"] is True
     # 5 March: 12 t arrive. Whoever paid first comes first: 7 t and 5 t; 6 t go on waiting.
-    live.calendar.turn_to(3, 5)
+    live.clock.turn_to(3, 5)
     file = tmp_path / "march.csv"
     file.write_text("\n".join(*live.lot_file("A", 2021, 12, retired=True).values()))
     url = live.services.database._url
@@ -142,13 +142,13 @@ async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
     output_of("catalogue", "import-lots", "--mode", "live", str(file), database_url=url)
     await live.work()
     assert await live.statuses(orders[3]) == ["paid"]
-    await live.check_all_is_well()
+    await live.check_invariants()
     # 6 March: enough for the last one.
-    live.calendar.turn_to(3, 6)
+    live.clock.turn_to(3, 6)
     await live.supply("A", 2022, 6)
     await live.work()
     assert await live.statuses(orders[3]) == ["retiring"]
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_supply_goes_to_whoever_paid_first_not_to_whoever_ordered_first(live: Shop) -> None:
@@ -156,7 +156,7 @@ async def test_supply_goes_to_whoever_paid_first_not_to_whoever_ordered_first(li
     ada = await live.account("Ada")
     placed = [await live.place(ada, TONNE, "wind") for _ in range(10)]
     paid = [await live.pay(placed[place]) for place in (6, 2, 9, 0, 7, 4, 1, 8, 3, 5)]
-    live.calendar.turn_to(3, 2)
+    live.clock.turn_to(3, 2)
     await live.work()
     async with live.services.database.connection() as connection:
         # Nor does it count in which order the rows happen to lie.
@@ -177,7 +177,7 @@ async def test_a_backorder_is_retried_even_if_nothing_wakes_it(live: Shop) -> No
         await connection.execute("UPDATE orders SET next_attempt_at = $2 WHERE id = $1", order.id, due)
     await live.work()
     assert await live.statuses(order) == ["paid"]
-    live.calendar.turn_to(3, 1, 10)
+    live.clock.turn_to(3, 1, 10)
     await live.work()
     assert await live.statuses(order) == ["complete"]
 
@@ -193,4 +193,4 @@ async def test_a_bundle_without_projects_waits_like_any_backorder(live: Shop) ->
     await live.sell("nothing", {"A": 1})
     await live.work()
     assert await live.statuses(order) == ["complete"]
-    await live.check_all_is_well()
+    await live.check_invariants()

@@ -36,7 +36,7 @@ async def work_at_once(shop: Shop, workers: int) -> None:
     meet = asyncio.Barrier(workers)
 
     async def work() -> None:
-        services = Services(shop.services.database, shop.services.settings, clock=shop.calendar)
+        services = Services(shop.services.database, shop.services.settings, clock=shop.clock)
         await meet.wait()
         while await services.allocate_orders.run_once():
             pass
@@ -62,19 +62,19 @@ async def test_two_workers_and_one_lot(live: Shop) -> None:
     rng = random.Random(4)  # noqa: S311 - repeatable on purpose
     buyers = [await live.account(f"Buyer {number}") for number in range(3)]
     orders = [await live.buy(rng.choice(buyers), rng.randint(1, 3 * TONNE), "wind") for _ in range(40)]
-    live.calendar.turn_to(3, 2)
+    live.clock.turn_to(3, 2)
     await work_at_once(live, 2)
     found = await statuses(live, orders)
     assert found["retiring"] > 20, "most have found what they bought"
     assert found["retiring"] + found["paid"] == 40
-    await live.check_all_is_well()
+    await live.check_invariants()
     quantity, allocated = await sums(live, "A")
     assert allocated <= quantity
     # The others wait for more, and get it.
     await live.supply("A", 2021, 100)
     await work_at_once(live, 2)
     assert await statuses(live, orders) == {"retiring": 40}
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_two_hundred_buyers_for_the_last_hundred_tonnes(live: Shop) -> None:
@@ -82,7 +82,7 @@ async def test_two_hundred_buyers_for_the_last_hundred_tonnes(live: Shop) -> Non
     await live.supply("A", 2019, 60, retired=True)
     await live.supply("A", 2020, 40, retired=True)
     orders = [await live.buy(await live.account(f"Buyer {number}"), TONNE, "wind") for number in range(200)]
-    live.calendar.turn_to(3, 2)
+    live.clock.turn_to(3, 2)
     await work_at_once(live, 4)
     assert await statuses(live, orders) == {"complete": 100, "paid": 100}
     assert await sums(live, "A") == (100 * TONNE, 100 * TONNE)
@@ -90,12 +90,12 @@ async def test_two_hundred_buyers_for_the_last_hundred_tonnes(live: Shop) -> Non
         (await live.certificate(order))["lines"][0]["serial_range"] for order in orders if await done(live, order)
     ]
     assert len(set(serials)) == 100, "no serial is sold twice"
-    await live.check_all_is_well()
+    await live.check_invariants()
     # A hundred more: exactly those who waited get them.
     await live.supply("A", 2021, 100, retired=True)
     await work_at_once(live, 4)
     assert await statuses(live, orders) == {"complete": 200}
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def done(shop: Shop, order: Order) -> bool:
@@ -110,11 +110,11 @@ async def test_the_rest_of_a_unit_is_given_away_once(live: Shop, monkeypatch: py
     orders = [await live.buy(await live.account("Ada"), 400_000, "wind")]
     await live.work()
     orders += [await live.buy(await live.account(f"Buyer {number}"), 100_000, "wind") for number in range(20)]
-    live.calendar.turn_to(3, 2)
+    live.clock.turn_to(3, 2)
     await work_at_once(live, 4)
     assert await statuses(live, orders) == {"complete": 7, "paid": 14}
     assert [cut.allocated_grams for cut in await live.cuts()] == [TONNE]
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_workers_on_different_bundles_of_the_same_projects_never_lock_each_other_out(live: Shop) -> None:
@@ -128,11 +128,11 @@ async def test_workers_on_different_bundles_of_the_same_projects_never_lock_each
         await live.supply(project, 2019, 30, retired=True)
     buyer = await live.account("Ada")
     orders = [await live.buy(buyer, 3_500_000, f"mix-{number % 4}") for number in range(56)]
-    live.calendar.turn_to(3, 2)
+    live.clock.turn_to(3, 2)
     await work_at_once(live, 4)
     assert sum((await statuses(live, orders)).values()) == 56
     assert (await statuses(live, orders))["paid"] < 3
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_workers_closers_operator_and_imports_all_at_once(live: Shop) -> None:
@@ -146,7 +146,7 @@ async def test_workers_closers_operator_and_imports_all_at_once(live: Shop) -> N
         await live.buy(rng.choice(buyers), rng.randint(1, 2 * TONNE), *rng.choice((("mix",), ("air",), ("mix", "air"))))
         for _ in range(60)
     ]
-    live.calendar.turn_to(3, 2)
+    live.clock.turn_to(3, 2)
 
     async def repeat(step: Callable[[], Awaitable[object]], times: int) -> None:
         for _ in range(times):
@@ -160,24 +160,24 @@ async def test_workers_closers_operator_and_imports_all_at_once(live: Shop) -> N
         await live.supply(rng.choice("ABK"), 2021, 10)
 
     async def close() -> None:
-        live.calendar.now = live.calendar.now.replace(month=4 + live.calendar.now.month % 8)
+        live.clock.now = live.clock.now.replace(month=4 + live.clock.now.month % 8)
         await live.services.close_units.run_once()
 
     await asyncio.gather(
         work_at_once(live, 3), repeat(confirm, 12), repeat(confirm, 12), repeat(deliver, 6), repeat(close, 6)
     )
-    await live.check_all_is_well()
+    await live.check_invariants()
     # When the dust has settled, everything is complete.
     for project in "ABK":
         await live.supply(project, 2022, 60)
-    live.calendar.now = live.calendar.now.replace(year=2027)
+    live.clock.now = live.clock.now.replace(year=2027)
     await live.work()
-    live.calendar.now = live.calendar.now.replace(year=2028)
+    live.clock.now = live.clock.now.replace(year=2028)
     await live.work()
     await live.confirm(*await live.work_list())
     await live.work()
     assert await statuses(live, orders) == {"complete": 60}
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_an_import_that_changes_a_lot_and_a_worker_do_not_lock_each_other_out(live: Shop, tmp_path: Path) -> None:
@@ -188,18 +188,18 @@ async def test_an_import_that_changes_a_lot_and_a_worker_do_not_lock_each_other_
     order = await live.buy(await live.account("Ada"), 5 * TONNE, "wind")
     await live.work()
     assert await live.statuses(order) == ["paid"]
-    live.calendar.turn_to(3, 2)
+    live.clock.turn_to(3, 2)
     file = tmp_path / "lots.csv"
     heads, line = lot[FileKind.LOTS]
     file.write_text(f"{heads}\n{line.replace(',2020,', ',2019,')}\n{line.replace('live-A-1', 'more')}\n")
     words = ("catalogue", "import-lots", "--mode", "live", str(file))
     async with live.services.database.transaction() as tx:
-        keys = await claim_due_any_account(tx, OrderStatus.PAID, Mode.LIVE, live.calendar.now, limit=1)
+        keys = await claim_due_any_account(tx, OrderStatus.PAID, Mode.LIVE, live.clock.now, limit=1)
         importing = asyncio.create_task(asyncio.to_thread(output_of, *words, database_url=live.services.database._url))
-        await live.wait_for_a_lock()
-        await allocate_orders(tx, await load_orders(tx, keys), live.services.settings, live.calendar.now)
+        await live.until_waiting_for_lock()
+        await allocate_orders(tx, await load_orders(tx, keys), live.services.settings, live.clock.now)
     assert "version" in await importing
     await live.work()
     assert await live.statuses(order) == ["retiring"], "and the order that was held meanwhile is woken all the same"
     assert {cut.vintage for cut in await live.cuts()} == {2019, 2020}
-    await live.check_all_is_well()
+    await live.check_invariants()

@@ -82,7 +82,7 @@ async def test_an_account_that_waits_stays_paid_until_the_helpers_move_it(
         (500_000, "retired"),
         (TONNE, "retired"),
     ]
-    await trial.check_all_is_well()
+    await trial.check_invariants()
 
 
 async def test_retiring_then_completing(api: ApiClient, trial: Shop, waiting: Tenant, sold: str) -> None:
@@ -93,7 +93,7 @@ async def test_retiring_then_completing(api: ApiClient, trial: Shop, waiting: Te
     for verb in ("retire", "complete"):
         answer = await helped(api, order["id"], verb)
         assert (answer.status_code, codes(answer)) == (409, ["order_transition_invalid"])
-    await trial.check_all_is_well()
+    await trial.check_invariants()
 
 
 @pytest.mark.usefixtures("waiting")
@@ -121,7 +121,7 @@ async def test_a_helper_says_so_when_supply_is_short_and_changes_nothing(
     await trial.work()
     assert (await api.get(f"/v1/orders/{order['id']}")).json()["status"] == "paid", "new supply does not move it either"
     assert (await helped(api, order["id"], "complete")).json()["status"] == "complete"
-    await trial.check_all_is_well()
+    await trial.check_invariants()
 
 
 @pytest.mark.parametrize("allocated", [True, False], ids=["allocated before", "still paid"])
@@ -136,10 +136,10 @@ async def test_helpers_for_orders_that_share_a_unit_do_not_deadlock(
         if allocated:
             async with trial.services.database.transaction() as tx:
                 paid = await load_orders(tx, [OrderKey(waiting.scope.account_id, order_id) for order_id in ids])
-                await allocate_orders(tx, paid, trial.services.settings, trial.calendar.now)
+                await allocate_orders(tx, paid, trial.services.settings, trial.clock.now)
         responses = await asyncio.gather(*(helped(api, order_id, "complete") for order_id in ids))
         assert [(each.status_code, each.json().get("status")) for each in responses] == [(200, "complete")] * 4
-    await trial.check_all_is_well()
+    await trial.check_invariants()
 
 
 async def test_live_keys_find_no_helpers(api: ApiClient, trial: Shop) -> None:
@@ -278,6 +278,6 @@ async def test_every_account_of_the_organisation_sees_the_same_list(api: ApiClie
     await trial.work()
     async with trial.services.database.transaction() as tx:
         _, key = await issue_key(
-            tx, Scope(ours.organisation_id, ours.account_id, Mode.TEST), "k", actor="t", now=trial.calendar.now
+            tx, Scope(ours.organisation_id, ours.account_id, Mode.TEST), "k", actor="t", now=trial.clock.now
         )
     assert await retirements(api.as_key(key)) == await retirements(api) != []

@@ -88,7 +88,7 @@ async def test_a_violation_is_found_and_located(live: Shop, name: str, statement
     orders = [await live.buy(ada, 2_300_000, "ready"), await live.buy(ada, 1_400_000, "later")]
     await live.work()
     assert await live.statuses(*orders) == ["complete", "retiring"]
-    await live.check_all_is_well()
+    await live.check_invariants()
     async with live.services.database.transaction() as tx:
         await tx.execute(statement)
     async with live.services.database.transaction() as tx:

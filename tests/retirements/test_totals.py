@@ -42,7 +42,7 @@ async def test_orders_that_complete_at_once_are_counted_by_bundle_and_project(li
     assert sum(grams for *_, grams in counted) == 6 * TONNE + 500_000
     assert {(month, bundle) for month, bundle, _, _ in counted} == {(march, "The wind"), (march, "The sun")}
     assert (march, "The sun", "Project B", 2 * TONNE) in counted
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_an_order_is_counted_when_its_last_gram_is_retired_and_in_that_month(live: Shop) -> None:
@@ -53,12 +53,12 @@ async def test_an_order_is_counted_when_its_last_gram_is_retired_and_in_that_mon
     await live.work()
     assert await live.statuses(order) == ["retiring"]
     assert await totals(live, ada) == []
-    live.calendar.turn_to(5, 31, 23)
+    live.clock.turn_to(5, 31, 23)
     await live.confirm(*await live.work_list())
     await live.work()
     assert await live.statuses(order) == ["complete"]
     assert await totals(live, ada) == [(date(2026, 5, 1), "The wind", "Project A", 2 * TONNE)]
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 async def test_a_later_order_adds_to_its_month_and_brings_the_latest_names(live: Shop) -> None:
@@ -86,7 +86,7 @@ async def test_the_test_helper_that_completes_counts_once(trial: Shop, world: Wo
         answers = [await api.post(path, {}, Service_Account=waiting.account_id) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 409], answers[0].text
     assert await totals(trial, waiting) == [(date(2026, 3, 1), "The wind", "Project A", TONNE)]
-    await trial.check_all_is_well()
+    await trial.check_invariants()
 
 
 async def test_workers_at_once_count_every_gram_and_never_wait_for_each_other(
@@ -107,7 +107,7 @@ async def test_workers_at_once_count_every_gram_and_never_wait_for_each_other(
     meet = asyncio.Barrier(4)
 
     async def work() -> None:
-        services = Services(live.services.database, live.services.settings, clock=live.calendar)
+        services = Services(live.services.database, live.services.settings, clock=live.clock)
         await meet.wait()
         while await services.allocate_orders.run_once():
             pass
@@ -115,7 +115,7 @@ async def test_workers_at_once_count_every_gram_and_never_wait_for_each_other(
     await asyncio.gather(*(work() for _ in range(4)))
     for buyer in buyers:
         assert sum(grams for *_, grams in await totals(live, buyer)) == bought[buyer.account_id]
-    await live.check_all_is_well()
+    await live.check_invariants()
 
 
 def test_the_month_is_that_of_utc() -> None:

@@ -116,7 +116,7 @@ async def test_confirmed_parcels_complete_their_orders(operator: Operator) -> No
     # Confirm the first parcel.
     done = operator.write(retired(lines[0]))
     assert operator.does("import", done) == "1 parcel of 2 t confirmed. Their orders complete automatically."
-    shop.calendar.now = utc_now()
+    shop.clock.now = utc_now()
     await shop.work()
     assert await shop.statuses(first, second) == ["complete", "retiring"]
     assert lines[0]["parcel_id"] not in operator.does("list")
@@ -129,10 +129,10 @@ async def test_confirmed_parcels_complete_their_orders(operator: Operator) -> No
     assert await everything(shop) == before
     both = operator.write(*(retired(line) for line in lines))
     assert "1 parcel of 1 t confirmed" in operator.does("import", both)
-    shop.calendar.now = utc_now()
+    shop.clock.now = utc_now()
     await shop.work()
     assert await shop.statuses(second) == ["complete"]
-    await shop.check_all_is_well()
+    await shop.check_invariants()
 
 
 async def everything(shop: Shop) -> list[Any]:
@@ -147,7 +147,7 @@ async def test_the_exported_file_can_be_imported_with_two_more_columns(operator:
     confirmed = {**line, "retired_on": "2026-03-02", "retirement_url": "https://registry.example/7"}
     # Spreadsheets in many languages separate cells by semicolons.
     operator.does("import", operator.write(confirmed, separator=";"))
-    operator.shop.calendar.now = utc_now()
+    operator.shop.clock.now = utc_now()
     await operator.shop.work()
     assert await operator.shop.statuses(order) == ["complete"]
 
@@ -289,7 +289,7 @@ async def test_cells_that_look_like_formulas_are_escaped_and_still_match(
     # Escaped as exported, and as the registry writes it.
     second = retired(lines[1], serial_block="@SUM(A1)")
     operator.does("import", operator.write(retired(lines[0]), second, *(retired(line) for line in lines[2:])))
-    shop.calendar.now = utc_now()
+    shop.clock.now = utc_now()
     await shop.work()
     assert await shop.statuses(*orders) == ["complete"] * len(orders)
 
@@ -319,7 +319,7 @@ async def test_a_shared_unit_names_ten_beneficiaries(operator: Operator) -> None
     await shop.supply("A", 2020, 1)
     await shop.buy(await shop.account("Berta 00"), 1_000, "wind")
     await shop.work()
-    shop.calendar.turn_to(4, 1)
+    shop.clock.turn_to(4, 1)
     await shop.work()
     for number in range(1, 13):
         await shop.buy(await shop.account(f"Berta {number:02}"), 1_000, "wind")

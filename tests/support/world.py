@@ -1,10 +1,10 @@
 """The tenants that most tests meet: two organisations with accounts in both modes, and the demo catalogue."""
 
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import msgspec
 
+from tests.support.clock import START
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
@@ -14,8 +14,6 @@ from tonne.base.scope import Mode, Scope
 from tonne.catalog.demo import demo_files
 from tonne.db.pool import Connection
 from tonne.retirements.import_lots import import_files
-
-START = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
 
 
 class Tenant(msgspec.Struct, frozen=True):

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from tests.retirements.shop import TONNE, Calendar, Shop
+from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
-from tests.support.world import START, World
+from tests.support.clock import MARCH, START, ManualClock
+from tests.support.world import World
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
@@ -35,7 +36,7 @@ async def complete_order(api: ApiClient, services: Services, tonnes: str = "1.5"
 
 async def complete_live_order(services: Services, world: World) -> str:
     """Complete an order of our live account from a pre-retired lot."""
-    shop = Shop(services, world, Calendar(), Mode.LIVE)
+    shop = Shop(services, world, ManualClock(MARCH), Mode.LIVE)
     await shop.sell("wind", {"A": 1})
     await shop.supply("A", 2020, 10, retired=True)
     order = await shop.buy(world.ours_live.scope, 2 * TONNE, "wind")

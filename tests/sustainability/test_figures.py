@@ -6,26 +6,20 @@ from datetime import date
 import httpx
 import pytest
 
-from tests.retirements.shop import TONNE, Calendar
+from tests.retirements.shop import TONNE
 from tests.support.api_client import ApiClient
+from tests.support.clock import MARCH as MARCH_MORNING
+from tests.support.clock import ManualClock
 from tests.support.world import World
 from tests.sustainability.scene import TEST_PAGE, look, retire, set_up, words
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 
 MARCH = date(2026, 3, 1)
 
 
 @pytest.fixture
-def calendar() -> Calendar:
-    return Calendar()
-
-
-@pytest.fixture
-def services(furnished_db: Database, settings: Settings, calendar: Calendar) -> Services:
-    """With a clock that tests set; it starts in March 2026."""
-    return Services(furnished_db, settings, clock=calendar)
+def clock() -> ManualClock:
+    return ManualClock(MARCH_MORNING)
 
 
 async def test_figures_are_formatted_for_the_visitors_locale(

@@ -8,8 +8,10 @@ import httpx
 import msgspec
 import pytest
 
-from tests.retirements.shop import TONNE, Calendar, Shop
+from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
+from tests.support.clock import MARCH as MARCH_MORNING
+from tests.support.clock import ManualClock
 from tests.support.world import World
 from tests.sustainability.scene import (
     LIVE_PAGE,
@@ -40,19 +42,13 @@ MARCH = date(2026, 3, 1)
 
 
 @pytest.fixture
-def calendar() -> Calendar:
-    return Calendar()
+def clock() -> ManualClock:
+    return ManualClock(MARCH_MORNING)
 
 
 @pytest.fixture
-def services(furnished_db: Database, settings: Settings, calendar: Calendar) -> Services:
-    """With a clock that tests set; it starts in March 2026."""
-    return Services(furnished_db, settings, clock=calendar)
-
-
-@pytest.fixture
-def live(services: Services, world: World, calendar: Calendar) -> Shop:
-    return Shop(services, world, calendar, Mode.LIVE)
+def live(services: Services, world: World, clock: ManualClock) -> Shop:
+    return Shop(services, world, clock, Mode.LIVE)
 
 
 @pytest.fixture
@@ -340,10 +336,10 @@ async def test_the_queries_do_not_grow_with_the_number_of_orders(services: Servi
     assert "retired_totals_pkey" in plans[1]
 
 
-async def test_after_a_change_the_page_shows_it(api: ApiClient, browser: httpx.AsyncClient, calendar: Calendar) -> None:
+async def test_after_a_change_the_page_shows_it(api: ApiClient, browser: httpx.AsyncClient, clock: ManualClock) -> None:
     page = await set_up(api)
     assert page["updated_at"] == "2026-03-01T09:00:00.000Z"
-    calendar.now += timedelta(days=1)
+    clock.now += timedelta(days=1)
     await put(api, {"title": "Changed"})
     assert "<title>Changed</title>" in await look(browser)
     assert (await api.get(PATH)).json()["updated_at"] == "2026-03-02T09:00:00.000Z"

@@ -10,7 +10,8 @@ import pytest
 
 from tests.retirements.shop import TONNE
 from tests.support.api_client import ApiClient
-from tests.support.world import START, World
+from tests.support.clock import START
+from tests.support.world import World
 from tests.sustainability.scene import retire, set_up
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope

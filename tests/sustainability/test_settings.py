@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.api_client import ApiClient, codes, fields
-from tests.support.world import START, World
+from tests.support.clock import START
+from tests.support.world import World
 from tests.sustainability.scene import PATH, logo, png, put, set_up
 from tonne.accounts import store as account_store
 from tonne.app import Services
@@ -164,7 +165,7 @@ async def _change(services: Services, scope: Scope, slug: str) -> str:
         return (await change_page(tx, scope, PageChange(slug=slug), actor="test", now=START)).slug
 
 
-async def _wait_for_a_lock(services: Services) -> None:
+async def _until_waiting_for_lock(services: Services) -> None:
     waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     async with asyncio.timeout(20), services.database.connection() as connection:
         while not await connection.fetchval(waits):  # noqa: ASYNC110 - the database rings no bell for it
@@ -175,7 +176,7 @@ async def test_the_first_of_two_concurrent_accounts_gets_the_slug(services: Serv
     async with services.database.transaction() as tx:
         await change_page(tx, world.ours_test.scope, PageChange(slug="acme"), actor="test", now=START)
         second = asyncio.create_task(_change(services, world.theirs_test.scope, "acme"))
-        await _wait_for_a_lock(services)
+        await _until_waiting_for_lock(services)
     with pytest.raises(SlugTaken):
         await second
 
@@ -186,7 +187,7 @@ async def test_the_second_gets_the_slug_if_the_first_rolls_back(services: Servic
         await attempt.start()
         await change_page(connection, world.ours_test.scope, PageChange(slug="acme"), actor="test", now=START)
         second = asyncio.create_task(_change(services, world.theirs_test.scope, "acme"))
-        await _wait_for_a_lock(services)
+        await _until_waiting_for_lock(services)
         await attempt.rollback()
     assert await second == "acme"
 
@@ -204,7 +205,7 @@ async def test_concurrent_first_changes_of_an_account_are_serialised(services: S
     async with services.database.transaction() as tx:
         await change_page(tx, scope, PageChange(title="First", enabled=True), actor="test", now=START)
         second = asyncio.create_task(_change(services, scope, "acme"))
-        await _wait_for_a_lock(services)
+        await _until_waiting_for_lock(services)
     await second
     async with services.database.connection() as connection:
         page = await read_page(connection, scope)

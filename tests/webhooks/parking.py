@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from tests.support.clock import START
 from tests.support.receivers import OK, Delivery, Receiver, Reply, reply
-from tests.support.world import START
 from tests.webhooks.stage import Hook, Stage
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account

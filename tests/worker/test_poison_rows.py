@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.retirements.shop import TONNE, Calendar, Shop
+from tests.retirements.shop import TONNE, Shop
+from tests.support.clock import MARCH, ManualClock
 from tests.support.orders import place, receive
 from tests.support.world import World
 from tonne.app import Services
@@ -40,11 +41,11 @@ FROM orders
 class Scene:
     """One test account, one live shop, and a clock that the test moves."""
 
-    def __init__(self, services: Services, world: World, calendar: Calendar) -> None:
+    def __init__(self, services: Services, world: World, clock: ManualClock) -> None:
         self.services = services
         self.scope = world.ours_test.scope
-        self.calendar = calendar
-        self.live = Shop(services, world, calendar, Mode.LIVE)
+        self.clock = clock
+        self.live = Shop(services, world, clock, Mode.LIVE)
         self.live_scope = world.ours_live.scope
 
     async def run(self, job_name: str) -> bool:
@@ -67,25 +68,25 @@ class Scene:
 
     async def place(self) -> tuple[str, str]:
         """Two orders; the first is the one that will fail."""
-        orders = [await place(self.services, self.scope, self.calendar.now) for _ in range(2)]
+        orders = [await place(self.services, self.scope, self.clock.now) for _ in range(2)]
         return orders[0].id, orders[1].id
 
     async def receive(self) -> tuple[str, str]:
-        orders = [await receive(self.services, self.scope, self.calendar.now) for _ in range(2)]
-        self.calendar.now += timedelta(minutes=1)
+        orders = [await receive(self.services, self.scope, self.clock.now) for _ in range(2)]
+        self.clock.now += timedelta(minutes=1)
         return orders[0].id, orders[1].id
 
     async def place_by_card(self) -> tuple[str, str]:
         await self.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
         card = await describe_card(self.services.card_gateways, Mode.TEST, None, "4242424242424242")
         async with self.services.database.transaction() as tx:
-            await store_card(tx, self.scope, card, actor="test", now=self.calendar.now)
+            await store_card(tx, self.scope, card, actor="test", now=self.clock.now)
         return await self.place()
 
     async def owe_refunds(self) -> tuple[str, str]:
         ids = await self.place_by_card()
         await self.run_all("charge_test_cards")
-        await self.execute("UPDATE charges SET status = 'refund_due', next_attempt_at = $1", self.calendar.now)
+        await self.execute("UPDATE charges SET status = 'refund_due', next_attempt_at = $1", self.clock.now)
         return ids
 
     async def issue_invoices(self) -> tuple[str, str]:
@@ -117,7 +118,7 @@ class Scene:
         for name in ("Ada", "Bob"):
             await self.live.buy(await self.live.account(name), TONNE // 2, "wind")
         await self.run_all("allocate_orders")
-        self.calendar.now += timedelta(days=365)
+        self.clock.now += timedelta(days=365)
         return str(await self.fetchval("SELECT min(id) FROM parcels")), str(
             await self.fetchval("SELECT max(id) FROM parcels")
         )
@@ -151,7 +152,7 @@ class Scene:
 
     async def pass_time(self) -> None:
         """Longer than any postponement or lease."""
-        self.calendar.now += timedelta(hours=1)
+        self.clock.now += timedelta(hours=1)
         await self.execute("UPDATE mails SET next_attempt_at = now() WHERE sent_at IS NULL")
 
 
@@ -257,8 +258,8 @@ CASES = {
 
 @pytest.fixture
 def scene(furnished_db: Database, settings: Settings, world: World) -> Scene:
-    calendar = Calendar()
-    return Scene(Services(furnished_db, settings, calendar), world, calendar)
+    clock = ManualClock(MARCH)
+    return Scene(Services(furnished_db, settings, clock), world, clock)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -279,8 +280,8 @@ async def test_a_database_that_is_away_is_not_asked_for_every_row(
     furnished_db: Database, settings: Settings, world: World
 ) -> None:
     """Postponing its rows one by one would be wrong, and would fail as well."""
-    calendar = Calendar()
-    scene = Scene(Services(furnished_db, settings, calendar), world, calendar)
+    clock = ManualClock(MARCH)
+    scene = Scene(Services(furnished_db, settings, clock), world, clock)
     await scene.place()
     await scene.execute(
         "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"

@@ -1,15 +1,16 @@
 """Orders that wait for a price: tried again, placed once, given up in time, and never in each other's way."""
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import httpx
 import pytest
 
 from tests.support.api_client import ApiClient
+from tests.support.clock import START, ManualClock
 from tests.support.orders import receive
-from tests.support.world import START, World, open_tenant
+from tests.support.world import World, open_tenant
 from tonne.accounts.open_organisation import open_organisation
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode, Scope
@@ -24,23 +25,9 @@ INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) VALUES ('tes
 RETRY = timedelta(seconds=30)
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> _Clock:
-    return _Clock()
-
-
-@pytest.fixture
-def services(furnished_db: Database, settings: Settings, clock: _Clock) -> Services:
-    """With a clock that the tests move."""
-    return Services(furnished_db, settings, clock)
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
@@ -67,14 +54,14 @@ async def _check_nothing_is_broken(db: Database) -> None:
         assert await examine(tx) == {}
 
 
-async def test_an_order_is_not_tried_before_its_time(services: Services, brazil: Scope, clock: _Clock) -> None:
+async def test_an_order_is_not_tried_before_its_time(services: Services, brazil: Scope, clock: ManualClock) -> None:
     await receive(services, brazil, START)
     clock.now = START + RETRY - timedelta(milliseconds=1)
     assert not await services.price_waiting.run_once()
 
 
 async def test_an_order_without_a_price_is_put_off_and_tried_again(
-    services: Services, brazil: Scope, clock: _Clock
+    services: Services, brazil: Scope, clock: ManualClock
 ) -> None:
     order = await receive(services, brazil, START)
     for attempt in range(1, 4):
@@ -85,7 +72,9 @@ async def test_an_order_without_a_price_is_put_off_and_tried_again(
     await _check_nothing_is_broken(services.database)
 
 
-async def test_an_order_is_placed_as_soon_as_there_is_a_rate(services: Services, brazil: Scope, clock: _Clock) -> None:
+async def test_an_order_is_placed_as_soon_as_there_is_a_rate(
+    services: Services, brazil: Scope, clock: ManualClock
+) -> None:
     order = await receive(services, brazil, START, metadata='{"b" : 1, "a":2.50}')
     await _add_rate(services.database)
     clock.now = START + RETRY
@@ -104,7 +93,7 @@ async def test_an_order_is_placed_as_soon_as_there_is_a_rate(services: Services,
     await _check_nothing_is_broken(services.database)
 
 
-async def test_an_order_that_gets_no_price_in_time_fails(services: Services, brazil: Scope, clock: _Clock) -> None:
+async def test_an_order_that_gets_no_price_in_time_fails(services: Services, brazil: Scope, clock: ManualClock) -> None:
     order = await receive(services, brazil, START)
     clock.now = START + timedelta(seconds=services.settings.pricing_give_up_s) - timedelta(milliseconds=1)
     await services.price_waiting.run_once()
@@ -115,7 +104,9 @@ async def test_an_order_that_gets_no_price_in_time_fails(services: Services, bra
     await _check_nothing_is_broken(services.database)
 
 
-async def test_an_order_whose_bundle_is_gone_fails_at_once(services: Services, world: World, clock: _Clock) -> None:
+async def test_an_order_whose_bundle_is_gone_fails_at_once(
+    services: Services, world: World, clock: ManualClock
+) -> None:
     order = await receive(services, world.ours_test.scope, START)
     async with services.database.transaction() as tx:
         selection = f'[{{"bundle_id": "{world.disabled_bundle_test}"}}]'
@@ -127,7 +118,7 @@ async def test_an_order_whose_bundle_is_gone_fails_at_once(services: Services, w
 
 
 async def test_an_order_placed_before_the_first_import_waits_and_can_be_cancelled(
-    db: Database, settings: Settings, clock: _Clock
+    db: Database, settings: Settings, clock: ManualClock
 ) -> None:
     """It was joined with its mode's catalogue, and so was invisible to everybody while there was none."""
     services = Services(db, settings, clock)
@@ -150,7 +141,9 @@ async def test_an_order_placed_before_the_first_import_waits_and_can_be_cancelle
     await _check_nothing_is_broken(db)
 
 
-async def test_several_workers_at_once_price_every_order_once(services: Services, brazil: Scope, clock: _Clock) -> None:
+async def test_several_workers_at_once_price_every_order_once(
+    services: Services, brazil: Scope, clock: ManualClock
+) -> None:
     orders = [await receive(services, brazil, START) for _ in range(12)]
     await _add_rate(services.database)
     clock.now = START + RETRY
@@ -170,7 +163,7 @@ async def test_several_workers_at_once_price_every_order_once(services: Services
 
 
 async def test_an_order_that_cannot_even_be_read_does_not_hold_up_the_others(
-    services: Services, brazil: Scope, clock: _Clock
+    services: Services, brazil: Scope, clock: ManualClock
 ) -> None:
     """The oldest is claimed first: if it always failed in the same way, nobody's order would ever be priced again."""
     poisoned = await receive(services, brazil, START - timedelta(seconds=1))

@@ -1,0 +1,87 @@
+"""The service with a clock that tests move, and short ways to its orders, jobs and tables."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import asyncpg
+
+from tests.support.clock import ManualClock
+from tests.support.orders import place
+from tonne.app import Services
+from tonne.base.scope import Scope
+from tonne.base.settings import Settings
+from tonne.cli.doctor import examine
+from tonne.db.pool import Database
+from tonne.orders.model import Order
+
+# A time-out that only a bug exceeds, even on a busy machine.
+WITHIN_S = 20.0
+MAX_ROUNDS = 1_000
+WAITING_FOR_LOCK = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+
+
+class RunsOnce(Protocol):
+    def run_once(self) -> Awaitable[bool]:
+        """False when there was nothing to do."""
+
+
+class Scene:
+    def __init__(self, services: Services, clock: ManualClock | None = None, settings: Settings | None = None) -> None:
+        self.services = services
+        self.clock = clock or ManualClock()
+        self.settings = settings or services.settings
+
+    @property
+    def database(self) -> Database:
+        return self.services.database
+
+    async def place_order(self, scope: Scope, **options: Any) -> Order:
+        return await place(self.services, scope, self.clock(), **options)
+
+    async def run_jobs(self, *jobs: RunsOnce) -> None:
+        """Run these jobs until none of them finds anything to do."""
+        for _ in range(MAX_ROUNDS):
+            if not any([await job.run_once() for job in jobs]):
+                return
+        raise AssertionError(f"the jobs still find something to do after {MAX_ROUNDS} rounds")
+
+    async def until(self, condition: Callable[[], Awaitable[object]]) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        while not await condition():
+            assert time.monotonic() < deadline, f"not within {WITHIN_S} s"
+            await asyncio.sleep(0.005)
+
+    async def until_waiting_for_lock(self) -> None:
+        """Until a transaction on this database waits for a lock that another one holds."""
+        await self.until(lambda: self.fetchval(WAITING_FOR_LOCK))
+
+    async def fetch(self, sql: str, *values: object) -> list[asyncpg.Record]:
+        async with self.database.connection() as connection:
+            return await connection.fetch(sql, *values)
+
+    async def fetchval(self, sql: str, *values: object) -> Any:
+        async with self.database.connection() as connection:
+            return await connection.fetchval(sql, *values)
+
+    async def execute(self, sql: str, *values: object) -> None:
+        async with self.database.transaction() as tx:
+            await tx.execute(sql, *values)
+
+    async def status(self, order: Order) -> str:
+        return str(await self.fetchval("SELECT status FROM orders WHERE id = $1", order.id))
+
+    async def event_types(self, order: Order) -> list[str]:
+        rows = await self.fetch("SELECT event_type FROM events WHERE subject_id = $1 ORDER BY position", order.id)
+        return [row["event_type"] for row in rows]
+
+    async def breaches(self) -> dict[str, list[str]]:
+        """The invariants that do not hold, with the places."""
+        async with self.database.transaction() as tx:
+            return await examine(tx)
+
+    async def check_invariants(self) -> None:
+        assert await self.breaches() == {}
