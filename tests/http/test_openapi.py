@@ -89,7 +89,6 @@ def test_every_operation_and_parameter_has_a_description(document: dict[str, Any
     assert missing == []
 
 
-@pytest.mark.xfail(reason="the descriptions are not complete yet", strict=True)
 def test_every_property_of_every_schema_has_a_description_and_an_example(document: dict[str, Any]) -> None:
     """An enum, or a reference to another schema, shows as much as an example."""
     missing = []

@@ -1,6 +1,7 @@
 """The status code of each kind of error, and the format of all error responses."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -24,9 +25,15 @@ STATUS: dict[Kind, int] = {
 class ErrorOut(msgspec.Struct):
     """`error` is the first of `errors`; `error_code` is stable, `message` is for people and may change."""
 
-    error: Fault
-    errors: list[Fault]
-    request_id: str
+    error: Annotated[Fault, msgspec.Meta(description="The first of `errors`.")]
+    errors: Annotated[list[Fault], msgspec.Meta(description="Everything that is wrong with the request.")]
+    request_id: Annotated[
+        str,
+        msgspec.Meta(
+            description="Also in the header `X-Request-Id`. Quote it when you ask for help.",
+            examples=["req_06gtv67pjgdsg50qjnffgu5fio"],
+        ),
+    ]
 
 
 class Unauthorised(TonneError):

@@ -125,10 +125,10 @@ def _fields(shape: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo
 
 def _without_none(hint: Any) -> Any:
     """`X | None` means that a member may be omitted or null; any other value must be an X."""
-    union = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    union, *extras = get_args(hint) if get_origin(hint) is Annotated else [hint]
     options = [option for option in get_args(union) if option is not type(None)]
     if type(None) in get_args(union) and len(options) == 1:
-        return options[0]
+        return Annotated[(options[0], *extras)] if extras else options[0]
     return hint
 
 
@@ -184,9 +184,8 @@ def _validator(hint: Any) -> Callable[[Any], Any] | None:
 
 def _as_python(value: Any) -> Any:
     if isinstance(value, JsonNumber):
-        return (
-            int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")
-        )  # only its type matters, for the error: no field is a float
+        # Only the type of a fraction matters, for the error: no field is a float.
+        return int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")
     return value
 
 

@@ -32,11 +32,15 @@ LIST_ERRORS = (LimitInvalid, CursorInvalid)
 
 
 class ListOut(msgspec.Struct, Generic[T]):
-    has_more: bool
+    has_more: Annotated[bool, msgspec.Meta(description="Whether there is a next page.")]
     next_cursor: Annotated[
-        str | None, msgspec.Meta(description="Pass it as `after` for the next page. Null when has_more is false.")
+        str | None,
+        msgspec.Meta(
+            description="Pass it as `after` to get the next page. Null if there is none.",
+            examples=["Tr9iVbG8AAABmoWpQHtvcmRfMDZndHY2N3BqZ2RzZzUwcWpuZmZndTVmaW8"],
+        ),
     ]
-    data: list[T]
+    data: Annotated[list[T], msgspec.Meta(description="The items of this page.")]
 
 
 def _position(item: Any) -> Position:

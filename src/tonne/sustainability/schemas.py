@@ -61,7 +61,7 @@ class SustainabilityPageIn(msgspec.Struct, forbid_unknown_fields=True):
         ]
         | None
     ) = None
-    logo: Annotated[LogoIn, msgspec.Meta(description="New logo. Null removes the logo.")] | None = None
+    logo: Annotated[LogoIn | None, msgspec.Meta(description="New logo. Null removes the logo.")] = None
 
 
 class SustainabilityPageOut(msgspec.Struct):
