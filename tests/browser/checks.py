@@ -1,4 +1,4 @@
-"""What every page has to stand: narrow and wide screens, day and night, and a screen reader."""
+"""Checks for every page: narrow and wide screens, light and dark mode, accessibility."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,10 @@ from playwright.async_api import Page
 
 WIDTHS = (360, 768, 1440)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-# Where pictures of the pages go when somebody wants to look at them.
+# Folder for screenshots, if set.
 SCREENSHOTS = "SCREENSHOTS"
 
-# Elements that stick out of the screen, and text that sticks out of its element, unless they can be scrolled to.
+# Elements wider than the screen, and text wider than its element, unless they can be scrolled.
 STICKING_OUT = """() => {
   const found = [];
   const clips = (element) => getComputedStyle(element).overflowX !== "visible";
@@ -36,7 +36,7 @@ STICKING_OUT = """() => {
 }"""
 
 
-# Bytes of the page and all it is made of, without pictures.
+# Bytes of the page and its files, without images.
 WEIGHT = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
   .filter((entry) => entry.initiatorType !== "img")
   .reduce((sum, entry) => sum + entry.decodedBodySize, 0)"""
@@ -48,7 +48,7 @@ async def assert_light(page: Page) -> None:
 
 
 async def assert_no_overflow(page: Page) -> None:
-    """At the widths of a phone, a tablet and a desktop. Leaves the page as wide as it was."""
+    """At the widths of a phone, a tablet and a desktop. Restores the width."""
     before = page.viewport_size
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": 900})
@@ -59,7 +59,7 @@ async def assert_no_overflow(page: Page) -> None:
 
 
 async def assert_accessible(page: Page) -> None:
-    """Axe finds nothing serious, by day and by night."""
+    """Axe finds nothing serious, in light and dark mode."""
     for scheme in SCHEMES:
         await page.emulate_media(color_scheme=scheme)
         results = await Axe().run(page)
@@ -74,7 +74,7 @@ async def assert_accessible(page: Page) -> None:
 
 
 async def screenshot(page: Page, name: str) -> None:
-    """The whole page at every width, by day and by night, into the folder that `SCREENSHOTS` names, if it does."""
+    """Saves the whole page at every width, in light and dark mode, to the folder `SCREENSHOTS`, if set."""
     if not os.environ.get(SCREENSHOTS):
         return
     folder, before = Path(os.environ[SCREENSHOTS]), page.viewport_size
@@ -88,8 +88,8 @@ async def screenshot(page: Page, name: str) -> None:
         await page.set_viewport_size(before)
 
 
-async def judge(page: Page, name: str) -> None:
-    """All of the above, and a picture."""
+async def check_page(page: Page, name: str) -> None:
+    """All checks, and screenshots."""
     await assert_light(page)
     await assert_no_overflow(page)
     await assert_accessible(page)

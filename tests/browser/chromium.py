@@ -1,4 +1,4 @@
-"""The browser that the tests drive. `python -m tests.browser.chromium` sees to it that there is one."""
+"""The browser of the tests. `python -m tests.browser.chromium` installs it."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ MISSING = (
     "The browser tests need Chromium, and it could not be installed: install Chromium or Chrome with your system's "
     "package manager (Debian: apt-get install chromium), then run make again."
 )
-# Quiet, the same on every machine, and without a word to anybody: no name but the loopback address resolves.
+# Reproducible, and without network access: only the loopback address resolves.
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -31,7 +31,7 @@ FLAGS = (
 
 @cache
 def find_chromium() -> str | None:
-    """The path of an installed one, the system's before Playwright's own."""
+    """The path of an installed Chromium, the system's before Playwright's."""
     for name in NAMES:
         found = shutil.which(name)
         if found is not None:
@@ -44,7 +44,7 @@ def find_chromium() -> str | None:
 
 
 def ensure_chromium() -> bool:
-    """Install one if there is none, in the ways that may work here."""
+    """Install Chromium if there is none, trying several ways."""
     if find_chromium() is not None:
         return True
     ways = [[[sys.executable, "-m", "playwright", "install", "chromium"]]]
@@ -60,7 +60,7 @@ def ensure_chromium() -> bool:
 
 
 def _succeeds(command: list[str]) -> bool:
-    # Its words are worth reading only if no other way works either, and then the sentence at the end says what to do.
+    # Ignore its output: if all ways fail, the message at the end says what to do.
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
 

@@ -51,7 +51,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def settings(settings: Settings, tmp_path: Path) -> Settings:
-    """As everywhere, but the addresses in answers are those of the server that is about to start."""
+    """With the public URL of the server that is about to start."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -68,7 +68,7 @@ async def furnished_db(server: Server, settings: Settings) -> AsyncIterator[Data
 
 @on_one_loop
 async def site(services: Services, settings: Settings) -> AsyncIterator[str]:
-    """The address of the whole service, api and worker, on a database of its own: orders complete by themselves."""
+    """The URL of an API with a worker and its own database."""
     granian = Granian(
         build_app(services),
         port=settings.port,
@@ -108,14 +108,14 @@ async def _wait_until_ready(url: str) -> None:
 
 @on_one_loop
 async def api(site: str, world: World) -> AsyncIterator[ApiClient]:
-    """The site as `ours` in test mode sees it."""
+    """An API client of `ours` in test mode."""
     async with httpx.AsyncClient(base_url=site, timeout=30) as client:
         yield ApiClient(client, world.ours_test.key)
 
 
 @on_one_loop
 async def visit(browser: Browser, site: str) -> AsyncIterator[Visit]:
-    """Opens pages as a person would. What goes wrong meanwhile is collected, and has to be nothing in the end."""
+    """Opens pages in the browser, and fails the test if any error occurred."""
     visit = Visit(browser, site)
     yield visit
     await visit.close()

@@ -1,4 +1,4 @@
-"""Orders that the running service carries to their end by itself."""
+"""Orders that the running service completes."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ from tests.support.api_client import ApiClient
 
 
 async def complete_order(api: ApiClient, tonnes: str = "1.5", **body: Any) -> dict[str, Any]:
-    """Order by mass, and wait until the worker is done with it."""
+    """Order by mass, and wait until the order is complete."""
     order = await api.order(mass={"amount": tonnes, "unit": "t"}, **body)
     return await wait_until_complete(api, order["id"])
 

@@ -1,4 +1,4 @@
-"""The payment flow as people live it: in a browser, with and without JavaScript, in a hurry and in two tabs."""
+"""Checkouts in a browser, with and without JavaScript."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.checks import assert_accessible, assert_no_overflow, judge
+from tests.browser.checks import assert_accessible, assert_no_overflow, check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit
 from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
@@ -57,22 +57,22 @@ async def count(services: Services, table: str) -> int:
     return found
 
 
-async def test_from_the_link_to_the_certificate_and_back_to_the_shop(
+async def test_a_checkout_from_the_link_to_the_certificate_and_back_to_the_shop(
     visit: Visit, link: OffsetLink, api: ApiClient
 ) -> None:
     page = await visit(f"/offset/{link.id}?external_id=basket-1", away=SHOP)
     await fill_in(page)
     await expect(page.locator("#price .total").last).to_contain_text("€")
     shown = await page.locator("#price dd.total").inner_text()
-    await judge(page, "offset")
+    await check_page(page, "offset")
     await to_payment(page)
     assert await page.locator("dd.total").inner_text() == shown
     assert shown in await page.get_by_role("button", name=re.compile("^Pay ")).inner_text()
-    await judge(page, "checkout")
+    await check_page(page, "checkout")
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
     await expect(page.get_by_text("Your credits are retired")).to_be_visible()
-    await judge(page, "complete")
+    await check_page(page, "complete")
     address = await page.get_by_role("link", name="Open the certificate").get_attribute("href")
     pdf = await page.request.get(f"{visit.site}{address}")
     assert (await pdf.body()).startswith(b"%PDF")
@@ -87,10 +87,10 @@ async def test_from_the_link_to_the_certificate_and_back_to_the_shop(
     assert payment["order"]["total_cost"] == euros
     again = await visit(f"/offset/{link.id}?external_id=basket-1")
     await expect(again.get_by_text("was already made")).to_be_visible()
-    await judge(again, "already-paid")
+    await check_page(again, "already-paid")
 
 
-async def test_the_price_follows_what_is_typed(visit: Visit, link: OffsetLink) -> None:
+async def test_the_price_updates_while_typing(visit: Visit, link: OffsetLink) -> None:
     page = await visit(f"/offset/{link.id}")
     await expect(page.get_by_text("Choose an amount to see the price.")).to_be_visible()
     total = page.locator("#price dd.total")
@@ -108,20 +108,20 @@ async def test_the_price_follows_what_is_typed(visit: Visit, link: OffsetLink) -
     await expect(page.locator("#price")).to_contain_text("Choose at least one of the options")
 
 
-async def test_a_declined_card_and_then_a_good_one(visit: Visit, link: OffsetLink, services: Services) -> None:
+async def test_another_card_pays_after_a_decline(visit: Visit, link: OffsetLink, services: Services) -> None:
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await to_payment(page)
     await pay(page, "4111 1111 1111 1111")
     await expect(page.get_by_role("alert")).to_contain_text("Use a test card")
     await pay(page, POOR_CARD)
     await expect(page.get_by_role("alert")).to_contain_text("The card has insufficient funds.")
-    await judge(page, "declined")
+    await check_page(page, "declined")
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
     assert (await count(services, "orders"), await count(services, "charges")) == (1, 1)
 
 
-async def test_without_javascript_all_of_it_works(visit: Visit, link: OffsetLink) -> None:
+async def test_the_checkout_works_without_javascript(visit: Visit, link: OffsetLink) -> None:
     page = await visit(f"/offset/{link.id}", javascript=False)
     await fill_in(page, "0,75")
     await page.get_by_role("button", name="Update the price").click()
@@ -131,7 +131,7 @@ async def test_without_javascript_all_of_it_works(visit: Visit, link: OffsetLink
     await to_payment(page)
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
-    # A page without JavaScript reloads itself every few seconds; a person may do it sooner.
+    # Without JavaScript, the page reloads every few seconds. Do it now.
     for _ in range(50):
         if await page.get_by_text("Your credits are retired").count():
             break
@@ -162,7 +162,9 @@ async def test_double_clicks_back_button_reload_and_two_tabs_make_one_order(
     assert (await count(services, "orders"), await count(services, "charges")) == (1, 1)
 
 
-async def test_a_sold_out_bundle_is_marked_and_left_out(visit: Visit, services: Services, world: World) -> None:
+async def test_a_sold_out_bundle_is_marked_and_cannot_be_selected(
+    visit: Visit, services: Services, world: World
+) -> None:
     gone = next(iter(world.bundles_test.values()))
     async with services.database.transaction() as tx:
         there = await tx.fetchval(FIND_APART, gone)
@@ -173,11 +175,11 @@ async def test_a_sold_out_bundle_is_marked_and_left_out(visit: Visit, services: 
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await expect(page.get_by_text("Sold out")).to_be_visible()
     await expect(page.get_by_role("checkbox", disabled=True)).to_have_count(1)
-    await judge(page, "sold-out")
+    await check_page(page, "sold-out")
     await to_payment(page)
 
 
-async def test_hostile_words_do_nothing_and_break_nothing(visit: Visit, services: Services, world: World) -> None:
+async def test_hostile_text_is_escaped_and_fits(visit: Visit, services: Services, world: World) -> None:
     await allow(services, world, "shop.example.com")
     words = HOSTILE + "W" * 120
     link = await make_link(services, world.ours_test.scope, title=words, message=words * 3)
@@ -190,35 +192,33 @@ async def test_hostile_words_do_nothing_and_break_nothing(visit: Visit, services
         away=SHOP,
     )
     await fill_in(page)
-    await judge(page, "hostile-offset")
+    await check_page(page, "hostile-offset")
     await to_payment(page)
-    await judge(page, "hostile-checkout")
+    await check_page(page, "hostile-checkout")
     await pay(page)
     await expect(page.get_by_text("Your credits are retired")).to_be_visible()
-    await judge(page, "hostile-complete")
+    await check_page(page, "hostile-complete")
     assert await page.locator("script:not([src])").count() == 0
     assert await page.locator("img[src=x]").count() == 0
 
 
-async def test_a_session_that_ran_out_and_a_link_that_is_none(
-    visit: Visit, link: OffsetLink, services: Services
-) -> None:
+async def test_an_expired_session_and_an_unknown_link(visit: Visit, link: OffsetLink, services: Services) -> None:
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await to_payment(page)
     async with services.database.transaction() as tx:
         await tx.execute("UPDATE checkouts SET expires_at = now() - interval '1 second'")
     await page.reload()
     await expect(page.get_by_role("heading", name="This payment session has expired")).to_be_visible()
-    await judge(page, "run-out")
+    await check_page(page, "expired")
     await page.get_by_role("link", name="Start again").click()
     await expect(page.get_by_role("button", name="Continue to payment")).to_be_visible()
     nowhere = await visit("/offset/lnk_" + "0" * 26)
     await expect(nowhere.get_by_role("heading", name="Page not found")).to_be_visible()
-    await judge(nowhere, "nothing")
+    await check_page(nowhere, "nothing")
 
 
 @pytest.mark.parametrize("locale", ["de-DE", "ar-EG", "hi-IN"])
-async def test_other_locales_fit_too(visit: Visit, link: OffsetLink, locale: str) -> None:
+async def test_other_locales_fit(visit: Visit, link: OffsetLink, locale: str) -> None:
     page = await visit(f"/offset/{link.id}?quantity=12345.678901&email=ann@example.com", locale=locale)
     await assert_no_overflow(page)
     await assert_accessible(page)

@@ -1,4 +1,4 @@
-"""The live flow in a browser: over to the gateway's page, and back."""
+"""A live checkout in a browser: to the gateway's page and back."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from tests.browser.checks import judge
+from tests.browser.checks import check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit
 from tests.checkout.shopper import make_link
@@ -38,7 +38,7 @@ async def _closing(services: Services) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-async def test_a_person_pays_on_the_gateways_page_and_comes_back(
+async def test_paying_on_the_gateways_page_and_returning(
     visit: Visit, services: Services, world: World, stripe: FakeStripePages, javascript: bool
 ) -> None:
     link = await make_link(services, world.ours_live.scope)
@@ -48,19 +48,19 @@ async def test_a_person_pays_on_the_gateways_page_and_comes_back(
     pay = page.get_by_role("button", name=re.compile("^Pay "))
     await expect(pay).to_be_visible()
     if javascript:
-        await judge(page, "live-checkout")
+        await check_page(page, "live-checkout")
     await pay.click()
     await expect(page.get_by_role("button", name="Try a declined card")).to_be_visible()
     await page.get_by_role("link", name="Back").click()
     await expect(page.get_by_role("heading", name="Waiting for your payment")).to_be_visible()
     if javascript:
-        await judge(page, "live-waiting")
+        await check_page(page, "live-waiting")
     await page.get_by_role("button", name="Open the payment page again").click()
     await page.get_by_role("button", name="Try a declined card").click()
     await page.get_by_role("button", name="Pay", exact=True).click()
     thanks = page.get_by_role("heading", name="Thank you")
     if not javascript:
-        # The page would reload itself in a few seconds.
+        # Instead of waiting for the automatic reload.
         while not await thanks.count():
             await page.reload()
     await expect(thanks).to_be_visible()

@@ -1,10 +1,10 @@
-"""The public page of an account, as anybody sees it: with real orders, on any screen, without a script."""
+"""The Sustainability page in a browser."""
 
 from datetime import date
 
 from playwright.async_api import expect
 
-from tests.browser.checks import judge
+from tests.browser.checks import check_page
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
 from tests.checkout.scene import HOSTILE
@@ -14,9 +14,7 @@ from tests.sustainability.scene import TEST_PAGE, logo, png, retire, set_up
 from tonne.app import Services
 
 
-async def test_what_was_retired_is_seen_by_everybody(
-    visit: Visit, api: ApiClient, services: Services, world: World
-) -> None:
+async def test_the_page_shows_what_was_retired(visit: Visit, api: ApiClient, services: Services, world: World) -> None:
     await set_up(api, description="All that we have retired.\nYear by year.", logo=logo(png(240, 72)))
     order = await complete_order(api, "12.5")
     for month in range(1, 13):
@@ -31,12 +29,14 @@ async def test_what_was_retired_is_seen_by_everybody(
     picture = await page.locator('meta[property="og:image"]').get_attribute("content")
     preview = await page.request.get(picture or "")
     assert (preview.status, preview.headers["content-type"]) == (200, "image/png")
-    await judge(page, "sustainability")
+    await check_page(page, "sustainability")
     await page.get_by_role("link", name=order["public_certificate_url"].rpartition("/")[2]).click()
     await expect(page.get_by_role("heading", name="Certificate of retirement")).to_be_visible()
 
 
-async def test_hostile_names_are_names_and_fit(visit: Visit, api: ApiClient, services: Services, world: World) -> None:
+async def test_hostile_names_are_escaped_and_fit(
+    visit: Visit, api: ApiClient, services: Services, world: World
+) -> None:
     words = HOSTILE + "W" * 100
     await set_up(api, title=words, description=words * 5)
     async with services.database.transaction() as tx:
@@ -55,14 +55,14 @@ async def test_hostile_names_are_names_and_fit(visit: Visit, api: ApiClient, ser
     page = await visit(TEST_PAGE, javascript=False)
     await expect(page.get_by_role("heading", level=1)).to_have_text(words)
     watched = await visit(TEST_PAGE, locale="de-DE")
-    await judge(watched, "hostile-sustainability")
+    await check_page(watched, "hostile-sustainability")
     assert await watched.locator("script, img[src=x]").count() == 0
 
 
-async def test_a_page_without_anything_and_one_that_is_off(visit: Visit, api: ApiClient) -> None:
+async def test_an_empty_page_and_a_disabled_page(visit: Visit, api: ApiClient) -> None:
     await set_up(api)
     page = await visit(TEST_PAGE)
-    await judge(page, "sustainability-empty")
+    await check_page(page, "sustainability-empty")
     await set_up(api, enabled=False)
     await page.reload()
     await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()

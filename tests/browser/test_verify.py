@@ -1,4 +1,4 @@
-"""A person who was sent a PDF finds out whether it is genuine; a person with a link sees the certificate."""
+"""Verifying certificates in a browser."""
 
 import base64
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ async def drop(page: Page, name: str, content: bytes) -> None:
     await page.evaluate(DROP, {"name": name, "base64": base64.b64encode(content).decode()})
 
 
-async def test_a_number_is_typed_and_a_dropped_pdf_is_judged(visit: Visit, issued: Issued) -> None:
+async def test_entering_a_number_and_dropping_a_pdf(visit: Visit, issued: Issued) -> None:
     pdf = await issued.pdf()
     page = await visit("/verify")
     await screenshot(page, "verify-form")
@@ -68,7 +68,7 @@ async def test_a_number_is_typed_and_a_dropped_pdf_is_judged(visit: Visit, issue
     await assert_no_overflow(page)
 
 
-async def test_the_file_chooser_works_too_and_names_of_files_are_text(visit: Visit, issued: Issued) -> None:
+async def test_choosing_a_file_with_a_hostile_name(visit: Visit, issued: Issued) -> None:
     page = await visit(f"/verify/{issued.number}")
     chooser = page.get_by_label("Drop the PDF here or choose a file:")
     await chooser.focus()
@@ -82,7 +82,7 @@ async def test_the_file_chooser_works_too_and_names_of_files_are_text(visit: Vis
     await expect(page.get_by_role("status")).to_contain_text("“empty.pdf”")
 
 
-async def test_a_pdf_that_goes_out_while_the_page_is_open_is_recognised(visit: Visit, issued: Issued) -> None:
+async def test_a_pdf_that_is_sent_out_while_the_page_is_open_is_genuine(visit: Visit, issued: Issued) -> None:
     page = await visit(f"/verify/{issued.number}")
     await expect(page.get_by_text("We haven't sent out a PDF of this certificate yet.")).to_be_visible()
     await screenshot(page, "verify-no-document")
@@ -90,18 +90,18 @@ async def test_a_pdf_that_goes_out_while_the_page_is_open_is_recognised(visit: V
     await expect(page.get_by_role("status")).to_contain_text("Genuine.")
 
 
-async def test_the_file_stays_on_the_device(visit: Visit, issued: Issued) -> None:
+async def test_the_file_is_not_uploaded(visit: Visit, issued: Issued) -> None:
     page = await visit(f"/verify/{issued.number}")
     sent: list[tuple[str, str, str | None]] = []
     page.on("request", lambda request: sent.append((request.method, request.url, request.post_data)))
     await drop(page, "secret.pdf", b"secret")
     await expect(page.get_by_role("status")).to_contain_text("Not genuine.")
-    # The icon may come late.
+    # The icon may be requested late.
     asked = [request for request in sent if "/assets/" not in request[1]]
     assert asked == [("GET", f"{visit.site}/verify/{issued.number}", None)]
 
 
-async def test_a_file_that_misses_the_zone_does_not_take_the_page_away(visit: Visit, issued: Issued) -> None:
+async def test_a_file_dropped_outside_the_zone_does_not_replace_the_page(visit: Visit, issued: Issued) -> None:
     page = await visit(f"/verify/{issued.number}")
     prevented = await page.evaluate(
         "() => !document.body.dispatchEvent(new DragEvent('drop', {bubbles: true, cancelable: true}))"
@@ -110,7 +110,7 @@ async def test_a_file_that_misses_the_zone_does_not_take_the_page_away(visit: Vi
     await expect(page.get_by_role("status")).to_be_empty()
 
 
-async def test_without_https_the_page_says_what_to_do_instead(visit: Visit, issued: Issued) -> None:
+async def test_without_https_the_page_explains_the_manual_check(visit: Visit, issued: Issued) -> None:
     page = await visit("/verify")
     await page.add_init_script("Object.defineProperty(window, 'crypto', {value: {}})")
     await page.goto(f"{visit.site}/verify/{issued.number}")
@@ -119,7 +119,7 @@ async def test_without_https_the_page_says_what_to_do_instead(visit: Visit, issu
     await expect(page.get_by_label("SHA-256 hash of the file")).to_be_visible()
 
 
-async def test_without_javascript_a_pasted_sha256_is_judged(visit: Visit, issued: Issued) -> None:
+async def test_without_javascript_a_pasted_hash_is_checked(visit: Visit, issued: Issued) -> None:
     await issued.pdf()
     page = await visit("/verify", javascript=False)
     await page.get_by_label("Certificate number").fill(issued.number)
@@ -134,7 +134,7 @@ async def test_without_javascript_a_pasted_sha256_is_judged(visit: Visit, issued
         await expect(page.get_by_role("status")).to_contain_text(verdict)
 
 
-async def test_an_unknown_number_can_be_mended(visit: Visit, issued: Issued) -> None:
+async def test_an_unknown_number_can_be_corrected(visit: Visit, issued: Issued) -> None:
     page = await visit(f"/verify/{other_number(issued.number)}")
     await expect(page.get_by_text("We haven't issued a certificate with this number.")).to_be_visible()
     await screenshot(page, "verify-unknown")
@@ -144,7 +144,7 @@ async def test_an_unknown_number_can_be_mended(visit: Visit, issued: Issued) -> 
     await expect(page.get_by_role("heading", level=1)).to_have_text(f"Certificate {issued.number}")
 
 
-async def test_the_public_page_leads_to_the_pdf_and_to_the_check(
+async def test_the_certificate_links_to_the_pdf_and_to_the_verification(
     visit: Visit, issued: Issued, services: Services, world: World
 ) -> None:
     await show_page(services, world.ours_test.scope)
@@ -165,7 +165,7 @@ async def test_the_public_page_leads_to_the_pdf_and_to_the_check(
 
 
 @pytest.mark.parametrize("text", [HOSTILE, LONG, "مؤسسة الكربون 日本の森"], ids=["markup", "long", "letters"])
-async def test_hostile_names_are_text_and_stay_in_their_place(
+async def test_hostile_names_are_escaped_and_do_not_overflow(
     visit: Visit, issued: Issued, services: Services, world: World, text: str
 ) -> None:
     await show_page(services, world.ours_test.scope)

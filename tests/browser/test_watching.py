@@ -1,4 +1,4 @@
-"""The watchers see what they are there for: a check that cannot fail proves nothing."""
+"""Tests of the checks: each one can fail."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.browser.visit import Visit
 MISSING_PAGE = "/assets/nothing"
 
 
-async def test_every_kind_of_trouble_is_noticed(visit: Visit) -> None:
+async def test_every_kind_of_error_is_detected(visit: Visit) -> None:
     page = await visit(MISSING_PAGE)
     visit.troubles.clear()
     await page.evaluate("console.error('spilt milk')")
@@ -34,14 +34,14 @@ async def test_every_kind_of_trouble_is_noticed(visit: Visit) -> None:
         assert expected in seen
 
 
-async def test_an_address_that_is_allowed_leads_to_a_page_of_ours(visit: Visit) -> None:
+async def test_an_allowed_origin_gets_a_page_of_ours(visit: Visit) -> None:
     page = await visit(MISSING_PAGE, away="https://shop.example")
     await page.goto("https://shop.example/thanks?a=b")
     assert await page.inner_text("h1") == "Elsewhere"
     visit.troubles.clear()
 
 
-async def test_what_sticks_out_is_noticed(visit: Visit) -> None:
+async def test_overflow_is_detected(visit: Visit) -> None:
     page = await visit(MISSING_PAGE)
     visit.troubles.clear()
     for html, trouble in (
@@ -58,7 +58,7 @@ async def test_what_sticks_out_is_noticed(visit: Visit) -> None:
     await assert_no_overflow(page)
 
 
-async def test_what_a_screen_reader_cannot_read_is_noticed_by_day_and_by_night(visit: Visit) -> None:
+async def test_accessibility_problems_are_detected_in_light_and_dark_mode(visit: Visit) -> None:
     page = await visit(MISSING_PAGE)
     visit.troubles.clear()
     head = "<!doctype html><html lang='en'><title>T</title><body><main><h1>A</h1>"

@@ -1,18 +1,18 @@
-"""A person with a browser, and somebody who watches that nothing goes wrong meanwhile."""
+"""Opens pages in the browser and records errors."""
 
 from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, WebError
 
-# A script that waits longer than this has failed; a machine under load is slow, not broken.
+# Long enough for a machine under load.
 PATIENCE_MS = 20_000
 AWAY = "<!doctype html><title>Elsewhere</title><h1>Elsewhere</h1>"
 
 
 class Visit:
-    """`await visit("/verify")` is a page in a browser without memory; `page.context.new_page()` is another tab of it.
+    """`await visit("/verify")` opens a page in a new browser context; `page.context.new_page()` opens another tab.
 
-    `troubles` collects errors on the console, uncaught exceptions, failed requests and requests to other origins.
+    `troubles` collects console errors, uncaught exceptions, failed requests and requests to other origins.
     """
 
     def __init__(self, browser: Browser, site: str) -> None:
@@ -32,12 +32,12 @@ class Visit:
         width: int = 1440,
         away: str | None = None,
     ) -> Page:
-        """`away` names an origin that the page may lead to; whatever is asked for there gets a page of ours."""
+        """`away` is another origin that the page may open; its requests get a page of ours."""
         context = await self._browser.new_context(
             java_script_enabled=javascript,
             locale=locale,
             viewport={"width": width, "height": 900},
-            # Colours that are half way to others have no contrast to speak of.
+            # Colours in transition have no defined contrast.
             reduced_motion="reduce",
             timezone_id="Europe/Berlin",
         )
@@ -55,7 +55,7 @@ class Visit:
         return page
 
     def allow(self, origin: str) -> None:
-        """A page may lead there: to something real that the test has started."""
+        """Allow requests to a server that the test has started."""
         self._allowed.add(origin)
 
     async def close(self) -> None:
@@ -65,7 +65,7 @@ class Visit:
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type != "error":
             return
-        # A page that says "not found" has that status, which Chromium mentions: the test judges the page itself.
+        # Chromium logs pages with an error status. The test checks the page itself.
         is_status = message.text.startswith("Failed to load resource: the server responded with a status of")
         address = message.location["url"]
         if not (is_status and address in self._documents):
@@ -82,7 +82,7 @@ class Visit:
             self.troubles.append(f"request elsewhere: {request.method} {request.url}")
 
     def _note_failure(self, request: Request) -> None:
-        # Aborted is what the browser itself gave up: a page that was left, or a download in place of a page.
+        # The browser aborts requests of a page that was left, and downloads.
         if request.failure != "net::ERR_ABORTED":
             self.troubles.append(f"request failed: {request.method} {request.url}: {request.failure}")
 

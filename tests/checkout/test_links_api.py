@@ -140,7 +140,7 @@ async def test_a_link_can_be_disabled_when_its_bundle_or_host_is_no_longer_allow
     assert (off.status_code, off.json()) == (200, {**read, "enabled": False})
 
     moved = await put(api, link["id"], {**settings_of(read), "redirect_url": f"{url}/2"})
-    assert codes(moved) == ["redirect_url_refused"], "another address is judged"
+    assert codes(moved) == ["redirect_url_refused"], "another URL is validated"
     shared = [{"bundle_id": bundle, "percentage": 100}]
     assert codes(await put(api, link["id"], {**settings_of(read), "bundle_selection": shared})) == [
         "bundle_selection_bundle_invalid"

@@ -175,7 +175,7 @@ async def test_unknown_and_malformed_numbers_get_the_same_answer(browser: httpx.
         answer = await browser.get(f"/verify/{typed}")
         assert answer.status_code == 404
         assert UNKNOWN in answer.text
-        assert f'value="{typed}"' in answer.text, "to be mended"
+        assert f'value="{typed}"' in answer.text, "so that it can be corrected"
         seen.add((answer.text.replace(typed, ""), answer.headers["content-type"], answer.headers["cache-control"]))
     assert len(seen) == 1
     for typed in ("%00", "%FF", "%F0%9F%8C%B3", "%3Cscript%3Ealert(1)%3C/script%3E"[:30]):
