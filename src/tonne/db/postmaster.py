@@ -271,7 +271,7 @@ def _major_version() -> int:
 
 @cache
 def _namespace_user() -> int:
-    """A user id with a name, which initdb asks for; not the one that stands for ids outside of the namespace."""
+    """A user id with a name, which initdb requires, other than the overflow id."""
     overflow = 65534
     ids = [user.pw_uid for user in pwd.getpwall() if user.pw_uid not in {0, overflow}]
     probe = ["unshare", "--user", f"--map-user={(ids or [1])[0]}", "--", "true"]

@@ -11,8 +11,8 @@ CREATE DOMAIN currency AS text CHECK (VALUE ~ '^[A-Z]{3}$');
 
 -- gateways -----------------------------------------------------------------------------------------------------
 
--- What the simulated card gateway has charged. It stands in for the gateway's own database, so no other table refers
--- to it.
+-- What the simulated card gateway has charged. It simulates another company's database, so no other table refers to
+-- it.
 CREATE TABLE simulated_charges (
     id              text PRIMARY KEY,
     customer        text NOT NULL,
