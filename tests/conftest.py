@@ -162,8 +162,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def services(furnished_db: Database, settings: Settings, clock: Clock) -> Services:
-    return Services(furnished_db, settings, clock)
+async def services(furnished_db: Database, settings: Settings, clock: Clock) -> AsyncIterator[Services]:
+    services = Services(furnished_db, settings, clock)
+    yield services
+    await services.health.close()
 
 
 @pytest.fixture

@@ -32,7 +32,6 @@ from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.payment_lookup import PaymentLookup
 from tonne.checkout.routes import checkout_routes, link_routes, payment_routes
-from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.pool import Database
 from tonne.estimates.endpoints import EstimateEndpoints
 from tonne.events.endpoints import EventEndpoints
@@ -43,6 +42,7 @@ from tonne.gateways.outbox import SendMails
 from tonne.http.asgi import AsgiApp
 from tonne.http.authenticator import Authenticator
 from tonne.http.docs import DocsEndpoints
+from tonne.http.fair_share import FairShare
 from tonne.http.health import HealthEndpoints
 from tonne.http.metrics import Metrics
 from tonne.http.middleware import RequestMiddleware
@@ -93,6 +93,7 @@ class Services:
         self.database = database
         self.settings = settings
         self.metrics = Metrics()
+        self.health = HealthEndpoints(database, self.metrics)
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
         self.catalogues = Catalogues(database, settings.base_url, settings.catalogue_refresh_s)
         self.authenticator = Authenticator(self.directory, settings)
@@ -165,6 +166,7 @@ class Services:
         )
 
     async def close(self) -> None:
+        await self.health.close()
         for gateway in self.card_gateways.values():
             await gateway.close()
         await self.database.close()
@@ -193,7 +195,7 @@ class Services:
             *public_page_routes(self.public_page, self.renderer),
             *certificate_routes(self.certificate_pages, self.renderer),
             *checkout_routes(self.offset_page, self.checkout_page, self.renderer),
-            *HealthEndpoints(self.database, self.metrics).routes(),
+            *self.health.routes(),
             *DocsEndpoints(lambda: openapi_document(api, self.settings)).routes(),
         ]
 
@@ -232,8 +234,7 @@ class Services:
             await asyncio.sleep(WRITE_USES_EVERY_S)
             try:
                 await self.directory.write_uses()
-            except DATABASE_ERRORS:
-                # Losing some of these times is harmless; an unavailable database must not end this loop.
+            except Exception:  # noqa: BLE001 - losing some of these times is harmless, the end of this loop is not
                 _log.exception("key_uses_not_written")
 
 
@@ -270,7 +271,9 @@ def build_app(services: Services) -> AsgiApp:
         await services.webhooks.close()
         await services.close()
 
-    app = Application(services.routes(), services.authenticator, start=start, stop=stop)
+    settings = services.settings
+    shares = FairShare(max(1, settings.database_connections // 2), settings.database_acquire_s)
+    app = Application(services.routes(), services.authenticator, shares, start=start, stop=stop)
     return RequestMiddleware(app, services.metrics)
 
 

@@ -250,3 +250,15 @@ def test_reading_settings_loads_neither_server_nor_database() -> None:
     """They are read first, so that a bad one is refused at once."""
     code = "import sys, tonne.base.settings; print([m for m in ('aiohttp', 'asyncpg', 'granian') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:p@h1:5432,h2:5433/db?target_session_attrs=primary",
+        "postgresql://u:p@h1,h2/db",
+        "postgresql://postgres@/tonne?host=/tmp/socket%20folder",
+    ],
+)
+def test_operations_14_a_database_url_may_name_several_hosts(url: str) -> None:
+    assert load_settings({"TONNE_DATABASE_URL": url}).database_url == url

@@ -87,7 +87,7 @@ async def site(services: Services, settings: Settings) -> AsyncIterator[str]:
     working = [
         asyncio.create_task(granian.serve()),
         asyncio.create_task(run_jobs(jobs, stop, settings.worker_poll_s)),
-        asyncio.create_task(listen(services.database._url, wake_all, stop)),
+        asyncio.create_task(listen(services.database._url, services.settings, wake_all, stop)),
     ]
     await _wait_until_ready(settings.base_url)
     yield settings.base_url

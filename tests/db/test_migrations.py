@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.conftest import Server
-from tonne.db.migrate import MigrationError, all_migrations, migrate, pending_migrations, require_migrated
+from tonne.db.migrate import Migration, MigrationError, all_migrations, migrate, pending_migrations, require_compatible
 from tonne.db.pool import Connection
 
 NAME = "unmigrated"
@@ -47,12 +47,12 @@ async def test_migrating_applies_all_files_in_order_and_a_second_run_does_nothin
     assert await bare.fetchval("SELECT array_agg(oid::text ORDER BY oid) FROM pg_class") == tables
     rows = await bare.fetch("SELECT version, name, checksum FROM schema_migrations ORDER BY version")
     assert [tuple(row) for row in rows] == [(m.version, m.name, m.checksum) for m in all_migrations()]
-    await require_migrated(bare)
+    await require_compatible(bare)
 
 
 async def test_pending_migrations_are_refused_with_the_command_that_runs_them(bare: Connection) -> None:
     with pytest.raises(MigrationError, match=r"run `tonne migrate` first") as refusal:
-        await require_migrated(bare)
+        await require_compatible(bare)
     assert all(migration.name in str(refusal.value) for migration in all_migrations())
     assert "\n" not in str(refusal.value)
 
@@ -63,13 +63,13 @@ async def test_a_single_pending_migration_is_named(bare: Connection) -> None:
     await bare.execute("DELETE FROM schema_migrations WHERE version = $1", last.version)
     assert await pending_migrations(bare) == [last]
     with pytest.raises(MigrationError, match=rf"1 migration\(s\) \({last.name}\)"):
-        await require_migrated(bare)
+        await require_compatible(bare)
 
 
 async def test_a_file_that_was_changed_after_it_was_applied_is_refused(bare: Connection) -> None:
     await migrate(bare)
     await bare.execute("UPDATE schema_migrations SET checksum = repeat('0', 64) WHERE version = 1")
-    for attempt in (migrate, require_migrated):
+    for attempt in (migrate, require_compatible):
         with pytest.raises(MigrationError, match="0001_schema was changed after it was applied"):
             await attempt(bare)
 
@@ -77,7 +77,7 @@ async def test_a_file_that_was_changed_after_it_was_applied_is_refused(bare: Con
 async def test_a_database_of_a_newer_release_is_refused(bare: Connection) -> None:
     await migrate(bare)
     await bare.execute("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', 'x')")
-    for attempt in (migrate, require_migrated):
+    for attempt in (migrate, require_compatible):
         with pytest.raises(MigrationError, match="9999_later, which this release does not know"):
             await attempt(bare)
 
@@ -85,7 +85,7 @@ async def test_a_database_of_a_newer_release_is_refused(bare: Connection) -> Non
 async def test_a_database_of_an_unreleased_version_must_be_created_again(bare: Connection) -> None:
     await migrate(bare)
     await bare.execute("UPDATE schema_migrations SET name = '0001_foundation' WHERE version = 1")
-    for attempt in (migrate, require_migrated):
+    for attempt in (migrate, require_compatible):
         with pytest.raises(MigrationError) as refusal:
             await attempt(bare)
         assert str(refusal.value) == (
@@ -130,3 +130,21 @@ async def test_a_failed_migration_is_rolled_back_and_releases_the_lock(bare: Con
             await asyncio.wait_for(migrate(connection), 10)
         assert await pending_migrations(connection) == [last]
     await other.close()
+
+
+async def test_operations_2_a_newer_schema_that_suits_this_release_is_accepted(bare: Connection) -> None:
+    await migrate(bare)
+    ours = all_migrations()[-1].version
+    await bare.execute(
+        "INSERT INTO schema_migrations (version, name, checksum, compatible_from) VALUES (9999, '9999_later', 'x', $1)",
+        ours,
+    )
+    await require_compatible(bare)
+    await bare.execute("UPDATE schema_migrations SET compatible_from = 9999 WHERE version = 9999")
+    with pytest.raises(MigrationError, match="9999_later, which this release does not know"):
+        await require_compatible(bare)
+
+
+def test_operations_2_a_migration_says_from_which_release_on_it_can_be_used() -> None:
+    assert Migration(7, "0007_x", "-- compatible_from: 5\nSELECT 1").compatible_from == 5
+    assert Migration(7, "0007_x", "SELECT 1").compatible_from == 7

@@ -4,11 +4,12 @@ import asyncio
 
 import asyncpg
 import msgspec
+import psutil
 import pytest
 
 from tests.conftest import Server
 from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.db.pool import Database, PoolTimeout
 
 INSERT = "INSERT INTO organisations (id, name, created_at) VALUES ($1, 'x', now())"
 COUNT = "SELECT count(*) FROM organisations"
@@ -175,14 +176,58 @@ async def test_a_cancelled_waiter_passes_on_its_permission_to_connect(db: Databa
         db.release(connection, reusable=True)
 
 
-async def test_waiting_for_a_connection_times_out(server: Server, settings: Settings) -> None:
-    few = msgspec.structs.replace(settings, database_connections=2, statement_timeout_s=0.2)
-    database = await Database(server.url("postgres"), few).open()
-    held = [await database.acquire() for _ in range(2)]
-    with pytest.raises(TimeoutError, match=r"within 0\.2 s"):
-        await database.acquire()
-    for connection in held:
-        database.release(connection, reusable=True)
+async def test_operations_3_a_busy_pool_is_reported_within_the_deadline(server: Server, settings: Settings) -> None:
+    impatient = msgspec.structs.replace(settings, database_connections=2, database_acquire_s=0.05)
+    database = await Database(server.url("postgres"), impatient).open()
+    async with database.connection(), database.connection():
+        with pytest.raises(PoolTimeout):
+            await database.acquire()
     async with database.connection() as connection:
         assert await connection.fetchval("SELECT 1") == 1
     await database.close()
+
+
+async def test_operations_3_a_server_that_does_not_answer_is_given_up(settings: Settings) -> None:
+    """It takes the connection and stays silent, as a frozen host does."""
+    silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    impatient = msgspec.structs.replace(settings, database_connect_s=0.1)
+    with pytest.raises(TimeoutError):
+        await Database(f"postgresql://x@127.0.0.1:{port}/x?sslmode=disable", impatient).open()
+    silent.close()
+
+
+async def test_operations_3_a_statement_on_a_frozen_server_is_given_up_and_its_connection_closed(db: Database) -> None:
+    async with db.connection() as connection:
+        pid = await connection.fetchval("SELECT pg_backend_pid()")
+        process = psutil.Process(pid)
+    process.suspend()
+    try:
+        with pytest.raises(TimeoutError):
+            async with db.connection() as connection:
+                await connection.fetchval("SELECT 1", timeout=0.1)
+    finally:
+        process.resume()
+    async with db.connection() as connection:
+        assert await connection.fetchval("SELECT pg_backend_pid()") != pid
+
+
+async def test_operations_11_a_locked_row_is_waited_for_only_for_a_moment(server: Server, settings: Settings) -> None:
+    quick = msgspec.structs.replace(settings, lock_timeout_s=0.05)
+    database = await Database(server.url("postgres"), quick).open()
+    async with database.transaction() as holder:
+        await holder.execute("LOCK TABLE pg_catalog.pg_description IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            async with database.transaction() as tx:
+                await tx.execute("LOCK TABLE pg_catalog.pg_description IN ACCESS EXCLUSIVE MODE")
+    await database.close()
+
+
+async def test_operations_14_a_connection_to_a_server_that_became_a_replica_is_closed(db: Database) -> None:
+    with pytest.raises(asyncpg.ReadOnlySQLTransactionError):  # noqa: PT012 - the second statement fails
+        async with db.connection() as connection:
+            pid = await connection.fetchval("SELECT pg_backend_pid()")
+            await connection.execute("SET default_transaction_read_only = on")
+            await connection.execute(INSERT, "org_never")
+    async with db.connection() as connection:
+        assert await connection.fetchval("SELECT pg_backend_pid()") != pid

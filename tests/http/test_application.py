@@ -13,6 +13,7 @@ from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.http.asgi import Message
+from tonne.http.fair_share import FairShare
 from tonne.http.server import Application
 
 PARAMETER = re.compile(r"\{\w+(?::path)?\}")
@@ -153,7 +154,7 @@ async def test_a_failure_at_shutdown_is_reported_to_the_server(services: Service
 
     lifespan = Lifespan()
     with pytest.raises(RuntimeError):
-        await lifespan.run(Application([], services.authenticator, start=start, stop=stop))
+        await lifespan.run(Application([], services.authenticator, FairShare(1, 1), start=start, stop=stop))
     assert [message["type"] for message in lifespan.sent] == ["lifespan.startup.complete", "lifespan.shutdown.failed"]
     assert "cannot stop" in lifespan.sent[1]["message"]
 

@@ -1,10 +1,17 @@
 """For load balancers and monitoring."""
 
 import re
+from pathlib import Path
+
+import httpx
+import pytest
 
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
-from tonne.app import Services
+from tonne.app import Services, build_app
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.http.health import DRAIN_VARIABLE
 
 SAMPLE = re.compile(r'tonne_http_requests_total\{method="(\w+)",route="([^"]*)",status="(\d+)"\} ([0-9.]+)')
 
@@ -23,6 +30,38 @@ async def test_a_server_whose_database_has_another_schema_is_live_and_not_ready(
     answer = await api.http.get("/health/ready")
     assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
     assert (await api.http.get("/health/live")).status_code == 200
+
+
+async def test_operations_2_a_newer_compatible_schema_keeps_the_server_ready(
+    api: ApiClient, services: Services
+) -> None:
+    async with services.database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO schema_migrations (version, name, checksum, compatible_from) VALUES (9999, 'later', 'x', 1)"
+        )
+    assert (await api.http.get("/health/ready")).status_code == 200
+
+
+async def test_operations_3_readiness_does_not_wait_for_the_pool(api: ApiClient, services: Services) -> None:
+    held = [await services.database.acquire() for _ in range(services.settings.database_connections)]
+    answer = await api.http.get("/health/ready")
+    assert answer.status_code == 200
+    for connection in held:
+        services.database.release(connection, reusable=True)
+
+
+async def test_operations_20_a_server_that_is_about_to_stop_is_not_ready(
+    furnished_db: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DRAIN_VARIABLE, str(tmp_path / "draining"))
+    services = Services(furnished_db, settings)
+    app = build_app(services)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tonne.test") as http:
+        assert (await http.get("/health/ready")).status_code == 200
+        (tmp_path / "draining").touch()
+        assert (await http.get("/health/ready")).status_code == 503
+        assert (await http.get("/health/live")).status_code == 200
+    await services.health.close()
 
 
 async def test_requests_are_counted_by_method_route_and_status(api: ApiClient) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 
+from tonne.worker import loop
 from tonne.worker.loop import Job, run_jobs
 
 # Long enough that a test which needs a second look would not end in time.
@@ -167,3 +168,35 @@ async def test_nothing_runs_once_the_stop_is_set() -> None:
 
     await _run(Job("a", job("a")), Job("b", job("b")), stop=stop)
     assert ran == []
+
+
+def test_operations_1_a_job_that_fails_for_ever_ends_nothing() -> None:
+    """A power of two beyond 2**1023 does not fit a float: the back-off itself must not fail."""
+    assert {loop._back_off_s(RuntimeError(), failures, 1.0) for failures in range(5, 5000)} == {loop.MAX_PAUSE_S}
+
+
+async def test_operations_1_notifications_do_not_cut_a_back_off_short() -> None:
+    stop, failed = asyncio.Event(), asyncio.Event()
+    runs = 0
+
+    async def failing() -> bool:
+        nonlocal runs
+        runs += 1
+        failed.set()
+        raise RuntimeError("out of order")
+
+    job = Job("failing", failing)
+    running = asyncio.create_task(_run(job, stop=stop))
+    await failed.wait()
+    for _ in range(100):
+        job.wake.set()
+        await asyncio.sleep(0)
+    stop.set()
+    await running
+    assert runs == 1
+
+
+def test_operations_7_work_resumes_soon_after_the_database_is_back() -> None:
+    away = ConnectionRefusedError("the database is down")
+    assert loop._back_off_s(away, 500, 1.0) == loop.DATABASE_RETRY_S
+    assert loop._back_off_s(RuntimeError(), 500, 1.0) == loop.MAX_PAUSE_S

@@ -42,6 +42,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     api_processes: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     database_connections: Annotated[int, msgspec.Meta(ge=2, le=500)] = 16
     statement_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 10.0
+    lock_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 2.0
+    database_connect_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 3.0
+    database_acquire_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 3.0
+    drain_s: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0.0
     rate_limit_per_second: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 100.0
     rate_limit_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 200
     failed_auth_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
@@ -212,9 +216,14 @@ def _is_url(text: str, schemes: Sequence[str], *, credentials: bool = False) -> 
 
 
 def _is_database_url(text: str) -> bool:
-    """A URL for a Unix socket has no host but options."""
+    """A database that is reached through a socket has no host but options; several hosts are separated by commas."""
+    scheme, separator, rest = text.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    credentials, at, hosts = authority.rpartition("@")
     try:
-        parse_url(text, ("postgresql", "postgres"), credentials=True, host_required=False)
+        for host in hosts.split(","):
+            one = f"{scheme}{separator}{credentials}{at}{host}{rest[len(authority) :]}"
+            parse_url(one, ("postgresql", "postgres"), credentials=True, host_required=False)
     except UrlInvalid:
         return False
     return True

@@ -22,7 +22,7 @@ from tonne.cli.database import (
     with_connection,
 )
 from tonne.cli.output import print_table
-from tonne.db.migrate import require_migrated
+from tonne.db.migrate import require_compatible
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_gateways import card_gateways
@@ -60,7 +60,7 @@ async def _set(
     gateways = card_gateways(Database(url, settings), settings)
 
     async def work(connection: Connection) -> tuple[CardDetails, bool]:
-        await require_migrated(connection)
+        await require_compatible(connection)
         account = await require_account_any_account(connection, account_id)
         # Outside the transaction: the gateway may be slow.
         stored = await describe_card(gateways, account.scope.mode, customer, method)

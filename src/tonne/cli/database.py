@@ -15,7 +15,7 @@ from tonne.base.scope import Scope
 from tonne.base.settings import Settings, SettingsError, kubernetes_variables, load_settings
 from tonne.db.embedded import database_url, ensure_database
 from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable
-from tonne.db.migrate import MigrationError, require_migrated
+from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection
 from tonne.db.postmaster import DatabaseUnavailable
 
@@ -81,7 +81,7 @@ def run_in_transaction(
     """Run `work(tx, ...)` in one transaction, on a database whose migrations are all applied."""
 
     async def checked(connection: Connection) -> T:
-        await require_migrated(connection)
+        await require_compatible(connection)
         async with connection.transaction():
             return await work(connection, *args, **kwargs)
 

@@ -15,7 +15,8 @@ import click
 
 from tonne.base.settings import Settings
 
-STOP_WITHIN_S = 20.0
+# Beyond the longest webhook request and the drain time: a worker that is killed leaves its leases to expire.
+STOP_MARGIN_S = 10.0
 READY_WITHIN_S = 30.0
 
 
@@ -35,7 +36,8 @@ def check_port_free(settings: Settings) -> None:
 class Processes:
     """Runs commands as child processes, each in its own session, so that Ctrl-C reaches only the parent."""
 
-    def __init__(self, database_url: str) -> None:
+    def __init__(self, database_url: str, settings: Settings) -> None:
+        self._stop_within_s = settings.webhook_timeout_s + settings.drain_s + STOP_MARGIN_S
         self._environment = {**os.environ, "TONNE_DATABASE_URL": database_url}
         self._children: list[tuple[str, subprocess.Popen[bytes]]] = []
 
@@ -52,11 +54,11 @@ class Processes:
         return next((name for name, child in self._children if child.poll() is not None), None)
 
     def stop(self) -> None:
-        """Terminate all children, and kill those that have not exited after STOP_WITHIN_S."""
+        """Terminate all children, and kill those that have not exited in time."""
         for _, child in self._children:
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_WITHIN_S
+        deadline = time.monotonic() + self._stop_within_s
         for _, child in self._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(max(0.1, deadline - time.monotonic()))

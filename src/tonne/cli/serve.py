@@ -3,8 +3,12 @@
 import asyncio
 import os
 import signal
+import threading
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
+from typing import Any
 
 import click
 import uvloop
@@ -23,6 +27,7 @@ from tonne.cli.processes import Processes, check_port_free, wait_until_ready
 from tonne.db import migrate as migrations
 from tonne.db.pool import Database
 from tonne.events.notify import listen
+from tonne.http.health import DRAIN_VARIABLE
 from tonne.worker.loop import run_jobs
 
 # Granian's own log lines, in the same format as ours.
@@ -59,14 +64,14 @@ def serve(demo: bool) -> None:
 
 async def _prepare(url: str, settings: Settings, *, demo: bool) -> Demo | None:
     if not demo:
-        await with_connection(url, migrations.require_migrated)
+        await with_connection(url, migrations.require_compatible)
         return None
     await with_connection(url, migrations.migrate)
     return await with_connection(url, lambda connection: ensure_demo(connection, settings))
 
 
 def _run_children(url: str, settings: Settings, facts: Demo | None, stopping: list[bool]) -> None:
-    processes = Processes(url)
+    processes = Processes(url, settings)
     try:
         processes.start("api")
         processes.start("worker")
@@ -93,10 +98,11 @@ def api(with_parent: bool) -> None:
             stop_with_parent()
         else:
             check_port_free(settings)
-        with open_database(settings) as url:
-            asyncio.run(with_connection(url, migrations.require_migrated))
+        with open_database(settings) as url, TemporaryDirectory(prefix="tonne-api-") as folder:
+            asyncio.run(with_connection(url, migrations.require_compatible))
             os.environ["TONNE_DATABASE_URL"] = url
-            Server(
+            os.environ[DRAIN_VARIABLE] = f"{folder}/draining"
+            server = Server(
                 "tonne.app:create_app",
                 factory=True,
                 address=settings.host,
@@ -110,7 +116,20 @@ def api(with_parent: bool) -> None:
                 workers_kill_timeout=15,
                 log_level=LogLevels.warning,
                 log_dictconfig=_GRANIAN_LOGS,
-            ).serve()
+            )
+            _drain_first(server, Path(folder) / "draining", settings.drain_s)
+            server.serve()
+
+
+def _drain_first(server: Any, drain_file: Path, drain_s: float) -> None:
+    """Make /health/ready fail for a while before the listener closes: load balancers then stop sending requests."""
+    stop = server.signal_handler_interrupt
+
+    def drain(*arguments: object) -> None:
+        drain_file.touch()
+        threading.Timer(drain_s, stop, arguments).start()
+
+    server.signal_handler_interrupt = drain
 
 
 @click.command()
@@ -123,7 +142,7 @@ def worker(with_parent: bool) -> None:
         if with_parent:
             stop_with_parent()
         with open_database(settings) as url:
-            asyncio.run(with_connection(url, migrations.require_migrated))
+            asyncio.run(with_connection(url, migrations.require_compatible))
             uvloop.run(_work(url, settings))
 
 
@@ -139,7 +158,7 @@ async def _work(url: str, settings: Settings) -> None:
         for job in jobs:
             job.wake.set()
 
-    listening = asyncio.create_task(listen(url, wake_all, stop))
+    listening = asyncio.create_task(listen(url, settings, wake_all, stop))
     freeze_startup_objects()
     await run_jobs(jobs, stop, settings.worker_poll_s)
     await listening

@@ -1,6 +1,7 @@
 """Applies the numbered SQL files, each once, in order, in a transaction of its own."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 from importlib import resources
 
@@ -15,8 +16,11 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     name        text NOT NULL,
     checksum    text NOT NULL,
     applied_at  timestamptz NOT NULL DEFAULT now()
-)
+);
+ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS compatible_from integer
 """
+NEWER = "SELECT coalesce(compatible_from, version) AS compatible_from FROM schema_migrations WHERE version > $1"
+_COMPATIBLE_FROM = re.compile(r"-- compatible_from: (\d+)$", re.MULTILINE)
 
 
 # Versions before the first release had four files, which 0001_schema replaces.
@@ -41,6 +45,15 @@ class Migration:
     version: int
     name: str
     sql: str
+
+    @property
+    def compatible_from(self) -> int:
+        """The oldest release that can run on this schema, by the number of its last migration.
+
+        A file says so in its first line; without it, only releases that know the migration can run.
+        """
+        found = _COMPATIBLE_FROM.match(self.sql)
+        return int(found[1]) if found else self.version
 
     @property
     def checksum(self) -> str:
@@ -95,18 +108,24 @@ async def migrate(connection: Connection) -> list[Migration]:
                 await connection.execute("SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0")
                 await connection.execute(migration.sql)
                 await connection.execute(
-                    "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
+                    "INSERT INTO schema_migrations (version, name, checksum, compatible_from) VALUES ($1, $2, $3, $4)",
                     migration.version,
                     migration.name,
                     migration.checksum,
+                    migration.compatible_from,
                 )
         return pending
     finally:
         await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
 
 
-async def require_migrated(connection: Connection) -> None:
-    """Raise an error if the schema is not this release's."""
+async def require_compatible(connection: Connection) -> None:
+    """Raise an error if this release cannot run on the schema. A newer schema may say that it can."""
+    newest = all_migrations()[-1].version
+    if not await connection.fetchval("SELECT to_regclass('schema_migrations') IS NULL"):
+        rows = await connection.fetch(NEWER, newest)
+        if rows and max(row["compatible_from"] for row in rows) <= newest:
+            return
     pending = await pending_migrations(connection)
     if pending:
         names = ", ".join(migration.name for migration in pending)

@@ -1,6 +1,7 @@
 """The connection pool, and transactions: returning commits, an exception rolls back."""
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,48 @@ else:
     Connection = asyncpg.Connection
 
 CLOSE_WITHIN_S = 5.0
+# The server ends a statement first; the client gives up a little later, if the server or the network hangs.
+CLIENT_MARGIN_S = 2.0
+
+
+async def connect(url: str, settings: Settings) -> Connection:
+    """A connection on which every wait is bounded: connecting, each statement, each lock, a dead network."""
+    timeout_ms = int(settings.statement_timeout_s * 1000)
+    connection: Connection = await asyncpg.connect(
+        url,
+        timeout=settings.database_connect_s,
+        command_timeout=settings.statement_timeout_s + CLIENT_MARGIN_S,
+        server_settings={
+            "application_name": "tonne",
+            "statement_timeout": str(timeout_ms),
+            # One row that is locked for long must not occupy the whole pool.
+            "lock_timeout": str(int(settings.lock_timeout_s * 1000)),
+            "idle_in_transaction_session_timeout": str(2 * timeout_ms),
+            "TimeZone": "UTC",
+            # Our queries are short and indexed: compiling them costs more than running them.
+            "jit": "off",
+            # One plan per statement: planning costs as much as running.
+            "plan_cache_mode": "force_generic_plan",
+        },
+    )
+    _keep_alive(connection)
+    return connection
+
+
+def _keep_alive(connection: Connection) -> None:
+    """Detect a host that vanished without closing its connections, also while no statement runs."""
+    transport = getattr(connection, "_transport", None)
+    found = None if transport is None else transport.get_extra_info("socket")
+    if found is None or found.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 15_000)):
+        if hasattr(socket, option):
+            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+class PoolTimeout(asyncpg.InterfaceError):
+    """All connections are in use, and none was released within `database_acquire_s`."""
 
 
 class Database:
@@ -43,6 +86,10 @@ class Database:
         self._open = True
         async with self.connection():
             return self
+
+    async def connect(self) -> Connection:
+        """A connection of its own, outside of the pool. The caller closes it."""
+        return await connect(self._url, self._settings)
 
     def connection(self) -> "_Acquired":
         """A connection without a transaction, for reads: each statement sees its own snapshot."""
@@ -106,21 +153,8 @@ class Database:
 
     async def _connect(self) -> Connection:
         self._count += 1
-        timeout_ms = int(self._settings.statement_timeout_s * 1000)
         try:
-            connection: Connection = await asyncpg.connect(
-                self._url,
-                server_settings={
-                    "application_name": "tonne",
-                    "statement_timeout": str(timeout_ms),
-                    "idle_in_transaction_session_timeout": str(2 * timeout_ms),
-                    "TimeZone": "UTC",
-                    # Queries are short and indexed: compiling them costs more than running them.
-                    "jit": "off",
-                    # One generic plan per statement: planning costs as much as running. Statements are written for it.
-                    "plan_cache_mode": "force_generic_plan",
-                },
-            )
+            connection = await connect(self._url, self._settings)
         except BaseException:
             self._count -= 1
             self._hand_over(None)
@@ -131,7 +165,7 @@ class Database:
         """The next released connection, or None if a new one may be opened."""
         turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        timeout_s = self._settings.statement_timeout_s
+        timeout_s = self._settings.database_acquire_s
         try:
             async with asyncio.timeout(timeout_s):
                 return await turn
@@ -144,7 +178,7 @@ class Database:
                 else:
                     self.release(connection, reusable=True)
             if isinstance(error, TimeoutError):
-                raise TimeoutError(f"no database connection became free within {timeout_s} s") from error
+                raise PoolTimeout(f"no database connection became free within {timeout_s} s") from error
             raise
 
     def _hand_over(self, connection: Connection | None) -> bool:
@@ -154,6 +188,10 @@ class Database:
                 turn.set_result(connection)
                 return True
         return False
+
+
+# After these the connection may be in the middle of something, or lead to a server that is no longer the primary.
+_SUSPECT = (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalClientError)
 
 
 class _Acquired:
@@ -171,7 +209,8 @@ class _Acquired:
     async def __aexit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self._database.release(self._connection, reusable=kind is None or issubclass(kind, Exception))
+        interrupted = kind is not None and (not issubclass(kind, Exception) or issubclass(kind, _SUSPECT))
+        self._database.release(self._connection, reusable=not interrupted)
 
 
 async def _close(connection: Connection) -> None:

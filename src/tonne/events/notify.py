@@ -1,18 +1,20 @@
 """Notifies workers of new work. It only saves time: workers also poll, so a lost notification does no harm."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
-import asyncpg
 import structlog
 
+from tonne.base.settings import Settings
 from tonne.db.errors import DATABASE_ERRORS
-from tonne.db.pool import Connection, Database
+from tonne.db.pool import Connection, Database, connect
 
 CHANNEL = "tonne_events"
 # Minimum time between notifications of a process. NOTIFY takes a lock that all commits with notifications share.
 QUIET_S = 0.02
 RECONNECT_S = 1.0
+CHECK_EVERY_S = 2.0
 
 _log = structlog.get_logger()
 
@@ -43,24 +45,32 @@ class Notifier:
             await asyncio.sleep(QUIET_S)
 
 
-async def listen(url: str, wake: Callable[[], None], stop: asyncio.Event) -> None:
-    """Call `wake` on every notification until `stop` is set. Reconnects after a failure; polling covers the gap."""
+async def listen(url: str, settings: Settings, wake: Callable[[], None], stop: asyncio.Event) -> None:
+    """Call `wake` on every notification until `stop` is set. Reconnects after any failure; polling covers the gap."""
     while not stop.is_set():
         try:
-            connection: Connection = await asyncpg.connect(url)
-        except DATABASE_ERRORS:
-            await asyncio.sleep(RECONNECT_S)
-            continue
-        closed = asyncio.Event()
-        connection.add_termination_listener(lambda *_, closed=closed: closed.set())
-        try:
-            await connection.add_listener(CHANNEL, lambda *_: wake())
-            waits = [asyncio.create_task(closed.wait()), asyncio.create_task(stop.wait())]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for task in waits:
-                task.cancel()
-        except DATABASE_ERRORS:
-            await asyncio.sleep(RECONNECT_S)
-        finally:
-            if not connection.is_closed():
-                await connection.close()
+            connection = await connect(url, settings)
+            try:
+                await connection.add_listener(CHANNEL, lambda *_: wake())
+                # Whatever was committed while nobody listened.
+                wake()
+                await _check_until(connection, stop)
+            finally:
+                connection.terminate()
+        except Exception as error:  # noqa: BLE001 - without this loop every job would wait for its next poll
+            _log.warning("listening_failed", error=repr(error))
+            await _wait(stop, RECONNECT_S)
+
+
+async def _check_until(connection: Connection, stop: asyncio.Event) -> None:
+    """A statement from time to time: a connection to a host that vanished looks open for ever."""
+    while not await _wait(stop, CHECK_EVERY_S):
+        await connection.execute("SELECT")
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> bool:
+    """Whether `stop` was set within that time."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    return stop.is_set()

@@ -1,12 +1,21 @@
 """Health checks and metrics for load balancers and monitoring."""
 
+import asyncio
+import os
+from pathlib import Path
+
 import msgspec
 
-from tonne.db.migrate import MigrationError, require_migrated
-from tonne.db.pool import Database
+from tonne.db.errors import DATABASE_ERRORS
+from tonne.db.migrate import MigrationError, require_compatible
+from tonne.db.pool import Connection, Database
 from tonne.http.errors import ServiceUnavailable
 from tonne.http.metrics import Metrics
 from tonne.http.route import Access, Request, Response, Route, RouteMaker, json_response
+
+READY_WITHIN_S = 1.0
+# Names a file that exists while the server is about to stop: `tonne api` sets the variable and creates the file.
+DRAIN_VARIABLE = "_TONNE_DRAIN_FILE"
 
 
 class HealthOut(msgspec.Struct):
@@ -17,6 +26,11 @@ class HealthEndpoints:
     def __init__(self, database: Database, metrics: Metrics) -> None:
         self._database = database
         self._metrics = metrics
+        # Not one of the pool: a load balancer must learn that a busy server is ready.
+        self._connection: Connection | None = None
+        self._lock = asyncio.Lock()
+        drain_file = os.environ.get(DRAIN_VARIABLE)
+        self._drain_file = None if drain_file is None else Path(drain_file)
 
     async def live(self, _: Request) -> Response:
         """Checks that the process responds.
@@ -26,16 +40,30 @@ class HealthEndpoints:
         return json_response(HealthOut("ok"))
 
     async def ready(self, _: Request) -> Response:
-        """Checks that the database responds and has the schema of this release.
+        """Checks that the process can serve requests.
 
+        The database responds within a second, this release can run on its schema, and the process is not about to stop.
         Route traffic to the process only while this succeeds.
         """
-        async with self._database.connection() as connection:
-            try:
-                await require_migrated(connection)
-            except MigrationError as error:
-                raise ServiceUnavailable from error
+        if self._drain_file is not None and self._drain_file.exists():
+            raise ServiceUnavailable
+        try:
+            async with asyncio.timeout(READY_WITHIN_S), self._lock:
+                await self._check()
+        except (*DATABASE_ERRORS, MigrationError) as error:
+            await self.close()
+            raise ServiceUnavailable from error
         return json_response(HealthOut("ok"))
+
+    async def _check(self) -> None:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._database.connect()
+        await require_compatible(self._connection)
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
 
     def routes(self) -> list[Route]:
         route = RouteMaker("Operation", Access.PUBLIC)

@@ -18,10 +18,19 @@ from tonne.http.errors import (
     ServiceUnavailable,
     error_body,
 )
+from tonne.http.fair_share import FairShare
 from tonne.http.route import JSON, Access, Request, Response, Route
 from tonne.http.router import Router
 
 MAX_BODY_BYTES = 256 * 1024
+
+# Signs of load or of a conflict with another request: the client may repeat the request.
+_REPEATABLE = (
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
 
 Lifecycle = Callable[[], Awaitable[None]]
 _log = structlog.get_logger()
@@ -29,10 +38,17 @@ _log = structlog.get_logger()
 
 class Application:
     def __init__(
-        self, routes: Iterable[Route], authenticator: Authenticator, *, start: Lifecycle, stop: Lifecycle
+        self,
+        routes: Iterable[Route],
+        authenticator: Authenticator,
+        shares: FairShare,
+        *,
+        start: Lifecycle,
+        stop: Lifecycle,
     ) -> None:
         self._router = Router(routes)
         self._authenticator = authenticator
+        self._shares = shares
         self._start = start
         self._stop = stop
 
@@ -80,7 +96,13 @@ class Application:
                 query_string=asgi["query_string"],
                 body=await _read_body(receive, headers) if route.body else b"",
             )
-            return await route.endpoint(request)
+            if scope is None:
+                return await route.endpoint(request)
+            await self._shares.enter(scope.organisation_id)
+            try:
+                return await route.endpoint(request)
+            finally:
+                self._shares.leave(scope.organisation_id)
         except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
             return _error_response(error, seen["request_id"], route)
 
@@ -131,7 +153,6 @@ def _error_response(error: Exception, request_id: str, route: Route | None) -> R
 def _refusal_for(error: Exception) -> TonneError:
     if isinstance(error, TonneError):
         return error
-    # A statement timeout is mostly a sign of load: the client may repeat the request.
-    if is_database_unavailable(error) or isinstance(error, asyncpg.QueryCanceledError):
+    if is_database_unavailable(error) or isinstance(error, _REPEATABLE):
         return ServiceUnavailable()
     return InternalError()

@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from tonne.db.errors import is_database_unavailable
+
 _log = structlog.get_logger()
 # Maximum back-off after repeated failures of a job.
 MAX_PAUSE_S = 30.0
+DATABASE_RETRY_S = 1.0
+# Bounds the exponent of the back-off: a large power of two does not fit a float.
+_MAX_DOUBLINGS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +41,27 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float) -> None:
         job.wake.clear()
         try:
             worked = await job.run_once()
-            failures = 0
-        except Exception:  # noqa: BLE001 - one failing job must neither end itself nor the others
+        except Exception as error:  # noqa: BLE001 - one failing job must neither end itself nor the others
             failures += 1
-            worked = False
             _log.exception("job_failed", job=job.name, failures=failures)
-        if not worked:
-            # Jitter, so that workers do not all poll at the same time.
-            pause = min(MAX_PAUSE_S, poll_s * 2**failures) if failures else poll_s
-            await _sleep(stop, job.wake, pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreading load, not a secret
+            # Notifications do not end the back-off: with traffic, a failing job would run all the time.
+            await _sleep(_back_off_s(error, failures, poll_s), stop)
+        else:
+            failures = 0
+            if not worked:
+                await _sleep(poll_s, stop, job.wake)
 
 
-async def _sleep(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in (stop, wake)]
-    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+def _back_off_s(error: Exception, failures: int, poll_s: float) -> float:
+    # Work resumes soon after the database is back, however long it was away.
+    longest = DATABASE_RETRY_S if is_database_unavailable(error) else MAX_PAUSE_S
+    return float(min(longest, poll_s * 2 ** min(failures, _MAX_DOUBLINGS)))
+
+
+async def _sleep(seconds: float, *events: asyncio.Event) -> None:
+    """Until one of the events is set, with jitter, so that workers do not all poll at the same time."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreading load, not a secret
+    await asyncio.wait(waits, timeout=seconds * jitter, return_when=asyncio.FIRST_COMPLETED)
     for task in waits:
         task.cancel()
