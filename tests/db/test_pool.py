@@ -189,12 +189,16 @@ async def test_operations_3_a_busy_pool_is_reported_within_the_deadline(server: 
 
 async def test_operations_3_a_server_that_does_not_answer_is_given_up(settings: Settings) -> None:
     """It takes the connection and stays silent, as a frozen host does."""
-    silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    writers: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda _, writer: writers.append(writer), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     impatient = msgspec.structs.replace(settings, database_connect_s=0.1)
     with pytest.raises(TimeoutError):
         await Database(f"postgresql://x@127.0.0.1:{port}/x?sslmode=disable", impatient).open()
+    for writer in writers:
+        writer.close()
     silent.close()
+    await silent.wait_closed()
 
 
 async def test_operations_3_a_statement_on_a_frozen_server_is_given_up_and_its_connection_closed(db: Database) -> None:
