@@ -1,4 +1,4 @@
-"""Time on the wire: RFC 3339, UTC, milliseconds."""
+"""Timestamps: RFC 3339, UTC, milliseconds."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -17,11 +17,11 @@ def test_a_moment_is_written_in_utc_with_three_digits_and_z() -> None:
     assert to_wire(datetime(2026, 11, 15, 1, 30, tzinfo=timezone(timedelta(hours=2)))) == "2026-11-14T23:30:00.000Z"
 
 
-def test_parts_of_a_millisecond_are_cut_and_never_rounded_into_the_future() -> None:
+def test_fractions_of_a_millisecond_are_truncated() -> None:
     assert to_wire(datetime(2026, 12, 31, 23, 59, 59, 999_999, UTC)) == "2026-12-31T23:59:59.999Z"
 
 
-def test_the_clock_is_aware_and_holds_whole_milliseconds() -> None:
+def test_the_clock_returns_utc_in_whole_milliseconds() -> None:
     for _ in range(1000):
         now = utc_now()
         assert now.tzinfo is UTC

@@ -31,7 +31,7 @@ def test_every_entry_is_a_code_with_a_number_of_decimals_that_amounts_can_have()
     assert set(DECIMALS.values()) == {0, 2, 3}
 
 
-def test_each_currency_stands_in_one_row_of_the_table_only() -> None:
+def test_each_currency_is_listed_once() -> None:
     """A code listed twice would silently get the decimals of the later row."""
     from tonne.base import currency as table  # noqa: PLC0415 - the rows, not what is made of them
 
@@ -40,5 +40,5 @@ def test_each_currency_stands_in_one_row_of_the_table_only() -> None:
 
 
 @pytest.mark.parametrize("code", ["XXX", "XTS", "XAU", "XDR", "DEM", "HRK", "eur", "BTC", ""])
-def test_codes_that_nobody_can_pay_in_are_not_listed(code: str) -> None:
+def test_codes_that_are_not_money_are_not_listed(code: str) -> None:
     assert code not in DECIMALS

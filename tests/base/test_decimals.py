@@ -1,4 +1,4 @@
-"""Decimals as text: bounded, exact, and nothing that only looks like a number."""
+"""Decimals as text are bounded and exact."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +13,7 @@ from tonne.base.decimals import format_scaled, parse_decimal, scaled
 @pytest.mark.parametrize(
     "text", ["0", "1", "1.105697", "007", "0.000000000001", "999999999999999", "999999999999999.999999999999"]
 )
-def test_plain_decimals_are_read_digit_by_digit(text: str) -> None:
+def test_plain_decimals_are_parsed_exactly(text: str) -> None:
     assert parse_decimal(text) == Decimal(text)
 
 
@@ -54,10 +54,10 @@ def test_trailing_zeros_beyond_the_scale_lose_nothing() -> None:
         (12_345, 6, "0.012345"),
     ],
 )
-def test_whole_numbers_are_spelled_with_exactly_their_digits(whole: int, digits: int, text: str) -> None:
+def test_integers_are_formatted_with_the_given_decimals(whole: int, digits: int, text: str) -> None:
     assert format_scaled(whole, digits) == text
 
 
 @given(st.integers(0, 10**18), st.integers(0, 6))
-def test_spelling_and_scaling_are_inverse(whole: int, digits: int) -> None:
+def test_formatting_and_scaling_are_inverse(whole: int, digits: int) -> None:
     assert scaled(Decimal(format_scaled(whole, digits)), digits) == whole

@@ -1,4 +1,4 @@
-"""Identifiers: a prefix, an opaque part, and an order that follows time."""
+"""Ids have a prefix and sort by time."""
 
 import time
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tonne.base.ids import is_id, new_id, new_secret_id
 
 
-def test_an_id_carries_its_prefix_and_26_plain_characters() -> None:
+def test_an_id_has_its_prefix_and_26_plain_characters() -> None:
     prefix, _, opaque = new_id("ord").partition("_")
     assert prefix == "ord"
     assert len(opaque) == 26
@@ -26,20 +26,20 @@ def test_ids_made_in_later_milliseconds_sort_after_earlier_ones(monkeypatch: pyt
     assert made == sorted(made)
 
 
-def test_ten_thousand_ids_of_one_moment_are_all_different(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_of_one_millisecond_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
     assert len({new_id("evt") for _ in range(10_000)}) == 10_000
 
 
-def test_a_secret_id_does_not_tell_when_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_id_does_not_contain_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
-    # All of a timed id's first nine characters come from the clock; of a secret one, none do.
+    # The first nine characters of other ids come from the clock.
     assert len({new_id("lnk")[:13] for _ in range(100)}) == 1
     assert len({new_secret_id("lnk")[:13] for _ in range(100)}) == 100
     assert is_id("lnk", new_secret_id("lnk"))
 
 
-def test_an_id_is_recognised_by_its_own_prefix_only() -> None:
+def test_an_id_is_recognised_by_its_prefix() -> None:
     made = new_id("acc")
     assert is_id("acc", made)
     assert not is_id("ac", made)
@@ -51,6 +51,6 @@ def test_an_id_is_recognised_by_its_own_prefix_only() -> None:
 
 
 @given(st.text())
-def test_no_other_text_passes_for_an_id(text: str) -> None:
+def test_other_text_is_not_an_id(text: str) -> None:
     assert not is_id("acc", text)
     assert not is_id("acc", f"acc_{text}") or (text.isascii() and text.isalnum() and len(text) == 26)

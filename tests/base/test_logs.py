@@ -8,7 +8,7 @@ from typing import Any
 
 
 def _lines(level: str, body: str) -> list[dict[str, Any]]:
-    """What a fresh process logs: the configuration is global, and is not to leak into other tests."""
+    """The log of a new process: the configuration is global and would leak into other tests."""
     code = (
         f"import logging, structlog\nfrom tonne.base.logs import configure_logs\nconfigure_logs({level!r}, 'test')\n"
         f"log = structlog.get_logger()\n{textwrap.dedent(body)}"
@@ -19,7 +19,7 @@ def _lines(level: str, body: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stderr.splitlines()]
 
 
-def test_a_line_carries_event_level_time_process_and_its_own_fields() -> None:
+def test_a_line_has_event_level_time_process_and_its_own_fields() -> None:
     [line] = _lines("info", "log.info('request', status=201, ms=1.5)")
     assert line.pop("timestamp").endswith("Z")
     assert line == {"event": "request", "level": "info", "process": "test", "status": 201, "ms": 1.5}
@@ -30,7 +30,7 @@ def test_lines_below_the_level_are_not_written() -> None:
     assert [line["event"] for line in _lines("debug", "log.debug('a'); log.error('b')")] == ["a", "b"]
 
 
-def test_libraries_lines_take_our_form_from_warning_on() -> None:
+def test_warnings_of_libraries_have_the_same_format() -> None:
     body = (
         "logging.getLogger('some.library').warning('slow %s', 'thing'); logging.getLogger('some.library').info('chat')"
     )
@@ -38,7 +38,7 @@ def test_libraries_lines_take_our_form_from_warning_on() -> None:
     assert (line["event"], line["level"], line["source"]) == ("slow thing", "warning", "some.library")
 
 
-def test_an_exception_stays_on_its_line_with_its_traceback() -> None:
+def test_an_exception_is_one_line_with_its_traceback() -> None:
     body = """
     try:
         1 / 0
@@ -58,7 +58,7 @@ def test_a_line_break_or_quote_in_a_field_cannot_forge_a_line() -> None:
     assert line["path"] == forged
 
 
-def test_values_that_json_does_not_know_are_written_as_text() -> None:
+def test_values_of_other_types_are_written_as_text() -> None:
     body = """
     import decimal, pathlib
     log.info('x', amount=decimal.Decimal('1.50'), path=pathlib.Path('/a'), kind=object)
@@ -69,7 +69,7 @@ def test_values_that_json_does_not_know_are_written_as_text() -> None:
     assert "object" in line["kind"]
 
 
-def test_text_that_is_no_valid_unicode_still_makes_a_line() -> None:
-    """A file name or header from outside can hold lone surrogates; the log call must not raise in its place."""
+def test_invalid_unicode_is_logged() -> None:
+    """File names and headers may contain lone surrogates; the log call must not raise."""
     lines = _lines("info", r"log.info('request', path='\ud800/x'); log.info('after')")
     assert [line["event"] for line in lines] == ["request", "after"]

@@ -1,4 +1,4 @@
-"""Grams inside, tonnes on the wire."""
+"""Grams inside, tonnes in the API."""
 
 import math
 from decimal import Decimal
@@ -21,7 +21,7 @@ from tonne.base.mass import GRAMS_PER_UNIT, MAX_GRAMS, MassUnit, format_tonnes, 
         ("0", MassUnit.T, 0),
     ],
 )
-def test_each_unit_is_read_in_grams(amount: str, unit: MassUnit, mass_grams: int) -> None:
+def test_each_unit_is_converted_to_grams(amount: str, unit: MassUnit, mass_grams: int) -> None:
     assert to_grams(Decimal(amount), unit) == mass_grams
 
 
@@ -34,12 +34,12 @@ def test_each_unit_is_read_in_grams(amount: str, unit: MassUnit, mass_grams: int
         ("2.9", MassUnit.G, 2),
     ],
 )
-def test_parts_of_a_gram_are_cut_and_never_rounded_up(amount: str, unit: MassUnit, mass_grams: int) -> None:
+def test_fractions_of_a_gram_are_truncated(amount: str, unit: MassUnit, mass_grams: int) -> None:
     assert to_grams(Decimal(amount), unit) == mass_grams
 
 
 @given(st.decimals(0, 10**15 - 1, places=12, allow_nan=False, allow_infinity=False), st.sampled_from(MassUnit))
-def test_cutting_is_exact_for_every_decimal_that_can_be_sent(amount: Decimal, unit: MassUnit) -> None:
+def test_truncation_is_exact_for_every_valid_decimal(amount: Decimal, unit: MassUnit) -> None:
     assert to_grams(amount, unit) == math.floor(Fraction(amount) * GRAMS_PER_UNIT[unit])
 
 

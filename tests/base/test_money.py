@@ -1,4 +1,4 @@
-"""Rounding, and splitting a whole without losing a unit."""
+"""Rounding and apportioning."""
 
 import math
 from fractions import Fraction
@@ -23,7 +23,7 @@ _weights = st.lists(st.integers(0, 10**20), min_size=1, max_size=12).filter(any)
         (5, "KWD", "0.005"),
     ],
 )
-def test_money_is_written_with_its_currencys_decimals(amount_minor: int, currency: str, text: str) -> None:
+def test_money_has_the_decimals_of_its_currency(amount_minor: int, currency: str, text: str) -> None:
     assert format_money(amount_minor, currency) == text
 
 
@@ -49,7 +49,7 @@ def test_ties_go_to_list_order() -> None:
     assert apportion(10, [1, 1, 4]) == [2, 2, 6]
 
 
-def test_a_larger_remainder_comes_first_wherever_it_stands() -> None:
+def test_larger_remainders_come_first_in_any_position() -> None:
     assert apportion(10, [3, 3, 1]) == [4, 4, 2]
 
 

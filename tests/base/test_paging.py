@@ -1,4 +1,4 @@
-"""Cursors and limits: what we made is read back, anything else is refused and never crashes."""
+"""Cursors and limits: valid ones are parsed, all others are refused."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -27,18 +27,18 @@ _ids = st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=60)
 
 
 @given(_milliseconds, _ids)
-def test_a_cursor_leads_back_to_its_position(milliseconds: int, item_id: str) -> None:
+def test_a_cursor_is_parsed_to_its_position(milliseconds: int, item_id: str) -> None:
     position = Position(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds), item_id)
     assert parse_cursor(make_cursor(position, LIST), LIST) == position
 
 
-def test_a_cursor_can_stand_in_an_address_as_it_is() -> None:
+def test_a_cursor_needs_no_url_encoding() -> None:
     for _ in range(200):
         cursor = make_cursor(Position(_AT, new_id("ord")), LIST)
         assert set(cursor) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-def test_no_cursor_means_the_first_page_which_is_before_every_item() -> None:
+def test_without_a_cursor_the_page_starts_before_every_item() -> None:
     assert parse_cursor(None, LIST) is START
     assert datetime(9000, 1, 1, tzinfo=UTC) < START.created_at
     assert new_id("ord") < START.id
@@ -83,7 +83,7 @@ def test_a_hostile_cursor_is_refused(cursor: str) -> None:
     st.one_of(st.text(), st.binary().map(_forged), st.binary(min_size=8, max_size=8).map(lambda b: _forged(b + _mark)))
 )
 @example("=" * 7)
-def test_whatever_is_sent_as_a_cursor_is_either_a_position_or_a_refusal(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         position = parse_cursor(text, LIST)
     except CursorInvalid:

@@ -1,4 +1,4 @@
-"""Settings: where they come from, which one wins, and how a bad one is refused."""
+"""Settings: their sources, precedence and validation."""
 
 import ipaddress
 import subprocess
@@ -18,7 +18,7 @@ def _file(folder: Path, text: str) -> str:
 
 
 def _refusal(environ: dict[str, str]) -> str:
-    """The sentence with which these are refused: one line that a person can act on."""
+    """The message of the SettingsError, which is one line."""
     with pytest.raises(SettingsError) as refusal:
         load_settings(environ)
     sentence = str(refusal.value)

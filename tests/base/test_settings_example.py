@@ -1,4 +1,4 @@
-"""tonne.example.toml is the manual of the settings: it and the code must say the same."""
+"""tonne.example.toml documents every setting with its default."""
 
 import re
 import tomllib
@@ -45,7 +45,7 @@ def test_each_setting_is_explained_in_words_with_its_variable_beside_it(name: st
         assert "seconds" in words
 
 
-def test_the_file_changes_nothing_as_it_is() -> None:
+def test_the_unchanged_file_sets_nothing() -> None:
     assert load_settings({"TONNE_CONFIG": str(EXAMPLE)}) == Settings()
 
 

@@ -1,4 +1,4 @@
-"""A real server process, for what the in-process client cannot show: sockets, big bodies, logs, true simultaneity."""
+"""A real server process, for tests with sockets, large bodies, logs and concurrent requests."""
 
 import asyncio
 import os
@@ -31,13 +31,13 @@ class LiveServer:
         return f"http://127.0.0.1:{self.port}"
 
     def log_lines(self) -> list[str]:
-        """The lines that are complete."""
+        """The complete lines."""
         return self.log.read_text(encoding="utf-8").rpartition("\n")[0].split("\n")
 
 
 @pytest.fixture(autouse=True)
 def plain_tracebacks() -> Iterator[None]:
-    """Tests here provoke faults of the service; tracebacks with every variable would take seconds to print."""
+    """Tests here provoke internal errors; tracebacks with local variables take seconds to print."""
     renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[structlog.processors.add_log_level, renderer])
     yield
@@ -46,7 +46,7 @@ def plain_tracebacks() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def live_server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """`tonne api` as an operator starts it, on a database of its own; its standard error goes to a file."""
+    """`tonne api` on a database of its own, with standard error in a file."""
     folder = tmp_path_factory.mktemp("live")
     database_url = server.url(asyncio.run(_clone(server, FURNISHED)))
     live = LiveServer(_free_port(), database_url, folder / "stderr.log")

@@ -100,7 +100,7 @@ async def test_a_body_in_pieces_is_read_whole(services: Services, world: World) 
 
 
 async def test_a_body_that_breaks_off_is_not_processed(services: Services, world: World) -> None:
-    """What has arrived may be valid by itself."""
+    """The part that arrived may be valid by itself."""
     pieces = [piece(ONE_TONNE, more=True), {"type": "http.disconnect"}]
     assert await post_in_pieces(build_app(services), world.ours_test.key, pieces) == 400
     async with services.database.connection() as connection:
@@ -136,7 +136,7 @@ async def test_the_database_is_opened_at_startup_and_closed_at_shutdown(
     assert database._count == 0
 
 
-async def test_a_database_that_is_away_at_startup_is_reported_to_the_server(settings: Settings) -> None:
+async def test_an_unavailable_database_at_startup_is_reported_to_the_server(settings: Settings) -> None:
     app = build_app(Services(Database("postgresql://postgres@/x?host=/nowhere", settings), settings))
     lifespan = Lifespan()
     with pytest.raises(OSError, match=r"nowhere|No such file"):

@@ -1,4 +1,4 @@
-"""Keys: what they open, for which account, until when."""
+"""API keys: their scope, acting for other accounts, and revocation."""
 
 from datetime import datetime, timedelta
 
@@ -20,7 +20,7 @@ from tonne.http.errors import Unauthorised
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 
 
-async def test_the_word_bearer_may_be_written_in_any_case(api: ApiClient) -> None:
+async def test_the_scheme_bearer_is_case_insensitive(api: ApiClient) -> None:
     for scheme in ("Bearer", "bearer", "BEARER"):
         answer = await api.http.get("/v1/orders", headers={"Authorization": f"{scheme} {api.key}"})
         assert answer.status_code == 200
@@ -50,7 +50,7 @@ async def test_service_account_acts_for_a_client_account(api: ApiClient, world: 
     assert (await api.get("/v1/orders")).json()["data"] == []
 
 
-async def test_an_account_of_another_organisation_or_mode_or_none_at_all_is_unknown(
+async def test_an_account_of_another_organisation_or_mode_is_unknown(
     api: ApiClient, world: World, furnished_db: Database
 ) -> None:
     wanted = [
@@ -84,7 +84,7 @@ async def test_an_account_of_another_organisation_or_mode_or_none_at_all_is_unkn
         assert await connection.fetchval("SELECT count(*) FROM orders") == 0
 
 
-async def test_a_wrong_key_is_told_nothing_about_accounts(api: ApiClient, world: World) -> None:
+async def test_a_wrong_key_learns_nothing_about_accounts(api: ApiClient, world: World) -> None:
     wrong = api.as_key("tonne_test_" + "A" * 43)
     for account in (world.ours_test.scope.account_id, "acc_" + "0" * 26):
         answer = await wrong.get("/v1/orders", Service_Account=account)
@@ -109,7 +109,7 @@ class TestBrand:
         assert "Service-Account" not in document
 
 
-async def test_a_revoked_key_stops(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_a_revoked_key_is_refused(api: ApiClient, world: World, furnished_db: Database) -> None:
     assert (await api.get("/v1/orders")).status_code == 200
     async with furnished_db.transaction() as tx:
         await revoke_key(tx, world.ours_test.key_id, actor="test", now=utc_now())
@@ -118,7 +118,7 @@ async def test_a_revoked_key_stops(api: ApiClient, world: World, furnished_db: D
     assert (await api.as_key(world.ours_live.key).get("/v1/orders")).status_code == 200
 
 
-async def test_a_remembered_key_stops_within_five_seconds_of_being_revoked(
+async def test_a_cached_key_is_refused_within_five_seconds_of_its_revocation(
     world: World, furnished_db: Database
 ) -> None:
     moment = 1000.0
@@ -126,7 +126,7 @@ async def test_a_remembered_key_stops_within_five_seconds_of_being_revoked(
     def monotonic() -> float:
         return moment
 
-    # Shipped defaults: this is what an operator runs.
+    # With the default settings.
     settings = Settings()
     authenticator = Authenticator(AccountDirectory(furnished_db, utc_now, settings.key_refresh_s), settings, monotonic)
     headers = {b"authorization": f"Bearer {world.ours_test.key}".encode()}

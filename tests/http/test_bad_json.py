@@ -1,4 +1,4 @@
-"""Bodies that are not the JSON we take. Each is refused whole: one shape of error, and nothing written."""
+"""Invalid JSON bodies are refused, and nothing is written."""
 
 import json
 from typing import Any
@@ -71,7 +71,7 @@ async def test_very_deep_nesting_is_refused(raw: bytes, api: ApiClient, furnishe
     assert await count_rows(furnished_db) == before
 
 
-async def test_nesting_up_to_the_limit_is_taken(api: ApiClient) -> None:
+async def test_nesting_up_to_the_limit_is_accepted(api: ApiClient) -> None:
     nested = "[" * 30 + "]" * 30
     raw = f'{{"mass":{{"amount":"1","unit":"t"}},"metadata":{{"a":{nested}}}}}'.encode()
     answer = await api.post_raw("/v1/orders/by-mass", raw)
@@ -79,7 +79,7 @@ async def test_nesting_up_to_the_limit_is_taken(api: ApiClient) -> None:
     assert f'"metadata":{{"a":{nested}}}' in answer.text
 
 
-async def test_a_key_twice_in_one_object_is_refused_wherever_it_stands(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_duplicate_key_is_refused_in_every_object(api: ApiClient, furnished_db: Database) -> None:
     bodies = await valid_bodies(api)
     before = await count_rows(furnished_db)
     for path in WRITES:
@@ -122,7 +122,7 @@ async def test_nul_and_lone_surrogates_are_refused_in_every_string(
 
 
 def _string_places(body: dict[str, Any], bundle_id: str) -> list[dict[str, Any]]:
-    """The body once for every string in it, keys included, with the word CANARY there."""
+    """One body for every string and key in `body`, with CANARY in its place."""
     places: list[dict[str, Any]] = [
         body | {"idempotency_key": "CANARY"},
         body | {"metadata": {"CANARY": 1}},
@@ -142,7 +142,7 @@ def _string_places(body: dict[str, Any], bundle_id: str) -> list[dict[str, Any]]
     return places
 
 
-async def test_a_pair_of_surrogates_is_one_character_and_taken(api: ApiClient) -> None:
+async def test_a_pair_of_surrogates_is_accepted_as_one_character(api: ApiClient) -> None:
     raw = rb'{"mass":{"amount":"1","unit":"t"},"idempotency_key":"\ud83c\udf0d","metadata":{"a":"\ud83c\udf0d"}}'
     answer = await api.post_raw("/v1/orders/by-mass", raw)
     assert answer.status_code == 201, answer.text
@@ -188,7 +188,7 @@ async def test_a_field_in_another_spelling_is_recognised(api: ApiClient) -> None
     ]
 
 
-async def test_an_empty_object_or_null_lacks_what_is_required(api: ApiClient) -> None:
+async def test_a_required_field_that_is_missing_or_null_is_refused(api: ApiClient) -> None:
     for path, required in {
         "/v1/orders/by-estimate": "estimate_id",
         "/v1/orders/by-mass": "mass",
@@ -202,7 +202,7 @@ async def test_an_empty_object_or_null_lacks_what_is_required(api: ApiClient) ->
     assert fields(answer) == ["mass.amount", "mass.unit"]
 
 
-async def test_null_for_what_is_optional_is_as_good_as_leaving_it_out(api: ApiClient) -> None:
+async def test_null_for_an_optional_field_is_the_same_as_omitting_it(api: ApiClient) -> None:
     bodies = await valid_bodies(api)
     for path in WRITES:
         optional = ["idempotency_key", "metadata"]
@@ -211,7 +211,7 @@ async def test_null_for_what_is_optional_is_as_good_as_leaving_it_out(api: ApiCl
         assert answer.status_code in {200, 201}, answer.text
 
 
-async def test_a_body_that_is_not_called_json_is_refused(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_body_without_the_media_type_of_json_is_refused(api: ApiClient, furnished_db: Database) -> None:
     bodies = await valid_bodies(api)
     before = await count_rows(furnished_db)
     for called in ("text/plain", "application/x-www-form-urlencoded", "application/json-patch+json", "json", ""):
@@ -221,7 +221,7 @@ async def test_a_body_that_is_not_called_json_is_refused(api: ApiClient, furnish
     assert await count_rows(furnished_db) == before
 
 
-async def test_a_body_called_json_in_any_spelling_is_taken(api: ApiClient) -> None:
+async def test_the_media_type_of_json_is_case_insensitive_and_may_have_parameters(api: ApiClient) -> None:
     body = b'{"mass":{"amount":"1","unit":"t"}}'
     for called in ("application/json; charset=utf-8", "Application/JSON", "application/json ;a=b"):
         assert (await api.post_raw("/v1/orders/by-mass", body, called)).status_code == 201, called

@@ -1,4 +1,4 @@
-"""Numbers that no order can have: refused digit by digit, never rounded, never a crash."""
+"""Invalid numbers in orders are refused, never rounded."""
 
 import pytest
 
@@ -18,7 +18,7 @@ async def assert_refused(api: ApiClient, paths: tuple[str, ...], raw: str, field
         assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], [field]), (path, raw)
 
 
-async def test_a_mass_that_is_no_plain_bounded_decimal_is_refused(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_mass_that_is_not_a_plain_bounded_decimal_is_refused(api: ApiClient, furnished_db: Database) -> None:
     before = await count_rows(furnished_db)
     for number in NOT_DECIMALS:
         for amount in (number, f'"{number}"'):
@@ -42,7 +42,7 @@ async def test_an_unknown_unit_is_refused(api: ApiClient) -> None:
     ("amount", "unit"),
     [("0", "t"), ("0.0000009", "t"), ("0.9", "g"), ("100000000.000001", "t"), ("999999999999999", "t")],
 )
-async def test_a_mass_below_a_gram_or_above_the_most_is_refused(
+async def test_a_mass_below_a_gram_or_above_the_maximum_is_refused(
     amount: str, unit: str, api: ApiClient, furnished_db: Database
 ) -> None:
     before = await count_rows(furnished_db)
@@ -53,7 +53,7 @@ async def test_a_mass_below_a_gram_or_above_the_most_is_refused(
     assert await count_rows(furnished_db) == before
 
 
-async def test_a_value_that_is_no_plain_bounded_decimal_is_refused(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_value_that_is_not_a_plain_bounded_decimal_is_refused(api: ApiClient, furnished_db: Database) -> None:
     before = await count_rows(furnished_db)
     for spelling in (*NOT_DECIMALS, "", "1,00", "EUR 5", "٣", "NaN", " 1", "1."):
         await assert_refused(api, BY_VALUE, f'{{"value":"{spelling}"}}', "value")
@@ -67,7 +67,7 @@ async def test_a_value_must_be_a_string(api: ApiClient, furnished_db: Database) 
     assert await count_rows(furnished_db) == before
 
 
-async def test_absurd_numbers_in_metadata_are_kept_as_they_were_sent(api: ApiClient) -> None:
+async def test_extreme_numbers_in_metadata_are_returned_as_they_were_sent(api: ApiClient) -> None:
     metadata = f'{{"a":1e999,"b":-{FORTY_DIGITS},"c":0.{FORTY_DIGITS},"d":-0.0,"e":1E-999}}'
     raw = f'{{"mass":{{"amount":"1","unit":"t"}},"idempotency_key":"absurd","metadata":{metadata}}}'
     answer = await api.post_raw("/v1/orders/by-mass", raw.encode())

@@ -1,4 +1,4 @@
-"""Every error code is documented, with its status, and nothing is documented that does not exist."""
+"""docs/errors.md lists every error code with its status, and no other codes."""
 
 import importlib
 import pkgutil
@@ -24,7 +24,7 @@ def all_errors() -> set[type[TonneError]]:
         for child in waiting.pop().__subclasses__():
             found.add(child)
             waiting.append(child)
-    # Errors that a test defines for itself are not the service's.
+    # Errors that tests define are not included.
     return {error for error in found if error.__module__.startswith("tonne.")}
 
 
@@ -55,7 +55,7 @@ def test_the_documented_status_is_the_one_that_is_sent() -> None:
         assert what_to_do
 
 
-def test_every_kind_has_a_status_and_every_error_a_sentence() -> None:
+def test_every_kind_has_a_status_and_every_error_a_message() -> None:
     assert set(STATUS) == set(Kind)
     for error in all_errors():
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", error.code), error

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, the answer has one shape, says as little as it must, and carries a request id."""
+"""Error responses: one format, no internal details, and a request id."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ REQUEST_ID = re.compile(r"req_[a-z0-9]{26}")
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 
 
-async def test_every_answer_has_its_own_request_id(api: ApiClient) -> None:
+async def test_every_response_has_its_own_request_id(api: ApiClient) -> None:
     answers = [
         await api.get("/v1/orders"),
         await api.get("/v1/orders/unknown"),
@@ -38,14 +38,14 @@ async def test_every_answer_has_its_own_request_id(api: ApiClient) -> None:
     assert all(answer.headers["x-content-type-options"] == "nosniff" for answer in answers)
 
 
-async def test_an_address_that_does_not_exist_is_404_with_or_without_a_key(api: ApiClient) -> None:
+async def test_an_unknown_path_is_404_with_or_without_a_key(api: ApiClient) -> None:
     for path in ("/", "/v1", "/v2/orders", "/v1/order", "/v1/orders/a/b", "/v1/%00", "/%FF", "/..%2f..%2fetc/passwd"):
         for client in (api, api.as_key("wrong")):
             answer = await client.get(path)
             assert (answer.status_code, codes(answer)) == (404, ["route_not_found"]), path
 
 
-async def test_a_method_that_an_address_does_not_take_is_405_and_says_which_it_takes(api: ApiClient) -> None:
+async def test_an_unsupported_method_is_405_and_allow_lists_the_supported_ones(api: ApiClient) -> None:
     for method, path, allowed in (
         ("DELETE", "/v1/orders", "GET"),
         ("PUT", "/v1/orders", "GET"),
@@ -60,7 +60,7 @@ async def test_a_method_that_an_address_does_not_take_is_405_and_says_which_it_t
         assert allowed in answer.headers["allow"].split(", ")
 
 
-async def test_every_404_of_an_order_is_the_same_to_the_byte(api: ApiClient, world: World) -> None:
+async def test_every_404_of_an_order_is_byte_for_byte_the_same(api: ApiClient, world: World) -> None:
     order = await api.order(idempotency_key="k")
     theirs, live = api.as_key(world.theirs_test.key), api.as_key(world.ours_live.key)
     client = world.ours_test.client_account_id
@@ -79,7 +79,7 @@ async def test_every_404_of_an_order_is_the_same_to_the_byte(api: ApiClient, wor
     assert len({sameness(answer) for answer in answers}) == 1
 
 
-async def test_every_401_is_the_same_to_the_byte(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_every_401_is_byte_for_byte_the_same(api: ApiClient, world: World, furnished_db: Database) -> None:
     key = world.ours_test.key
     async with furnished_db.connection() as connection:
         await connection.execute("UPDATE api_keys SET revoked_at = now() WHERE id = $1", world.ours_live.key_id)
@@ -112,20 +112,20 @@ async def test_every_401_is_the_same_to_the_byte(api: ApiClient, world: World, f
 
 
 def sameness(answer: httpx.Response) -> tuple[str, str]:
-    """Body and headers, apart from the request id and what counts the requests of a key."""
+    """Body and headers, except for the request id and the rate limits."""
     headers = {
         name: value for name, value in answer.headers.items() if name != "x-request-id" and "ratelimit" not in name
     }
     return answer.text.replace(answer.headers["x-request-id"], ""), repr(sorted(headers.items()))
 
 
-async def test_without_a_key_a_body_is_not_even_looked_at(api: ApiClient) -> None:
+async def test_without_a_key_the_body_is_not_validated(api: ApiClient) -> None:
     for raw in (b"", b"{", b"[" * 10_000, b" " * 300_000):
         answer = await api.as_key("wrong").post_raw("/v1/orders/by-mass", raw)
         assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
 
 
-async def test_a_fault_of_ours_is_500_and_says_nothing_about_the_inside(api: ApiClient, services: Services) -> None:
+async def test_an_internal_error_is_500_and_reveals_no_details(api: ApiClient, services: Services) -> None:
     async with services.database.connection() as connection:
         await connection.execute("ALTER TABLE orders RENAME TO hidden")
     for answer in (await api.get("/v1/orders"), await api.post("/v1/orders/by-mass", ONE_TONNE)):
@@ -137,7 +137,7 @@ async def test_a_fault_of_ours_is_500_and_says_nothing_about_the_inside(api: Api
     assert (await api.get("/v1/orders")).status_code == 200
 
 
-async def test_an_order_that_fails_halfway_leaves_nothing(api: ApiClient, services: Services) -> None:
+async def test_an_order_that_fails_halfway_is_rolled_back(api: ApiClient, services: Services) -> None:
     async with services.database.connection() as connection:
         await connection.execute("ALTER TABLE events RENAME TO hidden")
     answer = await api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": "k"})
@@ -149,7 +149,7 @@ async def test_an_order_that_fails_halfway_leaves_nothing(api: ApiClient, servic
     assert (await api.order(idempotency_key="k"))["status"] == "placed"
 
 
-async def test_a_database_that_is_away_is_503(api: ApiClient, services: Services) -> None:
+async def test_an_unavailable_database_is_503(api: ApiClient, services: Services) -> None:
     await services.database.close()
     for answer in (
         await api.get("/v1/orders"),
@@ -180,13 +180,13 @@ class TestSlowDatabase:
         assert (await api.get("/v1/orders")).status_code == 200
 
 
-async def test_a_connection_that_is_cut_amid_a_statement_is_503(api: ApiClient, services: Services) -> None:
+async def test_a_connection_that_is_lost_during_a_statement_is_503(api: ApiClient, services: Services) -> None:
     body = ONE_TONNE | {"idempotency_key": "k"}
     for method, path in (("GET", "/v1/orders"), ("POST", "/v1/orders/by-mass")):
         async with services.database.transaction() as tx:
             await tx.execute("LOCK TABLE orders")
             waiting = asyncio.create_task(api.http.request(method, path, json=body, headers=api._headers({})))
-            await cut_whoever_waits(tx)
+            await terminate_waiting_backends(tx)
             answer = await waiting
         assert (answer.status_code, codes(answer)) == (503, ["service_unavailable"])
     assert (await api.by_key("k")).status_code == 404
@@ -205,20 +205,20 @@ async def test_a_database_that_became_read_only_is_503(api: ApiClient, services:
     assert (await api.get("/v1/orders")).status_code == 200
 
 
-CUT = """
+TERMINATE_WAITING = """
 SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
 
 
-async def cut_whoever_waits(tx: Connection) -> None:
+async def terminate_waiting_backends(tx: Connection) -> None:
     for _ in range(500):
-        # What the statistics show is otherwise kept for the whole transaction.
+        # The statistics are otherwise cached for the whole transaction.
         await tx.execute("SELECT pg_stat_clear_snapshot()")
-        if await tx.fetchval(CUT):
+        if await tx.fetchval(TERMINATE_WAITING):
             return
         await asyncio.sleep(0.01)
-    pytest.fail("nobody waits")
+    pytest.fail("no backend waits for a lock")
 
 
 async def test_idle_connections_that_the_server_closed_are_replaced(

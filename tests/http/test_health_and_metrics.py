@@ -1,4 +1,4 @@
-"""For load balancers and monitoring."""
+"""Health checks and metrics."""
 
 import re
 from pathlib import Path
@@ -81,7 +81,7 @@ async def test_requests_are_counted_by_method_route_and_status(api: ApiClient) -
 
 
 async def test_nothing_that_a_client_sends_becomes_a_label(api: ApiClient, world: World) -> None:
-    """Labels live for ever: a client that could make them up could fill the memory."""
+    """Labels are never removed: a client that could create them could exhaust the memory."""
     await api.order(idempotency_key="canary-key", metadata={"a": "canary-text"})
     await api.by_key("canary-key")
     await api.get("/v1/orders/canary-id?limit=canary-query")

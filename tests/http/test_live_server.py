@@ -1,4 +1,4 @@
-"""What only a real server over real sockets can show."""
+"""Tests that need a real server and real sockets."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ TEN_MB = 10 * 1024 * 1024
 
 
 async def send_raw(live: LiveServer, request: bytes) -> bytes:
-    """What the server answers to these bytes: one whole response, or whatever came before it closed the connection."""
+    """The server's response to these bytes, or what it sent before it closed the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", live.port)
     answer = b""
     try:
@@ -63,7 +63,7 @@ async def test_two_hundred_requests_at_once_with_one_key_make_one_order(
     assert lines == len(answers[0].json()["bundles"])
 
 
-async def test_a_body_of_ten_megabytes_is_refused_and_the_server_goes_on(live_api: ApiClient) -> None:
+async def test_a_body_of_ten_megabytes_is_refused_and_the_server_stays_up(live_api: ApiClient) -> None:
     raw = b'{"metadata":{"a":"' + b"x" * TEN_MB + b'"}}'
     for path in ("/v1/orders/by-estimate", "/v1/orders/by-mass", "/v1/orders/by-value", "/v1/estimates"):
         answer = await live_api.post_raw(path, raw)
@@ -71,8 +71,8 @@ async def test_a_body_of_ten_megabytes_is_refused_and_the_server_goes_on(live_ap
     assert (await live_api.get("/v1/orders?limit=1")).status_code == 200
 
 
-async def test_a_large_body_does_not_hide_any_other_refusal(live_api: ApiClient) -> None:
-    """The answer must reach a client that is still sending when it is given."""
+async def test_errors_reach_a_client_that_is_still_sending(live_api: ApiClient) -> None:
+    """Closing the connection too early would lose the response."""
     raw = b" " * TEN_MB
     answer = await live_api.as_key("wrong").post_raw("/v1/orders/by-mass", raw)
     assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
@@ -94,7 +94,7 @@ async def test_ten_megabytes_without_a_declared_length_are_refused(live_api: Api
 
 
 async def test_ten_megabytes_without_a_key_are_not_read(live_server: LiveServer) -> None:
-    """Only the head is sent: an answer shows that the server did not wait for the rest."""
+    """Only the headers are sent: a response shows that the server did not wait for the body."""
     head = f"POST /v1/orders/by-mass HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {TEN_MB}\r\n\r\n"
     answer = await send_raw(live_server, head.encode())
     assert answer.startswith(b"HTTP/1.1 401 ")
@@ -111,7 +111,7 @@ async def test_a_declared_length_above_the_limit_is_refused_at_once(live_server:
     assert error_code(answer) == "body_too_large"
 
 
-async def test_addresses_in_raw_bytes_get_an_answer(live_server: LiveServer, world: World) -> None:
+async def test_paths_with_any_bytes_get_a_response(live_server: LiveServer, world: World) -> None:
     for target in (
         b"/v1/orders/%00",
         b"/v1/orders/%FF",
@@ -128,12 +128,12 @@ async def test_addresses_in_raw_bytes_get_an_answer(live_server: LiveServer, wor
         request = b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "
         answer = await send_raw(live_server, request + world.ours_test.key.encode() + b"\r\n\r\n")
         status = answer.split(b" ", 2)[1]
-        # The server itself may refuse what is not HTTP; what it lets through is an unknown order.
+        # The server may refuse invalid HTTP itself; what it passes on is an unknown order.
         if status != b"400" or b"error_code" in answer:
             assert (status, error_code(answer)) == (b"404", "order_not_found"), target
 
 
-async def test_queries_in_raw_bytes_get_an_answer(live_server: LiveServer, world: World) -> None:
+async def test_queries_with_any_bytes_get_a_response(live_server: LiveServer, world: World) -> None:
     for query in (
         b"after=%00",
         b"after=%FF",
@@ -148,7 +148,7 @@ async def test_queries_in_raw_bytes_get_an_answer(live_server: LiveServer, world
         assert error_code(answer) in {"validation_error", "pagination_limit_invalid", "pagination_cursor_invalid"}
 
 
-async def test_what_is_not_http_does_not_hurt(live_server: LiveServer, live_api: ApiClient) -> None:
+async def test_invalid_http_does_no_harm(live_server: LiveServer, live_api: ApiClient) -> None:
     for raw in (
         b"\x16\x03\x01\x00\xa5\x01\x00\x00",
         b"hello\r\n\r\n",
@@ -170,7 +170,7 @@ async def test_head_over_a_socket_has_the_length_of_get_and_no_body(live_server:
     assert body == b""
 
 
-async def test_keys_with_anything_in_them_are_read_back_over_a_real_socket(live_api: ApiClient) -> None:
+async def test_idempotency_keys_with_any_characters_are_found_over_a_real_socket(live_api: ApiClient) -> None:
     for key in (
         "a/b",
         "trailing/",

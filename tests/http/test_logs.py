@@ -1,4 +1,4 @@
-"""The log of a real server: one JSON object per line, enough to find a request by, and nothing that a client sent."""
+"""The log of a real server: one JSON object per line, with the request id and without data of clients."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ CANARY = "canary-5f1d"
 
 
 async def lines_of(live: LiveServer, request_id: str) -> list[dict[str, Any]]:
-    """All lines of one request. The last is written after the answer has gone out, so it may take a moment."""
+    """All lines of one request. The last line is written after the response was sent, so it may take a moment."""
     deadline = asyncio.get_running_loop().time() + 5
     while True:
         parsed: list[dict[str, Any]] = [json.loads(line) for line in live.log_lines()]
@@ -62,8 +62,8 @@ async def test_every_request_is_one_line_with_id_route_and_status(
         assert line.get("account_id") == (world.ours_test.scope.account_id if known else None)
 
 
-async def test_probes_that_succeed_leave_no_line(live_api: ApiClient, live_server: LiveServer) -> None:
-    """They come every few seconds and say nothing; only a later request shows that they were passed over."""
+async def test_successful_health_checks_are_not_logged(live_api: ApiClient, live_server: LiveServer) -> None:
+    """A later request proves that their lines are not just late."""
     probes = [await live_api.http.get(path) for path in ("/health/live", "/health/ready", "/metrics")]
     later = await live_api.get("/v1/orders/later")
     await lines_of(live_server, later.headers["x-request-id"])
@@ -83,7 +83,7 @@ async def test_every_line_is_json_from_the_first_on(live_api: ApiClient, live_se
 async def test_nothing_that_a_client_sends_is_logged(
     live_api: ApiClient, live_server: LiveServer, world: World
 ) -> None:
-    """Orders, repeats, refusals, wrong keys, odd addresses: canaries everywhere, and none of them in the log."""
+    """Canaries in bodies, keys, queries and paths, of successful and of refused requests."""
     email = f"{CANARY}@example.com"
     body = ONE_TONNE | {"idempotency_key": f"{CANARY} key", "metadata": {CANARY: email}}
     await live_api.post("/v1/orders/by-mass", body)
@@ -119,10 +119,10 @@ async def live_database(live_server: LiveServer) -> Any:
     await connection.close()
 
 
-async def test_a_fault_of_ours_is_logged_with_its_traceback_and_without_the_clients_data(
+async def test_an_internal_error_is_logged_with_its_traceback_and_without_data_of_clients(
     live_api: ApiClient, live_server: LiveServer, live_database: Any
 ) -> None:
-    """PostgreSQL repeats the whole row in the details of a violated rule: that must not reach the log."""
+    """PostgreSQL quotes the row that violated a constraint in the error's details."""
     planted = "canary-9c07"
     await live_database.execute(
         f"ALTER TABLE orders ADD CONSTRAINT no_canary CHECK (idempotency_key NOT LIKE '{planted}%')"

@@ -1,4 +1,4 @@
-"""A fuzzing client that believes the OpenAPI document: no 500, no undocumented status, no answer against its schema."""
+"""A fuzzing client generated from the OpenAPI document finds no 500, no undocumented status and no invalid response."""
 
 import copy
 import json
@@ -13,8 +13,8 @@ from tests.http.conftest import LiveServer
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 
-# Rules that a schema cannot state (percentages that sum to 100, bundles that exist, a mass of at least a gram) refuse
-# data that fit the schema, so this one check would call every such refusal a fault.
+# Some data are valid by their schema but break a rule that a schema cannot state: percentages that sum to 100, bundles
+# that exist, a mass of at least one gram. This check would report each of them.
 NOT_CHECKED = "positive_data_acceptance"
 
 
@@ -31,13 +31,13 @@ def fuzz(live: LiveServer, key: str, document: str, folder: Path, *options: str)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Sending a test event is a call to the outside world that may take 30 seconds; it has tests of its own.
+# Sending a test event may take 30 seconds and has tests of its own.
 @pytest.mark.parametrize(
     "part",
     [("--include-path-regex", "^/v1/orders"), ("--exclude-path-regex", "^/v1/orders|/test$")],
     ids=["orders", "rest"],
 )
-def test_the_api_answers_as_the_document_says(
+def test_the_api_responds_as_the_document_says(
     part: tuple[str, str], live_server: LiveServer, world: World, tmp_path: Path
 ) -> None:
     document = f"{live_server.url}/openapi.json"
@@ -45,10 +45,10 @@ def test_the_api_answers_as_the_document_says(
     fuzz(live_server, world.ours_test.key, document, tmp_path, *options)
 
 
-async def test_orders_with_ids_that_exist_answer_as_the_document_says(
+async def test_orders_with_existing_ids_respond_as_the_document_says(
     live_api: ApiClient, live_server: LiveServer, world: World, tmp_path: Path
 ) -> None:
-    """Without them a fuzzing client is mostly told that there is no such bundle, and never gets to the prices."""
+    """With random ids, most requests fail because the bundle does not exist, and pricing is never reached."""
     known: dict[str, list[Any]] = {
         "bundle_id": [*world.bundles_test.values()],
         "estimate_id": [await live_api.estimate()],
@@ -64,7 +64,7 @@ async def test_orders_with_ids_that_exist_answer_as_the_document_says(
 
 
 def with_known_values(document: dict[str, Any], known: dict[str, list[Any]]) -> dict[str, Any]:
-    """The document with what is known in place of any value, in requests only: answers stay as they are."""
+    """The document with known values instead of any value in requests. Responses stay the same."""
     narrowed = copy.deepcopy(document)
     for schema_name in ("OrderByEstimateIn", "OrderByMassIn", "OrderByValueIn", "BundleChoiceIn"):
         properties = narrowed["components"]["schemas"][schema_name]["properties"]

@@ -1,4 +1,4 @@
-"""Too fast for one key, or too many wrong keys from one address: 429, and when to come back."""
+"""Rate limits per key, and for wrong keys per network address: 429 with Retry-After."""
 
 import httpx
 import msgspec
@@ -25,9 +25,7 @@ class TestPerKey:
     def settings(self, settings: Settings) -> Settings:
         return msgspec.structs.replace(settings, rate_limit_per_second=0.01, rate_limit_burst=3, catalogue_refresh_s=0)
 
-    async def test_a_key_has_a_burst_and_is_then_told_to_wait(
-        self, api: ApiClient, world: World, furnished_db: Database
-    ) -> None:
+    async def test_a_key_is_limited_after_its_burst(self, api: ApiClient, world: World, furnished_db: Database) -> None:
         for remaining in ("2", "1", "0"):
             answer = await api.get("/v1/orders/unknown")
             assert answer.status_code == 404
@@ -38,12 +36,12 @@ class TestPerKey:
         refused = await api.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}})
         assert_too_many(refused, 100)
         assert await count_rows(furnished_db) == before
-        # The limit is the key's: whatever account it acts for, and whatever other keys do.
+        # The limit is per key, for all accounts that it acts for.
         assert_too_many(await api.get("/v1/orders", Service_Account=world.ours_test.client_account_id), 100)
         assert (await api.as_key(world.theirs_test.key).get("/v1/orders")).status_code == 200
         assert (await api.http.get("/health/live")).status_code == 200
 
-    async def test_wrong_keys_take_nothing_from_a_right_one(self, api: ApiClient) -> None:
+    async def test_wrong_keys_do_not_count_towards_the_limit_of_a_valid_one(self, api: ApiClient) -> None:
         for _ in range(5):
             assert (await api.as_key("wrong").get("/v1/orders")).status_code == 401
         assert (await api.get("/v1/orders")).headers["ratelimit-remaining"] == "2"
@@ -54,7 +52,7 @@ class TestPerKeyRefill:
     def settings(self, settings: Settings) -> Settings:
         return msgspec.structs.replace(settings, rate_limit_per_second=1000, rate_limit_burst=1, catalogue_refresh_s=0)
 
-    async def test_a_key_may_go_on_after_a_while(self, api: ApiClient) -> None:
+    async def test_a_limited_key_is_allowed_again_after_a_while(self, api: ApiClient) -> None:
         for _ in range(20):
             answer = await api.get("/v1/orders")
             if answer.status_code == 429:
@@ -85,7 +83,7 @@ class TestFailedAuthentication:
             key_refresh_s=0,
         )
 
-    async def test_an_address_has_few_wrong_keys(self, services: Services) -> None:
+    async def test_wrong_keys_are_limited_per_address(self, services: Services) -> None:
         async with _from_address(services, "192.0.2.1") as client:
             for _ in range(3):
                 assert (await client.get("/v1/orders", headers=WRONG)).status_code == 401
@@ -94,7 +92,7 @@ class TestFailedAuthentication:
         async with _from_address(services, "192.0.2.2") as client:
             assert (await client.get("/v1/orders", headers=WRONG)).status_code == 401
 
-    async def test_a_forwarded_address_counts_only_from_a_proxy_we_trust(self, services: Services) -> None:
+    async def test_a_forwarded_address_is_used_only_from_a_trusted_proxy(self, services: Services) -> None:
         async with _from_address(services, "192.0.2.1") as stranger:
             for i in range(3):
                 headers = WRONG | {"X-Forwarded-For": f"203.0.113.{i}"}
@@ -102,7 +100,7 @@ class TestFailedAuthentication:
             answer = await stranger.get("/v1/orders", headers=WRONG | {"X-Forwarded-For": "203.0.113.9"})
             assert_too_many(answer, 100)
         async with _from_address(services, "10.1.2.3") as proxy:
-            # The last address that is no proxy of ours counts: what stands before it is the client's own invention.
+            # The last address that is not a trusted proxy counts: the client can forge everything before it.
             for invented in ("", "198.51.100.1, ", "10.9.9.9, ", "garbage, "):
                 headers = WRONG | {"X-Forwarded-For": f"{invented}203.0.113.7, 10.1.1.1, fd00::1"}
                 answer = await proxy.get("/v1/orders", headers=headers)
@@ -110,15 +108,15 @@ class TestFailedAuthentication:
             fresh = WRONG | {"X-Forwarded-For": "203.0.113.8"}
             assert (await proxy.get("/v1/orders", headers=fresh)).status_code == 401
 
-    async def test_a_proxy_that_says_nothing_useful_is_itself_the_address(self, services: Services) -> None:
+    async def test_without_a_valid_forwarded_address_the_proxy_is_the_client(self, services: Services) -> None:
         async with _from_address(services, "10.1.2.3") as proxy:
             statuses = [(await proxy.get("/v1/orders", headers=WRONG)).status_code for _ in range(4)]
         assert statuses == [401, 401, 401, 429]
 
-    async def test_a_key_at_work_is_not_stopped_by_wrong_ones_from_its_address(
+    async def test_a_key_in_use_is_not_locked_out_by_wrong_keys_from_its_address(
         self, services: Services, world: World
     ) -> None:
-        """Customers share addresses: one who guesses keys must not lock out those whose keys are known to be good.
+        """Clients may share an address: one that guesses keys must not lock out the others.
 
         Here nothing stays remembered, so that each use looks its key up again, as it otherwise does every few seconds.
         """

@@ -1,4 +1,4 @@
-"""Which route a path leads to."""
+"""The router finds the route of a path."""
 
 import pytest
 
@@ -34,14 +34,14 @@ def found(path: str) -> tuple[str, dict[str, str]] | None:
 
 
 @pytest.mark.parametrize("path", ["/orders", "/orders/", "//orders", "/orders//"])
-def test_slashes_that_are_repeated_or_at_the_end_do_not_matter(path: str) -> None:
+def test_repeated_and_trailing_slashes_are_ignored(path: str) -> None:
     assert found(path) == ("/orders", {})
 
 
 @pytest.mark.parametrize(
     "path", ["", "/", "*", "/order", "/Orders", "/orders%2F", "/orders/a/b", "/orders/a/lines", "/a/orders"]
 )
-def test_other_paths_lead_nowhere(path: str) -> None:
+def test_other_paths_are_not_found(path: str) -> None:
     assert found(path) is None
 
 
@@ -78,7 +78,7 @@ def test_get_answers_head_and_allow_lists_every_method() -> None:
     assert link.allow == "DELETE, OPTIONS"
 
 
-def test_a_route_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_route_is_refused() -> None:
     with pytest.raises(ValueError, match="GET /a is in the table of routes twice"):
         Router([route("/a"), route("/a")])
     with pytest.raises(ValueError, match="names its parameters differently"):

@@ -1,4 +1,4 @@
-"""Deny by default, generated from the table of routes: a route added tomorrow is judged here without a change."""
+"""Access rules and tenant isolation of every route, generated from the table of routes: new routes are included."""
 
 import re
 import uuid
@@ -30,14 +30,14 @@ def test_every_route_declares_its_access_and_nothing_under_v1_is_public(services
         assert isinstance(route.access, Access), route.path
         if route.path.startswith("/v1"):
             assert route.access is Access.API_KEY, route.path
-    # What is public has no account behind it, or is found by an address that nobody can guess, or was made public.
+    # Public paths have no account, have an unguessable URL, or were published by the account.
     assert {route.path.split("/")[1] for route in routes if route.access is Access.PUBLIC} == {
         "assets",
         "certificates",
         "checkout",
         "docs",
         "favicon.ico",
-        # Messages of the card gateway, which must be signed.
+        # Events of the card gateway, which are signed.
         "gateways",
         "health",
         "images",
@@ -49,7 +49,7 @@ def test_every_route_declares_its_access_and_nothing_under_v1_is_public(services
     }
 
 
-def test_no_address_is_served_twice(services: Services) -> None:
+def test_no_path_has_two_routes(services: Services) -> None:
     places = [(route.method, route.path) for route in services.routes()]
     assert len(places) == len(set(places))
 
@@ -69,14 +69,14 @@ async def test_every_route_gives_the_same_401_without_a_key(services: Services, 
 
 
 class Ours(Enum):
-    """To whom an id belongs: everyone else must not be able to tell it from one that does not exist."""
+    """Who may use an id. For everyone else it must look like an id that does not exist."""
 
     ACCOUNT = auto()
     ORGANISATION = auto()
     MODE = auto()
 
 
-# By the name that routes use. Whoever adds a route with another name says here whose it is, and makes one below.
+# By the name in the paths. A route with a new name needs an entry here and an id below.
 OWNERS = {
     "order_id": Ours.ACCOUNT,
     "idempotency_key": Ours.ACCOUNT,
@@ -136,7 +136,7 @@ async def existing(api: ApiClient, services: Services, world: World) -> dict[str
 
 
 def strangers_to(name: str, api: ApiClient, world: World) -> list[tuple[ApiClient, dict[str, str]]]:
-    """Clients, with the headers they send, who have no business with ids of that name."""
+    """Clients without access to ids of this name, with the headers that they send."""
     found: list[tuple[ApiClient, dict[str, str]]] = [(api.as_key(world.ours_live.key), {})]
     if OWNERS[name] is not Ours.MODE:
         found.append((api.as_key(world.theirs_test.key), {}))
@@ -145,7 +145,7 @@ def strangers_to(name: str, api: ApiClient, world: World) -> list[tuple[ApiClien
     return found
 
 
-async def test_every_id_in_an_address_is_as_good_as_unknown_to_everyone_else(
+async def test_an_id_in_a_path_is_unknown_to_clients_without_access(
     services: Services, api: ApiClient, world: World, existing: dict[str, str]
 ) -> None:
     walked = 0
@@ -182,7 +182,7 @@ async def ask(client: ApiClient, route: Route, path: str, *, body: Any, **header
     )
 
 
-async def test_every_id_in_a_body_is_as_good_as_unknown_to_everyone_else(
+async def test_an_id_in_a_body_is_unknown_to_clients_without_access(
     api: ApiClient, world: World, existing: dict[str, str]
 ) -> None:
     bodies: list[tuple[str, Any]] = [
@@ -202,7 +202,7 @@ def _selecting(ids: dict[str, str]) -> dict[str, Any]:
     return {**ONE_TONNE, "bundle_selection": [{"bundle_id": ids["bundle_id"]}]}
 
 
-async def test_lists_show_nothing_of_anyone_else(
+async def test_lists_contain_only_the_items_of_the_scope(
     services: Services, api: ApiClient, world: World, existing: dict[str, str]
 ) -> None:
     lists = [route.path for route in services.routes() if route.method == "GET" and route.path.count("/") == 2]

@@ -1,4 +1,4 @@
-"""Every endpoint that takes a body, a body that it accepts, and a look at what a refused request left behind."""
+"""Every endpoint with a body, a body that it accepts, and the number of rows in the tables they write to."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM order_lines) + (SEL
 
 
 async def count_rows(database: Database) -> int:
-    """Everything that a request can add: equal before and after means that nothing was written."""
+    """The rows that a request can add. If the number stays the same, nothing was written."""
     async with database.connection() as connection:
         count: int = await connection.fetchval(COUNT_ROWS)
     return count
 
 
 async def valid_bodies(api: ApiClient) -> dict[str, dict[str, Any]]:
-    """For every writing path the smallest body that it accepts. Records one estimate on the way."""
+    """The smallest valid body for every path that writes. Creates one estimate."""
     what: dict[str, dict[str, Any]] = {
         "/v1/orders/by-estimate": {"estimate_id": await api.estimate()},
         "/v1/orders/by-mass": {"mass": {"amount": "1.5", "unit": "t"}},
