@@ -1,13 +1,12 @@
 """Orders paid by card, a clock that tests move, and a gateway that fails on demand."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import asyncpg
 
 from tests.support.clock import START, ManualClock
-from tests.support.orders import place
+from tests.support.scene import Scene
 from tests.support.world import Tenant
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
@@ -16,8 +15,6 @@ from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.model import RetrySchedule
 from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.stored_cards import describe_card, store_card
-from tonne.cli.doctor import examine
-from tonne.db.pool import Database
 from tonne.gateways.card import (
     CardDetails,
     CardGateway,
@@ -94,15 +91,16 @@ class UnreliableGateway:
         raise ConnectionResetError("in the middle of it")
 
 
-@dataclass
-class CardScene:
-    services: Services
-    tenant: Tenant
-    settings: Settings
-    clock: ManualClock = field(default_factory=ManualClock)
-
-    def __post_init__(self) -> None:
-        self.database: Database = self.services.database
+class CardScene(Scene):
+    def __init__(
+        self,
+        services: Services,
+        tenant: Tenant,
+        clock: ManualClock | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        super().__init__(services, clock, settings)
+        self.tenant = tenant
         self.gateway = UnreliableGateway(SimulatedCardGateway(self.database))
         self.gateways: dict[str, CardGateway] = {"simulated": self.gateway}
         self.worker = self.another_worker()
@@ -117,23 +115,22 @@ class CardScene:
 
     async def wait_for_helpers(self) -> None:
         """Stop the account from advancing automatically."""
-        await change(self.database, "UPDATE accounts SET auto_advance = false WHERE id = $1", self.scope.account_id)
+        await self.execute("UPDATE accounts SET auto_advance = false WHERE id = $1", self.scope.account_id)
 
     async def make_due(self, order: Order) -> None:
         """Make an order due by an update from outside."""
-        await change(self.database, "UPDATE orders SET next_attempt_at = $2 WHERE id = $1", order.id, START)
+        await self.execute("UPDATE orders SET next_attempt_at = $2 WHERE id = $1", order.id, START)
 
     async def pay_by_card(self, number: str | None) -> None:
         """Let the account pay by this card; None: by card, without a stored one."""
-        async with self.database.transaction() as tx:
-            await tx.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
+        await self.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
         if number is not None:
             stored = await describe_card(self.gateways, Mode.TEST, None, number)
             async with self.database.transaction() as tx:
                 await store_card(tx, self.scope, stored, actor="test", now=self.clock())
 
     async def order_as_the_account_says(self) -> Order:
-        return await place(self.services, self.scope, self.clock())
+        return await self.place_order(self.scope)
 
     async def order(self, number: str | None = GOOD) -> Order:
         await self.pay_by_card(number)
@@ -148,54 +145,20 @@ class CardScene:
             assert found is not None
             return await cancel_order(tx, found, settings=self.settings, actor="test", reason=reason, now=self.clock())
 
-    async def status(self, order: Order) -> str:
-        async with self.database.connection() as connection:
-            status: str = await connection.fetchval("SELECT status FROM orders WHERE id = $1", order.id)
-        return status
-
     async def due_at(self, order: Order) -> datetime | None:
-        async with self.database.connection() as connection:
-            at: datetime | None = await connection.fetchval(
-                "SELECT next_attempt_at FROM orders WHERE id = $1", order.id
-            )
+        at: datetime | None = await self.fetchval("SELECT next_attempt_at FROM orders WHERE id = $1", order.id)
         return at
 
     async def charges(self, order: Order) -> list[asyncpg.Record]:
-        async with self.database.connection() as connection:
-            return await connection.fetch("SELECT * FROM charges WHERE order_id = $1 ORDER BY attempt", order.id)
+        return await self.fetch("SELECT * FROM charges WHERE order_id = $1 ORDER BY attempt", order.id)
 
     async def outcomes(self, order: Order) -> list[tuple[str, str | None]]:
         return [(charge["status"], charge["outcome"]) for charge in await self.charges(order)]
 
     async def taken(self) -> list[int]:
         """The amounts that the gateway captured and did not refund."""
-        async with self.database.connection() as connection:
-            rows = await connection.fetch(
-                "SELECT amount_minor - refunded_minor AS kept FROM simulated_charges WHERE status = 'captured'"
-            )
-        return [row["kept"] for row in rows]
-
-    async def events(self, order: Order) -> list[str]:
-        async with self.database.connection() as connection:
-            rows = await connection.fetch(
-                "SELECT event_type FROM events WHERE subject_id = $1 ORDER BY position", order.id
-            )
-        return [row["event_type"] for row in rows]
-
-    async def breaches(self) -> dict[str, list[str]]:
-        async with self.database.transaction() as tx:
-            return await examine(tx)
-
-
-async def execute(database: Database, *statements: str) -> None:
-    async with database.transaction() as tx:
-        for statement in statements:
-            await tx.execute(statement)
-
-
-async def change(database: Database, statement: str, *values: object) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(statement, *values)
+        captured = "SELECT amount_minor - refunded_minor AS kept FROM simulated_charges WHERE status = 'captured'"
+        return [row["kept"] for row in await self.fetch(captured)]
 
 
 def total(orders: Sequence[Order] | Order) -> int:

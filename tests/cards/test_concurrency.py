@@ -4,10 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.cards.card_scene import GOOD, CardScene, execute, total
-from tests.support.world import World
-from tonne.app import Services
-from tonne.base.settings import Settings
+from tests.cards.card_scene import GOOD, CardScene, total
 from tonne.gateways.card import ChargeRequest, ChargeResult
 from tonne.orders.errors import TransitionInvalid
 
@@ -16,11 +13,6 @@ RACES = 12
 COUNT_WAITING = """
 SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
 """
-
-
-@pytest.fixture
-def scene(services: Services, world: World, settings: Settings) -> CardScene:
-    return CardScene(services, world.ours_test, settings)
 
 
 async def test_two_workers_charge_two_hundred_orders_once_each(
@@ -72,7 +64,7 @@ async def test_an_order_cancelled_while_it_is_charged_is_refunded(scene: CardSce
     assert await scene.outcomes(order) == [("refunded", "captured")]
     assert await scene.taken() == [0]
     assert not await scene.refunds.run_once()
-    assert await scene.events(order) == ["order.received", "order.placed", "order.cancelled"]
+    assert await scene.event_types(order) == ["order.received", "order.placed", "order.cancelled"]
     assert await scene.breaches() == {}
 
 
@@ -169,8 +161,7 @@ async def test_the_database_rejects_a_second_open_charge(scene: CardScene) -> No
     await scene.order(GOOD)
     await scene.work()
     with pytest.raises(Exception, match="charges_one_per_order"):
-        await execute(
-            scene.database,
+        await scene.execute(
             """
             INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer,
                                  method, amount_minor, currency, status, created_at)

@@ -2,10 +2,7 @@
 
 import pytest
 
-from tests.cards.card_scene import GOOD, CardScene, execute
-from tests.support.world import World
-from tonne.app import Services
-from tonne.base.settings import Settings
+from tests.cards.card_scene import GOOD, CardScene
 from tonne.cards.invariants import INVARIANTS
 
 TWICE = "no order is charged twice"
@@ -73,8 +70,7 @@ BREACHES: list[tuple[str, list[str], set[str]]] = [
 
 
 @pytest.fixture
-async def scene(services: Services, world: World, settings: Settings) -> CardScene:
-    scene = CardScene(services, world.ours_test, settings)
+async def scene(scene: CardScene) -> CardScene:
     cancelled = await scene.order(GOOD)
     answers = await scene.worker.call_gateways(await scene.worker.claim())
     await scene.cancel(cancelled)
@@ -96,7 +92,7 @@ async def test_a_breach_is_reported_with_its_place(
     scene: CardScene, name: str, statements: list[str], also: set[str]
 ) -> None:
     assert await scene.breaches() == {}
-    await execute(scene.database, *statements)
+    await scene.execute("; ".join(statements))
     breaches = await scene.breaches()
     assert set(breaches) == {name} | also
     assert all("chg_" in place or "ord_" in place for places in breaches.values() for place in places)

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.cards.card_scene import change, total
+from tests.cards.card_scene import total
 from tests.cards.page_scene import PageScene
 from tests.gateways.fake_stripe import error_response, reset
 from tests.gateways.fake_stripe_pages import Fault, fake_stripe_pages
@@ -35,7 +35,7 @@ async def scene(furnished_db: Database, settings: Settings, world: World) -> Asy
     clock = ManualClock()
     services = Services(furnished_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
     async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
-        made = PageScene(services, world.ours_live, services.settings, clock)
+        made = PageScene(services, world.ours_live, clock)
         made.at_stripe(pages, gateway)
         yield made
 
@@ -53,7 +53,7 @@ async def test_a_page_that_was_paid_pays_the_order_once(scene: PageScene) -> Non
         await scene.work_for(minutes=5)
     assert await scene.status(order) == "paid"
     assert await scene.outcomes(order) == [("captured", "captured")]
-    assert (await scene.events(order)).count("order.paid") == 1
+    assert (await scene.event_types(order)).count("order.paid") == 1
     assert scene.pages.taken(charge.id) == [total(order)]
     [row] = await scene.charges(order)
     assert row["reference"] in scene.pages.intents
@@ -72,7 +72,7 @@ async def test_two_workers_and_an_event_pay_the_order_once(scene: PageScene) -> 
     scene.clock.advance(minutes=5)
     await scene.another_worker().run_once()
     assert await scene.status(order) == "paid"
-    assert (await scene.events(order)).count("order.paid") == 1
+    assert (await scene.event_types(order)).count("order.paid") == 1
     assert await scene.breaches() == {}
 
 
@@ -298,7 +298,7 @@ async def test_the_page_of_another_order_does_not_pay_this_one(scene: PageScene)
     order, _, _ = await scene.at_the_page()
     _, _, other = await scene.at_the_page()
     scene.pages.pay(other.session_id)
-    await change(scene.database, "UPDATE charges SET session_id = $2 WHERE order_id = $1", order.id, other.session_id)
+    await scene.execute("UPDATE charges SET session_id = $2 WHERE order_id = $1", order.id, other.session_id)
     await scene.work_for(minutes=5)
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("pending", "unknown")]

@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
-import pytest
 from structlog.testing import capture_logs
 
 from tests.cards.card_scene import (
@@ -14,8 +13,6 @@ from tests.cards.card_scene import (
     NO_MONEY,
     REFUSED,
     CardScene,
-    change,
-    execute,
     total,
 )
 from tests.support.clock import START
@@ -26,11 +23,6 @@ from tonne.gateways.card import ChargeRequest, ChargeResult
 from tonne.orders.model import Order
 
 MOMENT = timedelta(milliseconds=1)
-
-
-@pytest.fixture
-def scene(services: Services, world: World, settings: Settings) -> CardScene:
-    return CardScene(services, world.ours_test, settings)
 
 
 async def _try_until_it_is_due_no_more(scene: CardScene, order: Order) -> list[datetime]:
@@ -51,7 +43,7 @@ async def test_a_card_that_works_pays_at_the_first_try(scene: CardScene) -> None
     scene.clock.advance(seconds=1)
     assert await scene.work()
     assert await scene.status(order) == "paid"
-    assert await scene.events(order) == ["order.received", "order.placed", "order.paid"]
+    assert await scene.event_types(order) == ["order.received", "order.placed", "order.paid"]
     [charge] = await scene.charges(order)
     assert (charge["status"], charge["attempt"], charge["amount_minor"]) == ("captured", 1, total(order))
     assert (charge["created_at"], charge["settled_at"]) == (scene.clock.now, scene.clock.now)
@@ -84,7 +76,7 @@ async def test_a_card_without_funds_is_retried_for_four_days_and_then_fails_the_
         "2026-11-05 10",
     ]
     assert await scene.status(order) == "failed"
-    assert (await scene.events(order))[-1] == "order.failed"
+    assert (await scene.event_types(order))[-1] == "order.failed"
     assert await scene.taken() == []
     assert await scene.breaches() == {}
 
@@ -128,10 +120,9 @@ async def test_an_account_without_a_card_cannot_pay_by_card(scene: CardScene) ->
 
 async def test_a_zero_total_order_is_paid_without_a_charge(scene: CardScene) -> None:
     order = await scene.order(GOOD)
-    await execute(
-        scene.database,
-        "UPDATE orders SET total_cost_minor = 0, offset_cost_minor = 0, commission_minor = 0",
-        "UPDATE order_lines SET offset_cost_minor = 0",
+    await scene.execute(
+        "UPDATE orders SET total_cost_minor = 0, offset_cost_minor = 0, commission_minor = 0; "
+        "UPDATE order_lines SET offset_cost_minor = 0"
     )
     batch = await scene.worker.claim()
     assert batch
@@ -187,7 +178,7 @@ async def test_an_account_that_waits_for_the_test_helpers_is_left_alone(scene: C
 
 async def test_orders_paid_by_invoice_are_not_charged(scene: CardScene) -> None:
     await scene.pay_by_card(GOOD)
-    await execute(scene.database, "UPDATE accounts SET payment_method = 'invoice'")
+    await scene.execute("UPDATE accounts SET payment_method = 'invoice'")
     order = await scene.order_as_the_account_says()
     scene.clock.advance(days=1)
     assert not await scene.work()
@@ -195,7 +186,7 @@ async def test_orders_paid_by_invoice_are_not_charged(scene: CardScene) -> None:
 
 
 async def test_the_time_scale_shortens_all_delays(services: Services, world: World) -> None:
-    scene = CardScene(services, world.ours_test, Settings(payment_time_scale=0.001))
+    scene = CardScene(services, world.ours_test, settings=Settings(payment_time_scale=0.001))
     order = await scene.order(NO_MONEY)
     tried = await _try_until_it_is_due_no_more(scene, order)
     assert tried[1] - tried[0] == timedelta(seconds=3.6)
@@ -204,11 +195,11 @@ async def test_the_time_scale_shortens_all_delays(services: Services, world: Wor
 
 
 async def test_an_order_that_cannot_be_settled_does_not_block_the_others(scene: CardScene, world: World) -> None:
-    theirs = CardScene(scene.services, world.theirs_test, scene.settings, scene.clock)
+    theirs = CardScene(scene.services, world.theirs_test, scene.clock)
     spoilt = await theirs.order(GOOD)
     orders = [await scene.order(GOOD) for _ in range(3)]
     organisation = world.theirs_test.scope.organisation_id
-    await change(scene.database, "DELETE FROM event_streams WHERE organisation_id = $1", organisation)
+    await scene.execute("DELETE FROM event_streams WHERE organisation_id = $1", organisation)
     with capture_logs() as lines:
         await scene.work()
     assert spoilt.id in [line["order_id"] for line in lines if line["event"] == "charge_not_settled"]

@@ -3,16 +3,8 @@
 import pytest
 
 from tests.cards.card_scene import GOOD, CardScene, total
-from tests.support.world import World
-from tonne.app import Services
-from tonne.base.settings import Settings
 from tonne.gateways.card import RefundOutcome
 from tonne.orders.model import Order
-
-
-@pytest.fixture
-def scene(services: Services, world: World, settings: Settings) -> CardScene:
-    return CardScene(services, world.ours_test, settings)
 
 
 async def _refund_due(scene: CardScene) -> Order:

@@ -7,13 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cards.card_scene import NO_MONEY, CardScene, execute, total
+from tests.cards.card_scene import NO_MONEY, CardScene, total
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.ids import new_id
-from tonne.base.settings import Settings
 from tonne.orders.model import Order
 
 HELPERS = ("pay", "decline", "cancel")
@@ -25,8 +24,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def scene(services: Services, world: World, settings: Settings, clock: ManualClock) -> CardScene:
-    return CardScene(services, world.ours_test, settings, clock)
+def scene(services: Services, world: World, clock: ManualClock) -> CardScene:
+    return CardScene(services, world.ours_test, clock)
 
 
 @pytest.fixture
@@ -69,10 +68,9 @@ async def test_pay_does_not_wait_for_the_next_attempt(api: ApiClient, scene: Car
 async def test_pay_of_a_zero_total_order(api: ApiClient, scene: CardScene) -> None:
     await scene.wait_for_helpers()
     order = await scene.order(None)
-    await execute(
-        scene.database,
-        "UPDATE orders SET total_cost_minor = 0, offset_cost_minor = 0, commission_minor = 0",
-        "UPDATE order_lines SET offset_cost_minor = 0",
+    await scene.execute(
+        "UPDATE orders SET total_cost_minor = 0, offset_cost_minor = 0, commission_minor = 0; "
+        "UPDATE order_lines SET offset_cost_minor = 0"
     )
     declined = await _help(api, order, "decline")
     assert (declined.status_code, codes(declined)) == (409, ["order_transition_invalid"])
@@ -103,7 +101,7 @@ async def test_declines_follow_the_schedule_until_the_order_fails(
     answer = await _help(api, order, "decline")
     assert (answer.status_code, answer.json()["status"]) == (200, "failed")
     assert [charge["code"] for charge in await scene.charges(order)] == ["insufficient_funds"] * 3 + ["card_declined"]
-    assert (await scene.events(order))[-1] == "order.failed"
+    assert (await scene.event_types(order))[-1] == "order.failed"
     assert await scene.taken() == []
     assert await scene.breaches() == {}
 

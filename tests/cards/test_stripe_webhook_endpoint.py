@@ -83,7 +83,7 @@ class LiveScene(CardScene):
 
 @pytest.fixture
 def scene(services: Services, world: World, clock: ManualClock, subject: StripeUnderTest) -> LiveScene:
-    scene = LiveScene(services, world.ours_live, services.settings, clock)
+    scene = LiveScene(services, world.ours_live, clock)
     scene.at_stripe(subject)
     return scene
 
@@ -204,7 +204,7 @@ async def test_an_old_signature_made_with_the_right_secret_is_refused(http: http
 async def test_an_event_does_not_make_a_simulated_charge_due(
     services: Services, world: World, clock: ManualClock, http: httpx.AsyncClient
 ) -> None:
-    scene = CardScene(services, world.ours_test, services.settings, clock)
+    scene = CardScene(services, world.ours_test, clock)
     order = await scene.order()
     await scene.worker.claim()
     [charge] = await scene.charges(order)

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
 from structlog.testing import capture_logs
 
 from tests.cards.card_scene import (
@@ -15,14 +14,6 @@ from tests.cards.card_scene import (
     total,
 )
 from tests.support.clock import START
-from tests.support.world import World
-from tonne.app import Services
-from tonne.base.settings import Settings
-
-
-@pytest.fixture
-def scene(services: Services, world: World, settings: Settings) -> CardScene:
-    return CardScene(services, world.ours_test, settings)
 
 
 async def _work_for(scene: CardScene, **time: int) -> None:
@@ -233,7 +224,7 @@ async def test_a_delayed_worker_settles_nothing_twice(scene: CardScene) -> None:
     assert await other.run_once()
     assert await scene.status(order) == "paid"
     await scene.worker.settle(answers, batch.free)
-    assert (await scene.events(order)).count("order.paid") == 1
+    assert (await scene.event_types(order)).count("order.paid") == 1
     assert await scene.breaches() == {}
 
 

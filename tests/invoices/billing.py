@@ -1,24 +1,17 @@
 """Orders paid by invoice, the two jobs, a clock that tests move, and queries."""
 
-import asyncio
 import email
 import email.policy
 import io
 from datetime import datetime
 from email.message import EmailMessage
-from typing import Any
 
-import asyncpg
 import pypdf
 
 from tests.support.clock import ManualClock
-from tests.support.orders import place
+from tests.support.scene import Scene
 from tonne.accounts.store import add_admin
 from tonne.app import Services
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.cli.doctor import examine
-from tonne.db.pool import Database
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.invoices.model import Invoice
@@ -29,17 +22,13 @@ from tonne.orders.model import Order
 ADA = "ada@ours.test"
 
 
-class Billing:
-    def __init__(self, database: Database, settings: Settings, clock: ManualClock) -> None:
-        self.database = database
-        self.settings = settings
-        self.clock = clock
-        self.services = Services(database, settings, clock)
-        self.issue = IssueInvoices(database, clock, settings)
-        self.follow_up = FollowUpInvoices(database, clock, settings)
+class Billing(Scene):
+    """Issues invoices and follows up on them."""
 
-    async def place(self, scope: Scope, **words: Any) -> Order:
-        return await place(self.services, scope, self.clock.now, **words)
+    def __init__(self, services: Services, clock: ManualClock) -> None:
+        super().__init__(services, clock)
+        self.issue = IssueInvoices(self.database, clock, self.settings)
+        self.follow_up = FollowUpInvoices(self.database, clock, self.settings)
 
     async def add_admins(self, organisation_id: str, *addresses: str) -> None:
         async with self.database.transaction() as tx:
@@ -48,8 +37,7 @@ class Billing:
 
     async def work(self) -> None:
         """Run both jobs until nothing is due."""
-        while await self.issue.run_once() or await self.follow_up.run_once():
-            pass
+        await self.run_jobs(self.issue, self.follow_up)
 
     async def settle(self, order: Order) -> None:
         async with self.database.transaction() as tx:
@@ -61,28 +49,14 @@ class Billing:
         assert found is not None
         return found
 
-    async def fetch(self, sql: str, *values: object) -> list[asyncpg.Record]:
-        async with self.database.connection() as connection:
-            return await connection.fetch(sql, *values)
-
     async def until_held(self, until: datetime) -> None:
         """Wait until a worker has leased an invoice until then."""
-        async with asyncio.timeout(10):
-            while not await self.fetch("SELECT FROM invoices WHERE next_attempt_at = $1", until):  # noqa: ASYNC110 - a row
-                await asyncio.sleep(0.005)
-
-    async def status(self, order: Order) -> str:
-        [row] = await self.fetch("SELECT status FROM orders WHERE id = $1", order.id)
-        return str(row["status"])
+        await self.until(lambda: self.fetch("SELECT FROM invoices WHERE next_attempt_at = $1", until))
 
     async def mails(self) -> list[EmailMessage]:
         """All mails, sent or waiting."""
         rows = await self.fetch("SELECT message FROM mails ORDER BY created_at, id")
         return [parse(row["message"]) for row in rows]
-
-    async def check_nothing_is_broken(self) -> None:
-        async with self.database.transaction() as tx:
-            assert await examine(tx) == {}
 
 
 def parse(raw: bytes) -> EmailMessage:

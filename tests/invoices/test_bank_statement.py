@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.invoices.billing import ADA, Billing
-from tests.support.clock import MARCH, ManualClock
+from tests.invoices.billing import Billing
 from tests.support.world import World, open_tenant
 from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.invoices.bank_statement import read_statement
 from tonne.invoices.import_statement import BookedLine, import_statement
 from tonne.invoices.reference import reference_of, references_in
@@ -25,13 +22,6 @@ WAITING = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND w
 HEAD = "booked_on,amount,currency,payer,reference\n"
 
 
-@pytest.fixture
-async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, ManualClock(MARCH))
-    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
-    return billing
-
-
 async def book(billing: Billing, *lines: str, mode: Mode = Mode.LIVE) -> list[BookedLine]:
     content = (HEAD + "".join(f"{line}\n" for line in lines)).encode()
     async with billing.database.transaction() as tx:
@@ -40,7 +30,7 @@ async def book(billing: Billing, *lines: str, mode: Mode = Mode.LIVE) -> list[Bo
 
 async def bill(billing: Billing, world: World, count: int = 1) -> list[Order]:
     """Orders of 13.95 EUR each, with the invoices TN-LIVE-000001 and following."""
-    orders = [await billing.place(world.ours_live.scope) for _ in range(count)]
+    orders = [await billing.place_order(world.ours_live.scope) for _ in range(count)]
     await billing.work()
     return orders
 
@@ -223,7 +213,7 @@ async def test_a_statement_with_one_line_of_every_kind(billing: Billing, world: 
     assert "TN-LIVE-000099" in messages[7]
     rows = await billing.fetch("SELECT outcome, order_id FROM bank_transfers ORDER BY id")
     assert len(rows) == len(booked)
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 async def test_the_same_statement_again_changes_nothing(billing: Billing, world: World) -> None:
@@ -237,7 +227,7 @@ async def test_the_same_statement_again_changes_nothing(billing: Billing, world:
     assert outcomes(await book(billing, *lines)) == ["known"] * 3
     assert outcomes(await book(billing, lines[1], "2026-03-06,13.95,EUR,Ada,TN-LIVE-000001")) == ["known", "not_open"]
     assert len(await billing.fetch("SELECT FROM bank_transfers")) == 4
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 async def test_several_transfers_together_settle_an_invoice(billing: Billing, world: World) -> None:
@@ -250,7 +240,7 @@ async def test_several_transfers_together_settle_an_invoice(billing: Billing, wo
     assert outcomes(last) == ["over", "not_open"]
     assert "0.05 EUR too much" in last[0].message
     assert await billing.status(order) == "paid"
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 @pytest.mark.parametrize(
@@ -262,7 +252,7 @@ async def test_amounts_count_in_their_currencys_minor_units(
     async with billing.database.transaction() as tx:
         tenant = await open_tenant(tx, world.ours_live.scope.organisation_id, Mode.LIVE, currency)
     for _ in range(2):
-        await billing.place(tenant.scope)
+        await billing.place_order(tenant.scope)
     await billing.work()
     booked = await book(
         billing, f"2026-03-05,{less},{currency},A,TN-LIVE-000001", f"2026-03-05,{exact},{currency},A,TN-LIVE-000002"
@@ -305,7 +295,7 @@ async def test_two_imports_of_one_statement_at_once_book_it_once(billing: Billin
     assert {await billing.status(order) for order in orders} == {"paid"}
     assert len(await billing.fetch("SELECT FROM bank_transfers")) == 4
     assert len(await billing.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == 4
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 async def test_an_invoice_settled_during_the_import_is_not_settled_again(billing: Billing, world: World) -> None:
@@ -318,4 +308,4 @@ async def test_an_invoice_settled_during_the_import_is_not_settled_again(billing
                 await asyncio.sleep(0.005)
     [booked] = await importing
     assert (booked.outcome.value, booked.message) == ("not_open", "the invoice is already paid: refund 13.95 EUR.")
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()

@@ -6,10 +6,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.cards.card_scene import execute
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START
 from tests.support.orders import bring_to, receive
+from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
 from tonne.base.ids import new_id
@@ -107,7 +107,7 @@ async def test_the_longest_reason_is_stored(api: ApiClient, row: Row) -> None:
 
 async def test_an_open_invoice_is_cancelled_with_its_order(api: ApiClient, services: Services, row: Row) -> None:
     order = await api.order()
-    await execute(services.database, OPEN_INVOICE)
+    await Scene(services).execute(OPEN_INVOICE)
     await api.post(f"/v1/orders/{order['id']}/cancel", {})
     invoice = await row("SELECT status, settled_at, settled_by, next_attempt_at FROM invoices")
     assert (invoice["status"], invoice["next_attempt_at"]) == ("cancelled", None)
@@ -117,6 +117,7 @@ async def test_an_open_invoice_is_cancelled_with_its_order(api: ApiClient, servi
 
 async def test_a_paid_invoice_is_not_cancelled(api: ApiClient, services: Services, row: Row) -> None:
     order = await api.order()
-    await execute(services.database, OPEN_INVOICE, "UPDATE invoices SET status = 'paid', next_attempt_at = NULL")
+    await Scene(services).execute(OPEN_INVOICE)
+    await Scene(services).execute("UPDATE invoices SET status = 'paid', next_attempt_at = NULL")
     await api.post(f"/v1/orders/{order['id']}/cancel", {})
     assert (await row("SELECT status FROM invoices"))[0] == "paid"

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.invoices.billing import ADA, Billing, pdf_of, pdf_text, text_of
-from tests.support.clock import MARCH, ManualClock
 from tests.support.command import output_of, refusal_of, tonne
 from tests.support.world import World
-from tonne.base.settings import Settings
 from tonne.db.pool import Database
 
 HEAD = "booked_on;amount;currency;payer;reference\n"
@@ -30,13 +28,6 @@ class Operator:
 
 
 @pytest.fixture
-async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, ManualClock(MARCH))
-    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
-    return billing
-
-
-@pytest.fixture
 def operator(furnished_db: Database) -> Operator:
     return Operator(furnished_db._url)
 
@@ -44,8 +35,8 @@ def operator(furnished_db: Database) -> Operator:
 async def test_invoices_are_listed_newest_first_and_by_status(
     billing: Billing, world: World, operator: Operator
 ) -> None:
-    orders = [await billing.place(world.ours_live.scope) for _ in range(3)]
-    await billing.place(world.ours_test.scope)
+    orders = [await billing.place_order(world.ours_live.scope) for _ in range(3)]
+    await billing.place_order(world.ours_test.scope)
     await billing.work()
     await billing.settle(orders[1])
     heads, *lines = operator.does("list", "--mode", "live").splitlines()
@@ -66,7 +57,7 @@ async def test_the_list_names_organisations_without_a_recipient(
 ) -> None:
     async with billing.database.transaction() as tx:
         await tx.execute("DELETE FROM organisation_admins")
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.work()
     done = tonne("invoice", "list", database_url=operator.url)
     assert done.returncode == 0
@@ -83,7 +74,7 @@ async def test_the_list_names_organisations_without_a_recipient(
 
 
 async def test_an_invoice_is_settled_by_hand_once(billing: Billing, world: World, operator: Operator) -> None:
-    order = await billing.place(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope)
     await billing.work()
     said = operator.does("settle", "1", "--mode", "live", "--note", "cheque 17")
     assert said == f"Invoice TN-LIVE-000001 for 13.95 EUR and order {order.id} are marked as paid."
@@ -93,11 +84,11 @@ async def test_an_invoice_is_settled_by_hand_once(billing: Billing, world: World
     assert json.loads(entry["details"])["note"] == "cheque 17"
     assert "already paid" in operator.is_refused("settle", "TN-LIVE-000001")
     assert "settled       " in operator.does("show", "tn live 1")
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 async def test_an_operator_cancels_an_order_and_its_invoice(billing: Billing, world: World, operator: Operator) -> None:
-    order, other = [await billing.place(world.ours_live.scope) for _ in range(2)]
+    order, other = [await billing.place_order(world.ours_live.scope) for _ in range(2)]
     await billing.work()
     words = ("order", "cancel", order.id, "--reason", " Ordered twice ")
     assert output_of(*words, database_url=operator.url) == f"Order {order.id} is cancelled."
@@ -109,7 +100,7 @@ async def test_an_operator_cancels_an_order_and_its_invoice(billing: Billing, wo
     assert entry["actor"].startswith("cli:")
     assert json.loads(entry["details"]) == {"reason": "Ordered twice", "status": "placed"}
     assert "cancelled" in refusal_of(*words, database_url=operator.url)
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 def test_an_order_that_cannot_be_cancelled_is_refused(operator: Operator) -> None:
@@ -122,7 +113,7 @@ def test_an_order_that_cannot_be_cancelled_is_refused(operator: Operator) -> Non
 async def test_a_cancelled_invoice_is_neither_settled_nor_resent(
     billing: Billing, world: World, operator: Operator
 ) -> None:
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.work()
     for month, day in ((4, 3), (4, 14)):
         billing.clock.turn_to(month, day)
@@ -134,7 +125,7 @@ async def test_a_cancelled_invoice_is_neither_settled_nor_resent(
 async def test_an_invoice_that_is_not_mailed_yet_is_not_resent(
     billing: Billing, world: World, operator: Operator
 ) -> None:
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.issue.run_once()
     assert "tonne worker" in operator.is_refused("resend", "TN-LIVE-000001")
 
@@ -142,7 +133,7 @@ async def test_an_invoice_that_is_not_mailed_yet_is_not_resent(
 async def test_an_unknown_invoice_is_refused_in_one_sentence(
     billing: Billing, world: World, operator: Operator
 ) -> None:
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.work()
     for number in ("TN-LIVE-000002", "TN-TEST-000001", "nonsense", "TN-LIVE-000001 TN-LIVE-000002", ""):
         assert "tonne invoice list" in operator.is_refused("show", number)
@@ -152,7 +143,7 @@ async def test_an_unknown_invoice_is_refused_in_one_sentence(
 
 
 async def test_the_pdf_is_written_to_a_file(billing: Billing, world: World, operator: Operator, tmp_path: Path) -> None:
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.work()
     assert operator.does("pdf", "1", "--mode", "live", "-o", str(tmp_path / "one.pdf")) == ""
     assert "13.95" in pdf_text((tmp_path / "one.pdf").read_bytes())
@@ -162,7 +153,7 @@ async def test_the_pdf_is_written_to_a_file(billing: Billing, world: World, oper
 async def test_a_statement_is_imported_with_a_report(
     billing: Billing, world: World, operator: Operator, tmp_path: Path
 ) -> None:
-    order = await billing.place(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope)
     await billing.work()
     file = tmp_path / "march.csv"
     lines = (
@@ -189,7 +180,7 @@ async def test_a_statement_is_imported_with_a_report(
 async def test_an_invalid_statement_imports_nothing(
     billing: Billing, world: World, operator: Operator, tmp_path: Path
 ) -> None:
-    order = await billing.place(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope)
     await billing.work()
     file = tmp_path / "march.csv"
     file.write_text(f"{HEAD}2026-03-05;13.95;EUR;Ada;TN-LIVE-1\nx;y;z;;\n")

@@ -9,6 +9,7 @@ from tests.invoices.billing import Billing, pdf_text
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import ManualClock
 from tests.support.world import World
+from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.settings import Settings
@@ -17,7 +18,8 @@ from tonne.db.pool import Database
 
 @pytest.fixture
 def billing(furnished_db: Database, settings: Settings) -> Billing:
-    return Billing(furnished_db, settings, ManualClock(utc_now()))
+    clock = ManualClock(utc_now())
+    return Billing(Services(furnished_db, settings, clock), clock)
 
 
 def _without_id(text: str, request_id: str) -> str:
@@ -62,7 +64,7 @@ async def test_a_test_helper_settles_an_invoice_and_issues_it_first(
     assert (again.status_code, codes(again)) == (409, ["invoice_not_open"])
     [row] = await billing.fetch("SELECT settled_by FROM invoices")
     assert row["settled_by"] == f"key:{world.ours_test.key_id}"
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 async def test_the_helper_marks_a_zero_total_order_as_paid(billing: Billing, api: ApiClient, world: World) -> None:
@@ -119,4 +121,4 @@ async def test_helper_and_workers_settle_an_invoice_once(billing: Billing, api: 
     await billing.work()
     assert {(await api.get(f"/v1/orders/{order['id']}")).json()["status"] for order in orders} == {"paid"}
     assert len(await billing.fetch("SELECT FROM audit_log WHERE action = 'invoice.settled'")) == len(orders)
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()

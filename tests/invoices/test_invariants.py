@@ -2,12 +2,9 @@
 
 import pytest
 
-from tests.invoices.billing import ADA, Billing
-from tests.support.clock import MARCH, ManualClock
+from tests.invoices.billing import Billing
 from tests.support.world import World
 from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.invoices.import_statement import import_statement
 from tonne.invoices.invariants import INVARIANTS
 from tonne.sheets.csv_lines import SheetFile
@@ -42,10 +39,8 @@ BREACHES: list[tuple[str, str, set[str]]] = [
 
 
 @pytest.fixture
-async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, ManualClock(MARCH))
-    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
-    orders = [await billing.place(world.ours_live.scope) for _ in range(4)]
+async def billing(billing: Billing, world: World) -> Billing:
+    orders = [await billing.place_order(world.ours_live.scope) for _ in range(4)]
     await billing.work()
     await billing.settle(orders[1])
     async with billing.database.transaction() as tx:

@@ -6,24 +6,14 @@ from dataclasses import replace
 import pytest
 
 from tests.invoices.billing import ADA, Billing, parse, pdf_of, text_of
-from tests.support.clock import MARCH, ManualClock
 from tests.support.command import output_of
 from tests.support.mail_server import DROP, Mailbox, mail_server
 from tests.support.world import World
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.gateways.mail import SmtpMail
 from tonne.gateways.outbox import SendMails
 from tonne.invoices.cancel_order import cancel_order
 
 HEADERS = {"From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Content-Type"}
-
-
-@pytest.fixture
-async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, ManualClock(MARCH))
-    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
-    return billing
 
 
 @pytest.fixture
@@ -68,7 +58,7 @@ async def test_an_invoice_is_delivered_once_despite_mail_failures(
     billing: Billing, world: World, box: Mailbox, where: str, answers: list[str]
 ) -> None:
     getattr(box, where).extend(answers)
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.work()
     await _send_all(billing, box)
     _check_the_one_mail(box)
@@ -76,7 +66,7 @@ async def test_an_invoice_is_delivered_once_despite_mail_failures(
 
 async def test_a_rejected_mail_is_recorded_and_can_be_resent(billing: Billing, world: World, box: Mailbox) -> None:
     box.at_recipient.append("550 no such user")
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.work()
     await _send_all(billing, box)
     assert box.mails == []
@@ -107,7 +97,7 @@ async def test_a_hostile_name_has_no_effect_in_mail_and_pdf(
     async with billing.database.transaction() as tx:
         await tx.execute("UPDATE organisations SET name = $1, address = $2", name[:200], f"{name}\n{name}"[:1000])
         await tx.execute("UPDATE bundles SET name = $1", name[:200])
-    await billing.place(world.ours_live.scope, metadata='{"name":"\\r\\nBcc: victim@elsewhere.test"}')
+    await billing.place_order(world.ours_live.scope, metadata='{"name":"\\r\\nBcc: victim@elsewhere.test"}')
     await billing.work()
     await _send_all(billing, box)
     [envelope] = box.mails
@@ -124,7 +114,7 @@ async def test_a_hostile_name_has_no_effect_in_mail_and_pdf(
 
 
 async def test_a_reason_is_quoted_on_one_line(billing: Billing, world: World) -> None:
-    order = await billing.place(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope)
     await billing.work()
     async with billing.database.transaction() as tx:
         reason = "Twice.\n\nPlease pay to XX00 instead"
@@ -135,7 +125,7 @@ async def test_a_reason_is_quoted_on_one_line(billing: Billing, world: World) ->
 
 
 async def test_no_cancellation_is_mailed_for_an_invoice_that_was_not_mailed(billing: Billing, world: World) -> None:
-    order = await billing.place(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope)
     await billing.issue.run_once()
     async with billing.database.transaction() as tx:
         await cancel_order(tx, order, settings=billing.settings, actor="test", reason=None, now=billing.clock())
@@ -143,7 +133,7 @@ async def test_no_cancellation_is_mailed_for_an_invoice_that_was_not_mailed(bill
 
 
 async def test_without_a_bank_account_the_mail_tells_customers_to_ask(billing: Billing, world: World) -> None:
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.work()
     [mail] = await billing.mails()
     assert "Ask Tonne for the bank details." in text_of(mail)
@@ -152,6 +142,6 @@ async def test_without_a_bank_account_the_mail_tells_customers_to_ask(billing: B
 async def test_an_invalid_address_gets_no_mail(billing: Billing, world: World) -> None:
     scope = replace(world.theirs_test.scope)
     await billing.add_admins(scope.organisation_id, "ada@ours.test\r\nBcc: victim@elsewhere.test")
-    await billing.place(scope)
+    await billing.place_order(scope)
     await billing.work()
     assert await billing.mails() == []

@@ -7,24 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from tests.invoices.billing import ADA, Billing
-from tests.support.clock import MARCH, ManualClock
+from tests.invoices.billing import Billing
+from tests.support.clock import ManualClock
 from tests.support.world import World
-from tonne.base.settings import Settings
 from tonne.db.batches import RETRY_AFTER
-from tonne.db.pool import Database
 from tonne.gateways.pdf import _compiler
 from tonne.invoices.follow_up_invoices import LEASE, FollowUpInvoices
 from tonne.invoices.issue_invoices import BATCH, IssueInvoices, issue_invoices
 from tonne.orders.model import Order
 from tonne.orders.queue import lock_order
-
-
-@pytest.fixture
-async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
-    billing = Billing(furnished_db, settings, ManualClock(MARCH))
-    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
-    return billing
 
 
 class _Crash(Exception):
@@ -46,9 +37,9 @@ async def _issue_and_crash(billing: Billing, order: Order) -> None:
 
 
 async def test_concurrent_and_crashing_workers_leave_no_gap(billing: Billing, world: World) -> None:
-    live = [await billing.place(world.ours_live.scope) for _ in range(2 * BATCH + 7)]
-    doomed = [await billing.place(world.ours_live.scope) for _ in range(4)]
-    tests = [await billing.place(world.ours_test.scope) for _ in range(5)]
+    live = [await billing.place_order(world.ours_live.scope) for _ in range(2 * BATCH + 7)]
+    doomed = [await billing.place_order(world.ours_live.scope) for _ in range(4)]
+    tests = [await billing.place_order(world.ours_test.scope) for _ in range(5)]
     barrier = asyncio.Barrier(12)
 
     async def worker() -> None:
@@ -66,11 +57,11 @@ async def test_concurrent_and_crashing_workers_leave_no_gap(billing: Billing, wo
     await billing.work()
     assert await _numbers(billing) == list(range(1, len(live) + len(doomed) + 1))
     assert await _numbers(billing, "test") == list(range(1, len(tests) + 1))
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 async def test_a_rollback_returns_the_number(billing: Billing, world: World) -> None:
-    first, second = [await billing.place(world.ours_live.scope) for _ in range(2)]
+    first, second = [await billing.place_order(world.ours_live.scope) for _ in range(2)]
     with pytest.raises(_Crash):
         await _issue_and_crash(billing, first)
     assert await _numbers(billing) == []
@@ -79,11 +70,11 @@ async def test_a_rollback_returns_the_number(billing: Billing, world: World) -> 
     await billing.work()
     assert [(await billing.invoice(order)).number for order in (first, second)] == [2, 1]
     assert len(await billing.mails()) == 2
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 async def test_a_crash_between_issuing_and_mailing_mails_it_later(billing: Billing, world: World) -> None:
-    order = await billing.place(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope)
     assert await billing.issue.run_once()
     assert await billing.mails() == []
     billing.clock.now += timedelta(hours=5)
@@ -93,7 +84,7 @@ async def test_a_crash_between_issuing_and_mailing_mails_it_later(billing: Billi
 
 
 async def test_an_invoice_is_mailed_after_the_lease_of_a_dead_worker(billing: Billing, world: World) -> None:
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.issue.run_once()
     with _no_pdf():
         dying = asyncio.create_task(billing.follow_up.run_once())
@@ -109,7 +100,7 @@ async def test_an_invoice_is_mailed_after_the_lease_of_a_dead_worker(billing: Bi
 
 async def test_two_workers_with_one_invoice_mail_it_once_and_remind_once(billing: Billing, world: World) -> None:
     """The lease of the first worker has expired, and a second one has claimed the invoice too."""
-    await billing.place(world.ours_live.scope)
+    await billing.place_order(world.ours_live.scope)
     await billing.issue.run_once()
     for month, day, count in ((3, 1, 1), (4, 3, 2)):
         now = billing.clock.turn_to(month, day)
@@ -125,7 +116,7 @@ async def test_two_workers_with_one_invoice_mail_it_once_and_remind_once(billing
 
 
 async def test_two_workers_with_one_invoice_cancel_it_once(billing: Billing, world: World) -> None:
-    order = await billing.place(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope)
     await billing.work()
     billing.clock.turn_to(4, 3)
     await billing.work()
@@ -140,7 +131,7 @@ async def test_two_workers_with_one_invoice_cancel_it_once(billing: Billing, wor
     assert await asyncio.gather(*both) == [True, True]
     assert len(await billing.mails()) == 3
     assert await billing.status(order) == "cancelled"
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 @contextlib.contextmanager
@@ -151,7 +142,7 @@ def _no_pdf() -> Iterator[None]:
 
 
 async def test_if_a_payment_races_the_deadline_exactly_one_wins(billing: Billing, world: World) -> None:
-    orders = [await billing.place(world.ours_live.scope) for _ in range(6)]
+    orders = [await billing.place_order(world.ours_live.scope) for _ in range(6)]
     await billing.work()
     billing.clock.turn_to(4, 3)
     await billing.work()
@@ -169,7 +160,7 @@ async def test_if_a_payment_races_the_deadline_exactly_one_wins(billing: Billing
     await asyncio.gather(chase(), *(pay(order) for order in orders), return_exceptions=True)
     stands = {(await billing.status(order), (await billing.invoice(order)).status.value) for order in orders}
     assert stands <= {("paid", "paid"), ("cancelled", "cancelled")}
-    await billing.check_nothing_is_broken()
+    await billing.check_invariants()
 
 
 @pytest.mark.parametrize(
@@ -183,9 +174,9 @@ async def test_if_a_payment_races_the_deadline_exactly_one_wins(billing: Billing
 async def test_an_order_that_cannot_be_billed_does_not_block_the_others(
     billing: Billing, world: World, poison: str
 ) -> None:
-    before = await billing.place(world.ours_test.scope)
-    poisoned = await billing.place(world.theirs_test.scope)
-    after = await billing.place(world.ours_test.scope)
+    before = await billing.place_order(world.ours_test.scope)
+    poisoned = await billing.place_order(world.theirs_test.scope)
+    after = await billing.place_order(world.ours_test.scope)
     async with billing.database.transaction() as tx:
         await tx.execute(poison.replace("{}", poisoned.id))
     assert await billing.issue.run_once()
@@ -199,7 +190,7 @@ async def test_an_order_that_cannot_be_billed_does_not_block_the_others(
 
 
 async def test_an_order_that_is_due_twice_keeps_its_invoice(billing: Billing, world: World) -> None:
-    order = await billing.place(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope)
     await billing.work()
     async with billing.database.transaction() as tx:
         await tx.execute("UPDATE orders SET next_attempt_at = $1", billing.clock.now)

@@ -12,6 +12,7 @@ import msgspec
 
 from tests.support.clock import ManualClock
 from tests.support.orders import write
+from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
@@ -23,7 +24,6 @@ from tonne.base.scope import Mode, Scope
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
-from tonne.cli.doctor import examine
 from tonne.orders import store as order_store
 from tonne.orders.model import Order
 from tonne.orders.move_order import mark_paid
@@ -63,13 +63,12 @@ class Cut:
     retired_on: date | None
 
 
-class Shop:
+class Shop(Scene):
     """One mode of a service. Its registry project ids are the names that the story gives its projects."""
 
     def __init__(self, services: Services, world: World, clock: ManualClock, mode: Mode) -> None:
-        self.services = services
+        super().__init__(services, clock)
         self.world = world
-        self.clock = clock
         self.mode = mode
         self._bundle_ids: dict[str, str] = {}
         self._lot_count = 0
@@ -114,7 +113,7 @@ class Shop:
 
     async def import_files(self, files: dict[FileKind, list[str]]) -> None:
         contents = {kind: SheetFile(kind, "\n".join(lines).encode()) for kind, lines in files.items()}
-        async with self.services.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await import_files(tx, self.mode, contents, self.clock.now)
 
     def bundle_id(self, bundle: str) -> str:
@@ -125,13 +124,13 @@ class Shop:
         organisation_id = (of or self.world.ours_live.scope).organisation_id
         scope = Scope(organisation_id, new_id("acc"), self.mode)
         facts = (AccountKind.ACCOUNT, f"Account of {beneficiary}", "EUR", beneficiary, PaymentMethod.INVOICE)
-        async with self.services.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await open_account(tx, Account(scope, *facts, self.clock.now, auto_advance), actor="test")
         return scope
 
     async def rename(self, scope: Scope, beneficiary: str) -> None:
         """From now on it buys on behalf of somebody else."""
-        async with self.services.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             account = await find_account(tx, scope)
             assert account is not None
             await update_account(tx, replace(account, beneficiary=beneficiary))
@@ -148,7 +147,7 @@ class Shop:
         return await write(self.services, scope, request, self.clock.now)
 
     async def pay(self, order: Order) -> Order:
-        async with self.services.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             paid = await mark_paid(tx, order, self.clock.now)
         # Orders are served in the order of their payment.
         self.clock.advance(milliseconds=1)
@@ -156,12 +155,11 @@ class Shop:
 
     async def work(self) -> None:
         """Let the worker do all there is to do at this hour."""
-        while await self.services.close_units.run_once() or await self.services.allocate_orders.run_once():
-            pass
+        await self.run_jobs(self.services.close_units, self.services.allocate_orders)
 
     async def shown(self, order: Order) -> dict[str, Any]:
         """The order as the interface shows it."""
-        async with self.services.database.connection() as connection:
+        async with self.database.connection() as connection:
             document = await order_store.find_by_id(connection, order.scope, order.id)
         assert document is not None
         wire: dict[str, Any] = msgspec.json.decode(document)
@@ -171,18 +169,17 @@ class Shop:
         return [(await self.shown(order))["status"] for order in orders]
 
     async def certificate(self, order: Order) -> dict[str, Any]:
-        async with self.services.database.connection() as connection:
+        async with self.database.connection() as connection:
             record = await find_certificate(connection, order.scope, order.id)
         assert record is not None
         facts: dict[str, Any] = msgspec.json.decode(record)
         return facts
 
     async def cuts(self) -> list[Cut]:
-        async with self.services.database.connection() as connection:
-            return [Cut(**row) for row in await connection.fetch(PARCELS, self.mode)]
+        return [Cut(**row) for row in await self.fetch(PARCELS, self.mode)]
 
     async def work_list(self) -> list[Task]:
-        async with self.services.database.connection() as connection:
+        async with self.database.connection() as connection:
             return await list_tasks_any_account(connection, self.mode)
 
     async def confirm(self, *tasks: Task) -> ConfirmationReport:
@@ -196,25 +193,14 @@ class Shop:
             serials = (task.serial_block, task.first_number, task.last_number)
             csv.writer(text).writerow((task.parcel_id, *serials, day, url))
         content, now = text.getvalue().encode(), self.clock.now
-        async with self.services.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), now=now, actor="test")
 
     async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:
         """A worker holds a retiring order and has looked at it; then `meanwhile` wants it too, and has to wait."""
-        async with self.services.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             assert await lock_order(tx, order.scope, order.id) is not None
             task = asyncio.create_task(meanwhile)
             await self.until_waiting_for_lock()
             await complete_orders(tx, [order.key], self.services.settings, self.clock.now)
         return await task
-
-    async def until_waiting_for_lock(self) -> None:
-        """Until somebody on this database waits for what another transaction holds."""
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        async with asyncio.timeout(20), self.services.database.connection() as connection:
-            while not await connection.fetchval(waits):  # noqa: ASYNC110 - the database rings no bell for it
-                await asyncio.sleep(0.005)
-
-    async def check_invariants(self) -> None:
-        async with self.services.database.transaction() as tx:
-            assert await examine(tx) == {}

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,14 +12,14 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from tests.support.receivers import WITHIN_S, Delivery
+from tests.support.receivers import Delivery
+from tests.support.scene import Scene
 from tests.support.world import Tenant
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
-from tonne.cli.doctor import examine
 from tonne.events.log import NewEvent, append
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.register import register_webhook
@@ -35,18 +35,18 @@ class Hook:
     secret: str
 
 
-class Stage:
+class Stage(Scene):
     """`one` and `two` are accounts of the same organisation and mode."""
 
     def __init__(self, services: Services, tenant: Tenant) -> None:
-        self.services = services
+        super().__init__(services)
         self.tenant = tenant
         self.one = tenant.scope
         self.two = replace(tenant.scope, account_id=tenant.client_account_id)
         self._workers: list[Worker] = []
 
     async def register(self, url: str, *accounts: Scope, scope: Scope | None = None) -> Hook:
-        async with self.services.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             webhook, secret = await register_webhook(
                 tx,
                 scope or self.one,
@@ -65,7 +65,7 @@ class Stage:
     async def emit_many(self, account: Scope, documents: list[str]) -> list[str]:
         """Append the events in one transaction. Returns the ids."""
         events = [NewEvent("order.received", "order", new_id("ord"), document) for document in documents]
-        async with self.services.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await append(tx, account, events, utc_now())
             rows = await tx.fetch(
                 "SELECT id FROM events WHERE organisation_id = $1 AND mode = $2 ORDER BY position DESC LIMIT $3",
@@ -85,7 +85,7 @@ class Stage:
             await worker.stop()
 
     def worker(self, settings: Settings | None = None, wall_clock: Callable[[], float] = time.time) -> "Worker":
-        services = Services(self.services.database, settings or self.services.settings)
+        services = Services(self.database, settings or self.services.settings)
         services.deliverer = Deliverer(
             services.database, lambda: Sender(services.settings), services.box, services.settings, wall_clock
         )
@@ -97,14 +97,6 @@ class Stage:
         for worker in self._workers:
             await worker.kill()
 
-    async def breaches(self) -> dict[str, list[str]]:
-        async with self.services.database.transaction() as tx:
-            return await examine(tx)
-
-    async def fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
-        async with self.services.database.connection() as connection:
-            return await connection.fetch(sql, *values)
-
     async def row(self, hook: Hook) -> asyncpg.Record:
         return (await self.fetch("SELECT * FROM webhooks WHERE id = $1", hook.id))[0]
 
@@ -113,13 +105,6 @@ class Stage:
 
     async def parked(self, hook: Hook) -> list[asyncpg.Record]:
         return await self.fetch("SELECT * FROM webhook_parked WHERE webhook_id = $1 ORDER BY account_id", hook.id)
-
-    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        deadline = time.monotonic() + WITHIN_S
-        while not await condition():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not within {WITHIN_S} s")
-            await asyncio.sleep(0.005)
 
     async def idle(self) -> None:
         """Wait until every event is delivered and settled."""

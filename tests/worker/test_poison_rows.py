@@ -9,6 +9,7 @@ import pytest
 from tests.retirements.shop import TONNE, Shop
 from tests.support.clock import MARCH, ManualClock
 from tests.support.orders import place, receive
+from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
 from tonne.base.scope import Mode
@@ -38,13 +39,12 @@ FROM orders
 """
 
 
-class Scene:
+class PoisonScene(Scene):
     """One test account, one live shop, and a clock that the test moves."""
 
     def __init__(self, services: Services, world: World, clock: ManualClock) -> None:
-        self.services = services
+        super().__init__(services, clock)
         self.scope = world.ours_test.scope
-        self.clock = clock
         self.live = Shop(services, world, clock, Mode.LIVE)
         self.live_scope = world.ours_live.scope
 
@@ -57,14 +57,6 @@ class Scene:
             if not await self.run(job_name):
                 return
         raise AssertionError(f"{job_name} always finds something to do")
-
-    async def execute(self, sql: str, *values: object) -> None:
-        async with self.services.database.transaction() as tx:
-            await tx.execute(sql, *values)
-
-    async def fetchval(self, sql: str, *values: object) -> object:
-        async with self.services.database.connection() as connection:
-            return await connection.fetchval(sql, *values)
 
     async def place(self) -> tuple[str, str]:
         """Two orders; the first is the one that will fail."""
@@ -161,7 +153,7 @@ class Case:
     """`fault` fails the write of the row `{id}`; `done` tells whether the job has handled the row `$1`."""
 
     job: str
-    arrange: Callable[[Scene], Awaitable[tuple[str, str]]]
+    arrange: Callable[[PoisonScene], Awaitable[tuple[str, str]]]
     fault: str
     done: str
 
@@ -177,79 +169,79 @@ def _status(status: str, table: str = "orders") -> str:
 CASES = {
     "price": Case(
         "price_waiting_orders",
-        Scene.receive,
+        PoisonScene.receive,
         _on("orders", "UPDATE", "NEW.id = '{id}' AND NEW.status = 'placed'"),
         _status("placed"),
     ),
     "open a charge": Case(
         "charge_test_cards",
-        Scene.place_by_card,
+        PoisonScene.place_by_card,
         _on("charges", "INSERT", "NEW.order_id = '{id}'"),
         _status("paid"),
     ),
     "settle a charge": Case(
         "charge_test_cards",
-        Scene.place_by_card,
+        PoisonScene.place_by_card,
         _on("charges", "UPDATE", "NEW.order_id = '{id}' AND NEW.status = 'captured'"),
         _status("paid"),
     ),
     "refund": Case(
         "refund_charges",
-        Scene.owe_refunds,
+        PoisonScene.owe_refunds,
         _on("charges", "UPDATE", "NEW.order_id = '{id}' AND NEW.status = 'refunded'"),
         "SELECT status = 'refunded' FROM charges WHERE order_id = $1",
     ),
     "issue an invoice": Case(
         "issue_invoices",
-        Scene.place,
+        PoisonScene.place,
         _on("invoices", "INSERT", "NEW.order_id = '{id}'"),
         "SELECT EXISTS (SELECT FROM invoices WHERE order_id = $1)",
     ),
     "mail an invoice": Case(
         "follow_up_invoices",
-        Scene.issue_invoices,
+        PoisonScene.issue_invoices,
         _on("invoices", "UPDATE", "NEW.order_id = '{id}' AND NEW.mailed_at IS NOT NULL"),
         "SELECT mailed_at IS NOT NULL FROM invoices WHERE order_id = $1",
     ),
     "allocate": Case(
         "allocate_orders",
-        Scene.pay,
+        PoisonScene.pay,
         _on("order_projects", "INSERT", "NEW.order_id = '{id}'"),
         _status("complete"),
     ),
     "complete": Case(
         "allocate_orders",
-        Scene.retire,
+        PoisonScene.retire,
         _on("certificates", "INSERT", "NEW.order_id = '{id}'"),
         _status("complete"),
     ),
     "close a unit": Case(
         "close_units",
-        Scene.open_units,
+        PoisonScene.open_units,
         _on("parcels", "UPDATE", "NEW.id = '{id}' AND NEW.status = 'to_retire'"),
         _status("to_retire", "parcels"),
     ),
     "close a checkout": Case(
         "close_checkouts",
-        Scene.expire_checkouts,
+        PoisonScene.expire_checkouts,
         _on("checkouts", "UPDATE", "NEW.id = '{id}' AND NEW.status = 'closed'"),
         _status("closed", "checkouts"),
     ),
     "delete a checkout": Case(
         "close_checkouts",
-        Scene.abandon_checkouts,
+        PoisonScene.abandon_checkouts,
         _on("checkouts", "DELETE", "OLD.id = '{id}'"),
         "SELECT NOT EXISTS (SELECT FROM checkouts WHERE id = $1)",
     ),
     "mail a certificate": Case(
         "mail_certificates",
-        Scene.owe_certificates,
+        PoisonScene.owe_certificates,
         _on("mails", "INSERT", "NEW.recipients[1] = '{id}@example.com'"),
         "SELECT EXISTS (SELECT FROM mails WHERE recipients[1] = $1 || '@example.com')",
     ),
     "send a mail": Case(
         "send_mails",
-        Scene.enqueue_mails,
+        PoisonScene.enqueue_mails,
         _on("mails", "UPDATE", "NEW.id = '{id}' AND NEW.sent_at IS NOT NULL"),
         "SELECT sent_at IS NOT NULL FROM mails WHERE id = $1",
     ),
@@ -257,13 +249,13 @@ CASES = {
 
 
 @pytest.fixture
-def scene(furnished_db: Database, settings: Settings, world: World) -> Scene:
+def scene(furnished_db: Database, settings: Settings, world: World) -> PoisonScene:
     clock = ManualClock(MARCH)
-    return Scene(Services(furnished_db, settings, clock), world, clock)
+    return PoisonScene(Services(furnished_db, settings, clock), world, clock)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-async def test_a_row_that_always_fails_does_not_stop_the_others(scene: Scene, case: Case) -> None:
+async def test_a_row_that_always_fails_does_not_stop_the_others(scene: PoisonScene, case: Case) -> None:
     poisoned, sound = await case.arrange(scene)
     await scene.execute(ADD_FAULT.replace("{fault}", case.fault.replace("{id}", poisoned)))
     await scene.run_all(case.job)
@@ -281,7 +273,7 @@ async def test_a_database_that_is_away_is_not_asked_for_every_row(
 ) -> None:
     """Postponing its rows one by one would be wrong, and would fail as well."""
     clock = ManualClock(MARCH)
-    scene = Scene(Services(furnished_db, settings, clock), world, clock)
+    scene = PoisonScene(Services(furnished_db, settings, clock), world, clock)
     await scene.place()
     await scene.execute(
         "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"

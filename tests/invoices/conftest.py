@@ -1,0 +1,17 @@
+import pytest
+
+from tests.invoices.billing import ADA, Billing
+from tests.support.clock import MARCH, ManualClock
+from tests.support.world import World
+from tonne.app import Services
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+
+
+@pytest.fixture
+async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
+    """On 1 March, with an administrator."""
+    clock = ManualClock(MARCH)
+    billing = Billing(Services(furnished_db, settings, clock), clock)
+    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+    return billing
