@@ -33,12 +33,12 @@ hypothesis.settings.register_profile("tonne", deadline=None)
 hypothesis.settings.load_profile("tonne")
 
 NEEDED_BYTES = 2 * 1024**3
-EMPTY, FURNISHED = "template_empty", "template_furnished"
+EMPTY, POPULATED = "template_empty", "template_populated"
 _numbers = itertools.count()
 
 
 class Server(msgspec.Struct):
-    """`world` describes what the furnished template holds."""
+    """`world` describes what the populated template holds."""
 
     socket_folder: str
     world: World
@@ -92,11 +92,11 @@ async def _make_templates(url: str) -> World:
     empty: Connection = await asyncpg.connect(url.replace("/postgres?", f"/{EMPTY}?"))
     await migrate(empty)
     await empty.close()
-    await connection.execute(f"CREATE DATABASE {FURNISHED} TEMPLATE {EMPTY}")
-    furnished: Connection = await asyncpg.connect(url.replace("/postgres?", f"/{FURNISHED}?"))
-    async with furnished.transaction():
-        world = await build_world(furnished)
-    await furnished.close()
+    await connection.execute(f"CREATE DATABASE {POPULATED} TEMPLATE {EMPTY}")
+    populated: Connection = await asyncpg.connect(url.replace("/postgres?", f"/{POPULATED}?"))
+    async with populated.transaction():
+        world = await build_world(populated)
+    await populated.close()
     await connection.close()
     return world
 
@@ -134,9 +134,9 @@ async def db(server: Server, settings: Settings) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-async def furnished_db(server: Server, settings: Settings) -> AsyncIterator[Database]:
+async def populated_db(server: Server, settings: Settings) -> AsyncIterator[Database]:
     """A database in which the world has been built."""
-    async for database in _open(server, FURNISHED, settings):
+    async for database in _open(server, POPULATED, settings):
         yield database
 
 
@@ -162,8 +162,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def services(furnished_db: Database, settings: Settings, clock: Clock) -> AsyncIterator[Services]:
-    services = Services(furnished_db, settings, clock)
+async def services(populated_db: Database, settings: Settings, clock: Clock) -> AsyncIterator[Services]:
+    services = Services(populated_db, settings, clock)
     yield services
     await services.health.close()
 

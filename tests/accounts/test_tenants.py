@@ -112,10 +112,10 @@ async def test_a_changed_account_keeps_its_currency(db: Database) -> None:
         assert (await store.find_terms(tx, account.scope)).payment_method is PaymentMethod.CARD
 
 
-async def test_the_default_selection_falls_back_to_the_organisations(furnished_db: Database, world: World) -> None:
+async def test_the_default_selection_falls_back_to_the_organisations(populated_db: Database, world: World) -> None:
     scope = world.ours_test.scope
     own, shared = [{"bundle_id": "bun_own"}], [{"bundle_id": "bun_shared", "percentage": "100"}]
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         assert (await store.find_terms(tx, scope)).default_selection is None
         await store.set_organisation_selection(tx, scope.organisation_id, Mode.TEST, shared)
         assert (await store.find_terms(tx, scope)).default_selection == shared
@@ -129,13 +129,13 @@ async def test_the_default_selection_falls_back_to_the_organisations(furnished_d
         assert (await store.find_terms(tx, world.theirs_test.scope)).default_selection is None
 
 
-async def test_terms_of_an_account_are_not_found_in_another_scope(furnished_db: Database, world: World) -> None:
+async def test_terms_of_an_account_are_not_found_in_another_scope(populated_db: Database, world: World) -> None:
     ours = world.ours_test.scope
     for scope in (
         replace(ours, mode=Mode.LIVE),
         replace(ours, organisation_id=world.theirs_test.scope.organisation_id),
     ):
-        async with furnished_db.connection() as connection:
+        async with populated_db.connection() as connection:
             with pytest.raises(LookupError):
                 await store.find_terms(connection, scope)
 

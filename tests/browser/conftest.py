@@ -20,7 +20,7 @@ from pytest_asyncio import is_async_test
 
 from tests.browser.chromium import FLAGS, MISSING, find_chromium
 from tests.browser.visit import Visit
-from tests.conftest import FURNISHED, Server, _open
+from tests.conftest import POPULATED, Server, _open
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services, build_app
@@ -61,8 +61,8 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
 
 
 @on_one_loop
-async def furnished_db(server: Server, settings: Settings) -> AsyncIterator[Database]:
-    async for database in _open(server, FURNISHED, settings):
+async def populated_db(server: Server, settings: Settings) -> AsyncIterator[Database]:
+    async for database in _open(server, POPULATED, settings):
         yield database
 
 

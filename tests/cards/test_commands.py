@@ -17,8 +17,8 @@ PUBLIC_KEY = "pk_live_public"
 
 
 @pytest.fixture
-def url(furnished_db: Database) -> str:
-    return furnished_db._url
+def url(populated_db: Database) -> str:
+    return populated_db._url
 
 
 async def _audit(database: Database, account_id: str) -> list[tuple[str, str]]:
@@ -27,7 +27,7 @@ async def _audit(database: Database, account_id: str) -> list[tuple[str, str]]:
     return [(row["action"], json.loads(row["details"])["last_four"]) for row in rows]
 
 
-async def test_a_test_account_stores_a_test_card(furnished_db: Database, url: str, world: World) -> None:
+async def test_a_test_account_stores_a_test_card(populated_db: Database, url: str, world: World) -> None:
     account_id = world.ours_test.scope.account_id
     said = output_of("card", "set", account_id, "--method", "4242424242424242", database_url=url).splitlines()
     assert said[0] == "visa …4242, expires 2049-12"
@@ -41,7 +41,7 @@ async def test_a_test_account_stores_a_test_card(furnished_db: Database, url: st
     assert output_of("card", "remove", account_id, database_url=url) == f"The card of {account_id} is removed."
     assert "has no card" in refusal_of("card", "show", account_id, database_url=url)
     assert "has no card" in refusal_of("card", "remove", account_id, database_url=url)
-    assert await _audit(furnished_db, account_id) == [
+    assert await _audit(populated_db, account_id) == [
         ("card.stored", "4242"),
         ("card.stored", "9995"),
         ("card.removed", "9995"),
@@ -72,7 +72,7 @@ def test_refusals_are_one_sentence(url: str, world: World) -> None:
     assert PUBLIC_KEY not in bad_key
 
 
-async def test_a_live_account_stores_a_card_of_stripe(furnished_db: Database, url: str, world: World) -> None:
+async def test_a_live_account_stores_a_card_of_stripe(populated_db: Database, url: str, world: World) -> None:
     live = world.ours_live.scope.account_id
     with localstripe() as base:
         settings = {"database_url": url, "stripe_secret_key": KEY, "stripe_api_base": base}
@@ -85,7 +85,7 @@ async def test_a_live_account_stores_a_card_of_stripe(furnished_db: Database, ur
         words = ("card", "set", live, "--customer", card.customer, "--method")
         assert "has no payment method" in refusal_of(*words, "pm_unknown", **settings)
     assert "cannot be reached" in refusal_of(*words, card.method, **settings), "it is not there any more"
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         row = await connection.fetchrow("SELECT gateway, customer, method FROM account_cards")
     assert row is not None
     assert tuple(row) == ("stripe", card.customer, card.method)

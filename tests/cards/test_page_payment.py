@@ -31,9 +31,9 @@ DOWN = Fault(error_response(500, type="api_error", message="Sorry."))
 
 
 @pytest.fixture
-async def scene(furnished_db: Database, settings: Settings, world: World) -> AsyncIterator[PageScene]:
+async def scene(populated_db: Database, settings: Settings, world: World) -> AsyncIterator[PageScene]:
     clock = ManualClock()
-    services = Services(furnished_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
+    services = Services(populated_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
     async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
         made = PageScene(services, world.ours_live, clock)
         made.at_stripe(pages, gateway)

@@ -54,8 +54,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def services(furnished_db: Database, settings: Settings, clock: ManualClock) -> Services:
-    return Services(furnished_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
+def services(populated_db: Database, settings: Settings, clock: ManualClock) -> Services:
+    return Services(populated_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
 
 
 @pytest.fixture
@@ -227,8 +227,8 @@ async def test_disputes_and_refunds_are_logged_as_warnings(http: httpx.AsyncClie
     assert (line["log_level"], line["event_type"], line["reference"]) == ("warning", event_type, "pi_1")
 
 
-async def test_without_a_secret_the_endpoint_returns_404(furnished_db: Database, settings: Settings) -> None:
-    transport = httpx.ASGITransport(build_app(Services(furnished_db, settings)), raise_app_exceptions=False)
+async def test_without_a_secret_the_endpoint_returns_404(populated_db: Database, settings: Settings) -> None:
+    transport = httpx.ASGITransport(build_app(Services(populated_db, settings)), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         answer = await _send(client, _event("chg_1"))
         nowhere = await client.post("/gateways/nothing")

@@ -93,10 +93,10 @@ async def test_pages_of_any_size_give_the_same_list(api: ApiClient) -> None:
 
 
 async def test_a_disabled_bundle_is_not_listed_but_can_be_read(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     bundle = world.bundles_test["wind-power"]
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await switch_bundle(tx, bundle, enabled=False)
     listed = {item["id"] for item in await read_all(api, "/v1/bundles", 100)}
     assert listed == set(world.bundles_test.values()) - {bundle}
@@ -131,9 +131,9 @@ async def test_the_images_of_the_demo_catalogue_are_served(api: ApiClient) -> No
         assert (answer.status_code, codes(answer)) in ((404, ["image_not_found"]), (404, ["route_not_found"])), name
 
 
-async def test_a_future_rate_applies_from_its_time_on(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_a_future_rate_applies_from_its_time_on(api: ApiClient, world: World, populated_db: Database) -> None:
     """The cached catalogue must be refreshed when another rate becomes the newest."""
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await tx.execute("UPDATE accounts SET currency = 'USD' WHERE id = $1", world.ours_test.scope.account_id)
         await tx.execute(
             "INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source)"
@@ -143,7 +143,7 @@ async def test_a_future_rate_applies_from_its_time_on(api: ApiClient, world: Wor
         await tx.execute("UPDATE catalogues SET version = version + 1")
     path = f"/v1/bundles/{world.bundles_test['wind-power']}"
     assert (await api.get(path)).json()["unit_price"] == "7.45"
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         # As if the hour had passed: the catalogue's version stays the same.
         await tx.execute("UPDATE exchange_rates SET as_of = now() WHERE as_of > now()")
     assert (await api.get(path)).json()["unit_price"] == "13.80"

@@ -14,8 +14,8 @@ AMOUNT = "offset_link_amount_invalid"
 
 
 @pytest.fixture
-async def allowed(furnished_db: Database, world: World) -> None:
-    await allow_shops(furnished_db, world)
+async def allowed(populated_db: Database, world: World) -> None:
+    await allow_shops(populated_db, world)
 
 
 MISFITS: list[tuple[dict[str, Any], str, str]] = [
@@ -144,9 +144,9 @@ async def test_a_label_without_a_url_and_limits_of_the_other_kind_are_valid(api:
 
 
 async def test_values_have_the_decimals_of_the_accounts_currency(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         yen = await open_tenant(tx, world.ours_test.scope.organisation_id, Mode.TEST, "JPY")
         kwd = await open_tenant(tx, world.ours_test.scope.organisation_id, Mode.TEST, "KWD")
     in_yen, in_kwd = api.as_key(yen.key), api.as_key(kwd.key)

@@ -40,8 +40,8 @@ def settings_of(link: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def allowed(furnished_db: Database, world: World) -> None:
-    await allow_shops(furnished_db, world)
+async def allowed(populated_db: Database, world: World) -> None:
+    await allow_shops(populated_db, world)
 
 
 async def test_only_the_title_is_required(api: ApiClient) -> None:
@@ -57,7 +57,7 @@ async def test_only_the_title_is_required(api: ApiClient) -> None:
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_every_setting_is_stored_and_returned(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_every_setting_is_stored_and_returned(api: ApiClient, world: World, populated_db: Database) -> None:
     wind, forest = list(world.bundles_test.values())[:2]
     settings = {
         "title": "Offset your flight",
@@ -86,7 +86,7 @@ async def test_every_setting_is_stored_and_returned(api: ApiClient, world: World
     }
     assert (await api.get(f"{LINKS}/{link['id']}")).json() == link
     assert (await api.get(LINKS)).json() == {"has_more": False, "next_cursor": None, "data": [link]}
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         stored = await find_link_any_account(connection, link["id"])
         assert await find_link_any_account(connection, new_secret_id("lnk")) is None
     assert stored is not None
@@ -122,14 +122,14 @@ async def test_put_replaces_all_settings(api: ApiClient) -> None:
 
 @pytest.mark.usefixtures("allowed")
 async def test_a_link_can_be_disabled_when_its_bundle_or_host_is_no_longer_allowed(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     bundle = next(iter(world.bundles_test.values()))
     url = "https://shop.example.com/thanks"
     link = await create(
         api, bundle_selection=[{"bundle_id": bundle}], redirect_url=url, expires_at="2099-12-31T00:00:00Z"
     )
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         assert await forbid_host(tx, world.ours_test.scope.organisation_id, read_host("shop.example.com"))
         await tx.execute("UPDATE bundles SET enabled = false WHERE id = $1", bundle)
         await tx.execute("UPDATE catalogues SET version = version + 1")
@@ -257,11 +257,11 @@ async def test_the_examples_of_the_documentation_work_as_they_stand(api: ApiClie
     assert routes["PUT"].example.items() <= changed.json().items()
 
 
-async def test_creating_and_changing_a_link_is_audited(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_creating_and_changing_a_link_is_audited(api: ApiClient, world: World, populated_db: Database) -> None:
     link = await create(api)
     await put(api, link["id"], {"title": "Off", "enabled": False})
     await put(api, link["id"], {"title": ""})
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         rows = await connection.fetch(
             "SELECT actor, action, organisation_id, details FROM audit_log WHERE subject_id = $1 ORDER BY id",
             link["id"],

@@ -5,5 +5,5 @@ from tonne.db.pool import Database
 
 
 @pytest.fixture
-def operator(furnished_db: Database) -> Operator:
-    return Operator(furnished_db._url)
+def operator(populated_db: Database) -> Operator:
+    return Operator(populated_db._url)

@@ -110,7 +110,7 @@ def test_unknown_ids_say_where_to_look(operator: Operator, world: World) -> None
 
 
 async def test_redirect_hosts_have_one_spelling_and_are_audited(
-    operator: Operator, world: World, furnished_db: Database
+    operator: Operator, world: World, populated_db: Database
 ) -> None:
     organisation_id = world.ours_test.scope.organisation_id
     assert "redirects to  -" in operator.does("org", "show", organisation_id)
@@ -123,7 +123,7 @@ async def test_redirect_hosts_have_one_spelling_and_are_audited(
     assert said == "Checkouts no longer redirect to xn--bcher-kva.example."
     assert "redirects to  pay.example.com:8443, shop.example.com" in operator.does("org", "show", organisation_id)
     assert "redirects to  -" in operator.does("org", "show", world.theirs_test.scope.organisation_id)
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         rows = await connection.fetch(
             "SELECT action, subject_id, details FROM audit_log WHERE action LIKE 'organisation.redirect%' ORDER BY id"
         )

@@ -26,9 +26,9 @@ def test_a_page_is_set_up_and_changed(operator: Operator, world: World, tmp_path
     assert (changed["enabled"], changed["logo"], changed["title"]) == ("no", "none", "Acme & co")
 
 
-async def test_the_audit_log_names_the_operator(operator: Operator, furnished_db: Database, world: World) -> None:
+async def test_the_audit_log_names_the_operator(operator: Operator, populated_db: Database, world: World) -> None:
     operator.does("page", "set", world.ours_live.scope.account_id, "--enable")
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         row = await connection.fetchrow(
             "SELECT actor, subject_id FROM audit_log WHERE action = 'sustainability_page.changed'"
         )
@@ -51,10 +51,10 @@ def test_errors_are_one_sentence(operator: Operator, world: World, tmp_path: Pat
     assert "larger than 96 KiB" in operator.is_refused(*set_page, "--logo", str(drawing))
 
 
-def test_contradictory_options_are_rejected(furnished_db: Database, world: World, tmp_path: Path) -> None:
+def test_contradictory_options_are_rejected(populated_db: Database, world: World, tmp_path: Path) -> None:
     image = tmp_path / "logo.png"
     image.write_bytes(png())
     words = ("page", "set", world.ours_test.scope.account_id, "--logo", str(image), "--remove-logo")
-    done = tonne(*words, database_url=furnished_db._url)
+    done = tonne(*words, database_url=populated_db._url)
     assert done.returncode == 2
     assert "not both" in done.stderr

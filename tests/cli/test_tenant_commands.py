@@ -80,7 +80,7 @@ def test_listing_an_unknown_organisation_fails(operator: Operator, words: tuple[
 
 
 async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(
-    operator: Operator, api: ApiClient, world: World, furnished_db: Database
+    operator: Operator, api: ApiClient, world: World, populated_db: Database
 ) -> None:
     scope = world.ours_test.scope
     secret = operator.does("key", "create", scope.account_id)
@@ -90,7 +90,7 @@ async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(
     table = operator.does("key", "list", scope.organisation_id)
     assert secret not in table
     [row] = [line for line in table.splitlines() if f"...{secret[-4:]}" in line]
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         everything = await connection.fetchval(DUMP)
     assert secret not in everything
     assert secret.removeprefix("tonne_test_")[:20] not in everything
@@ -137,13 +137,13 @@ def test_an_invalid_value_is_rejected_before_connecting_to_the_database(words: t
 
 
 async def test_doctor_reports_broken_invariants_by_its_exit_code(
-    operator: Operator, api: ApiClient, furnished_db: Database
+    operator: Operator, api: ApiClient, populated_db: Database
 ) -> None:
     order = await api.order()
     report = operator.does("doctor")
     assert report.endswith("All checks passed.")
     assert "BROKEN" not in report
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await tx.execute("UPDATE order_lines SET quantity_grams = quantity_grams + 1")
     done = tonne("doctor", database_url=operator.url)
     assert done.returncode == 1

@@ -41,16 +41,16 @@ async def test_the_mass_is_shown_as_it_was_sent(api: ApiClient) -> None:
         assert answer.json()["mass"] == {"amount": amount, "unit": "t"}
 
 
-async def test_a_description_has_at_most_1000_characters(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_description_has_at_most_1000_characters(api: ApiClient, populated_db: Database) -> None:
     longest = "é" * 1000
     assert (await api.post("/v1/estimates", MASS | {"description": longest})).json()["description"] == longest
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     too_much: list[Any] = [longest + "x", 5, True, [], {}]
     for description in too_much:
         answer = await api.post("/v1/estimates", MASS | {"description": description})
         found = (answer.status_code, codes(answer), fields(answer))
         assert found == (400, ["validation_error"], ["description"]), description
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_an_estimate_takes_no_selection(api: ApiClient, world: World) -> None:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 import structlog
 
-from tests.conftest import FURNISHED, Server, _clone
+from tests.conftest import POPULATED, Server, _clone
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 
@@ -48,7 +48,7 @@ def plain_tracebacks() -> Iterator[None]:
 def live_server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """`tonne api` on a database of its own, with standard error in a file."""
     folder = tmp_path_factory.mktemp("live")
-    database_url = server.url(asyncio.run(_clone(server, FURNISHED)))
+    database_url = server.url(asyncio.run(_clone(server, POPULATED)))
     live = LiveServer(_free_port(), database_url, folder / "stderr.log")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TONNE_")}
     environment |= {

@@ -126,9 +126,9 @@ class Lifespan:
 
 
 async def test_the_database_is_opened_at_startup_and_closed_at_shutdown(
-    server: Server, furnished_db: Database, settings: Settings
+    server: Server, populated_db: Database, settings: Settings
 ) -> None:
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         name = await connection.fetchval("SELECT current_database()")
     database = Database(server.url(name), settings)
     app = build_app(Services(database, settings))

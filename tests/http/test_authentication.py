@@ -26,9 +26,9 @@ async def test_the_scheme_bearer_is_case_insensitive(api: ApiClient) -> None:
         assert answer.status_code == 200
 
 
-async def test_a_key_acts_for_its_default_account(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_a_key_acts_for_its_default_account(api: ApiClient, world: World, populated_db: Database) -> None:
     order = await api.order()
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         owner = await connection.fetchrow("SELECT organisation_id, account_id, mode FROM orders")
     scope = world.ours_test.scope
     assert owner is not None
@@ -51,7 +51,7 @@ async def test_service_account_acts_for_a_client_account(api: ApiClient, world: 
 
 
 async def test_an_account_of_another_organisation_or_mode_is_unknown(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     wanted = [
         "acc_" + "0" * 26,
@@ -80,7 +80,7 @@ async def test_an_account_of_another_organisation_or_mode_is_unknown(
     ]
     assert {(answer.status_code, *codes(answer)) for answer in answers} == {(404, "account_not_found")}
     assert len({sameness(answer) for answer in answers}) == 1
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM orders") == 0
 
 
@@ -109,9 +109,9 @@ class TestBrand:
         assert "Service-Account" not in document
 
 
-async def test_a_revoked_key_is_refused(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_a_revoked_key_is_refused(api: ApiClient, world: World, populated_db: Database) -> None:
     assert (await api.get("/v1/orders")).status_code == 200
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await revoke_key(tx, world.ours_test.key_id, actor="test", now=utc_now())
     answer = await api.get("/v1/orders")
     assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
@@ -119,7 +119,7 @@ async def test_a_revoked_key_is_refused(api: ApiClient, world: World, furnished_
 
 
 async def test_a_cached_key_is_refused_within_five_seconds_of_its_revocation(
-    world: World, furnished_db: Database
+    world: World, populated_db: Database
 ) -> None:
     moment = 1000.0
 
@@ -128,10 +128,10 @@ async def test_a_cached_key_is_refused_within_five_seconds_of_its_revocation(
 
     # With the default settings.
     settings = Settings()
-    authenticator = Authenticator(AccountDirectory(furnished_db, utc_now, settings.key_refresh_s), settings, monotonic)
+    authenticator = Authenticator(AccountDirectory(populated_db, utc_now, settings.key_refresh_s), settings, monotonic)
     headers = {b"authorization": f"Bearer {world.ours_test.key}".encode()}
     await authenticator.admit(headers, "192.0.2.1")
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await revoke_key(tx, world.ours_test.key_id, actor="test", now=utc_now())
     moment += 5
     with pytest.raises(Unauthorised):
@@ -159,9 +159,9 @@ async def test_the_last_use_of_a_key_is_recorded(api: ApiClient, services: Servi
     assert await last_used(world.ours_test.key_id) == used
 
 
-async def test_a_key_is_stored_only_as_a_hash(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_a_key_is_stored_only_as_a_hash(api: ApiClient, world: World, populated_db: Database) -> None:
     await api.order()
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         for table in ("api_keys", "audit_log", "orders", "events"):
             rows = await connection.fetch(f"SELECT t::text FROM {table} t")  # noqa: S608 - names of ours
             assert rows

@@ -44,12 +44,12 @@ NOT_JSON = {
 
 
 @pytest.mark.parametrize("path", WRITES)
-async def test_a_body_that_is_not_a_json_object_is_refused(path: str, api: ApiClient, furnished_db: Database) -> None:
-    before = await count_rows(furnished_db)
+async def test_a_body_that_is_not_a_json_object_is_refused(path: str, api: ApiClient, populated_db: Database) -> None:
+    before = await count_rows(populated_db)
     for name, raw in NOT_JSON.items():
         answer = await api.post_raw(path, raw)
         assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], [None]), name
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ async def test_a_body_that_is_not_a_json_object_is_refused(path: str, api: ApiCl
     ],
     ids=["arrays", "unclosed_arrays", "arrays_in_metadata", "objects", "one_level_too_many"],
 )
-async def test_very_deep_nesting_is_refused(raw: bytes, api: ApiClient, furnished_db: Database) -> None:
-    before = await count_rows(furnished_db)
+async def test_very_deep_nesting_is_refused(raw: bytes, api: ApiClient, populated_db: Database) -> None:
+    before = await count_rows(populated_db)
     for path in WRITES:
         answer = await api.post_raw(path, raw)
         assert (answer.status_code, codes(answer)) == (400, ["validation_error"]), path
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_nesting_up_to_the_limit_is_accepted(api: ApiClient) -> None:
@@ -79,9 +79,9 @@ async def test_nesting_up_to_the_limit_is_accepted(api: ApiClient) -> None:
     assert f'"metadata":{{"a":{nested}}}' in answer.text
 
 
-async def test_a_duplicate_key_is_refused_in_every_object(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_duplicate_key_is_refused_in_every_object(api: ApiClient, populated_db: Database) -> None:
     bodies = await valid_bodies(api)
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for path in WRITES:
         text = json.dumps(bodies[path])[1:-1]
         for raw in (
@@ -94,7 +94,7 @@ async def test_a_duplicate_key_is_refused_in_every_object(api: ApiClient, furnis
             answer = await api.post_raw(path, raw.encode())
             assert (answer.status_code, codes(answer)) == (400, ["validation_error"]), raw
             assert "twice" in answer.json()["error"]["message"]
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 UNSAFE = {
@@ -108,17 +108,17 @@ UNSAFE = {
 
 @pytest.mark.parametrize("name", UNSAFE)
 async def test_nul_and_lone_surrogates_are_refused_in_every_string(
-    name: str, api: ApiClient, world: World, furnished_db: Database
+    name: str, api: ApiClient, world: World, populated_db: Database
 ) -> None:
     bodies = await valid_bodies(api)
     bundle_id = next(iter(world.bundles_test.values()))
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for path in WRITES:
         for place in _string_places(bodies[path], bundle_id):
             raw = json.dumps(place).replace("CANARY", UNSAFE[name]).encode()
             answer = await api.post_raw(path, raw)
             assert (answer.status_code, codes(answer)) == (400, ["validation_error"]), raw
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 def _string_places(body: dict[str, Any], bundle_id: str) -> list[dict[str, Any]]:
@@ -150,8 +150,8 @@ async def test_a_pair_of_surrogates_is_accepted_as_one_character(api: ApiClient)
     assert rb'{"a":"\ud83c\udf0d"}' in answer.content
 
 
-async def test_unknown_missing_and_ill_typed_fields_are_each_named(api: ApiClient, furnished_db: Database) -> None:
-    before = await count_rows(furnished_db)
+async def test_unknown_missing_and_ill_typed_fields_are_each_named(api: ApiClient, populated_db: Database) -> None:
+    before = await count_rows(populated_db)
     body = {
         "mass": {"amount": True, "unit": "lb", "colour": "green"},
         "idempotency_key": 5,
@@ -174,7 +174,7 @@ async def test_unknown_missing_and_ill_typed_fields_are_each_named(api: ApiClien
             "metadata",
             "notes",
         ]
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_a_field_in_another_spelling_is_recognised(api: ApiClient) -> None:
@@ -211,14 +211,14 @@ async def test_null_for_an_optional_field_is_the_same_as_omitting_it(api: ApiCli
         assert answer.status_code in {200, 201}, answer.text
 
 
-async def test_a_body_without_the_media_type_of_json_is_refused(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_body_without_the_media_type_of_json_is_refused(api: ApiClient, populated_db: Database) -> None:
     bodies = await valid_bodies(api)
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for called in ("text/plain", "application/x-www-form-urlencoded", "application/json-patch+json", "json", ""):
         for path in WRITES:
             answer = await api.post_raw(path, json.dumps(bodies[path]).encode(), called)
             assert (answer.status_code, codes(answer)) == (415, ["media_type_invalid"]), (called, path)
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_the_media_type_of_json_is_case_insensitive_and_may_have_parameters(api: ApiClient) -> None:
@@ -228,11 +228,11 @@ async def test_the_media_type_of_json_is_case_insensitive_and_may_have_parameter
 
 
 async def test_a_body_above_256_kib_is_refused_and_one_of_that_size_is_read(
-    api: ApiClient, furnished_db: Database
+    api: ApiClient, populated_db: Database
 ) -> None:
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for path in WRITES:
         answer = await api.post_raw(path, b" " * (256 * 1024 + 1))
         assert (answer.status_code, codes(answer)) == (413, ["body_too_large"]), path
         assert (await api.post_raw(path, b" " * (256 * 1024))).status_code == 400
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before

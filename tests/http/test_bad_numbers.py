@@ -18,12 +18,12 @@ async def assert_refused(api: ApiClient, paths: tuple[str, ...], raw: str, field
         assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], [field]), (path, raw)
 
 
-async def test_a_mass_that_is_not_a_plain_bounded_decimal_is_refused(api: ApiClient, furnished_db: Database) -> None:
-    before = await count_rows(furnished_db)
+async def test_a_mass_that_is_not_a_plain_bounded_decimal_is_refused(api: ApiClient, populated_db: Database) -> None:
+    before = await count_rows(populated_db)
     for number in NOT_DECIMALS:
         for amount in (number, f'"{number}"'):
             await assert_refused(api, BY_MASS, f'{{"mass":{{"amount":{amount},"unit":"t"}}}}', "mass.amount")
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_a_mass_in_any_other_spelling_or_of_another_type_is_refused(api: ApiClient) -> None:
@@ -43,28 +43,28 @@ async def test_an_unknown_unit_is_refused(api: ApiClient) -> None:
     [("0", "t"), ("0.0000009", "t"), ("0.9", "g"), ("100000000.000001", "t"), ("999999999999999", "t")],
 )
 async def test_a_mass_below_a_gram_or_above_the_maximum_is_refused(
-    amount: str, unit: str, api: ApiClient, furnished_db: Database
+    amount: str, unit: str, api: ApiClient, populated_db: Database
 ) -> None:
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for path in BY_MASS:
         code = "estimate_mass_invalid" if path == "/v1/estimates" else "order_quantity_invalid"
         answer = await api.post(path, {"mass": {"amount": amount, "unit": unit}})
         assert (answer.status_code, codes(answer), fields(answer)) == (400, [code], ["mass.amount"])
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
-async def test_a_value_that_is_not_a_plain_bounded_decimal_is_refused(api: ApiClient, furnished_db: Database) -> None:
-    before = await count_rows(furnished_db)
+async def test_a_value_that_is_not_a_plain_bounded_decimal_is_refused(api: ApiClient, populated_db: Database) -> None:
+    before = await count_rows(populated_db)
     for spelling in (*NOT_DECIMALS, "", "1,00", "EUR 5", "٣", "NaN", " 1", "1."):
         await assert_refused(api, BY_VALUE, f'{{"value":"{spelling}"}}', "value")
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
-async def test_a_value_must_be_a_string(api: ApiClient, furnished_db: Database) -> None:
-    before = await count_rows(furnished_db)
+async def test_a_value_must_be_a_string(api: ApiClient, populated_db: Database) -> None:
+    before = await count_rows(populated_db)
     for value in ("100", "100.00", "1e2", "1e999", "-1", FORTY_DIGITS, "true", "{}", "[]", '["1"]'):
         await assert_refused(api, BY_VALUE, f'{{"value":{value}}}', "value")
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_extreme_numbers_in_metadata_are_returned_as_they_were_sent(api: ApiClient) -> None:

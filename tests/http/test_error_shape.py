@@ -79,9 +79,9 @@ async def test_every_404_of_an_order_is_byte_for_byte_the_same(api: ApiClient, w
     assert len({sameness(answer) for answer in answers}) == 1
 
 
-async def test_every_401_is_byte_for_byte_the_same(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_every_401_is_byte_for_byte_the_same(api: ApiClient, world: World, populated_db: Database) -> None:
     key = world.ours_test.key
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         await connection.execute("UPDATE api_keys SET revoked_at = now() WHERE id = $1", world.ours_live.key_id)
     headers: list[dict[str, str]] = [
         {},

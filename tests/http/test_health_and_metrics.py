@@ -51,10 +51,10 @@ async def test_operations_3_readiness_does_not_wait_for_the_pool(api: ApiClient,
 
 
 async def test_operations_20_a_server_that_is_about_to_stop_is_not_ready(
-    furnished_db: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    populated_db: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DRAIN_VARIABLE, str(tmp_path / "draining"))
-    services = Services(furnished_db, settings)
+    services = Services(populated_db, settings)
     app = build_app(services)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tonne.test") as http:
         assert (await http.get("/health/ready")).status_code == 200

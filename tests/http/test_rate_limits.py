@@ -25,17 +25,17 @@ class TestPerKey:
     def settings(self, settings: Settings) -> Settings:
         return msgspec.structs.replace(settings, rate_limit_per_second=0.01, rate_limit_burst=3, catalogue_refresh_s=0)
 
-    async def test_a_key_is_limited_after_its_burst(self, api: ApiClient, world: World, furnished_db: Database) -> None:
+    async def test_a_key_is_limited_after_its_burst(self, api: ApiClient, world: World, populated_db: Database) -> None:
         for remaining in ("2", "1", "0"):
             answer = await api.get("/v1/orders/unknown")
             assert answer.status_code == 404
             assert answer.headers["ratelimit-limit"] == "3"
             assert answer.headers["ratelimit-remaining"] == remaining
             assert 0 < int(answer.headers["ratelimit-reset"]) <= 300
-        before = await count_rows(furnished_db)
+        before = await count_rows(populated_db)
         refused = await api.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}})
         assert_too_many(refused, 100)
-        assert await count_rows(furnished_db) == before
+        assert await count_rows(populated_db) == before
         # The limit is per key, for all accounts that it acts for.
         assert_too_many(await api.get("/v1/orders", Service_Account=world.ours_test.client_account_id), 100)
         assert (await api.as_key(world.theirs_test.key).get("/v1/orders")).status_code == 200

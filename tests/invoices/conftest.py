@@ -9,9 +9,9 @@ from tonne.db.pool import Database
 
 
 @pytest.fixture
-async def billing(furnished_db: Database, settings: Settings, world: World) -> Billing:
+async def billing(populated_db: Database, settings: Settings, world: World) -> Billing:
     """On 1 March, with an administrator."""
     clock = ManualClock(MARCH)
-    billing = Billing(Services(furnished_db, settings, clock), clock)
+    billing = Billing(Services(populated_db, settings, clock), clock)
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
     return billing

@@ -28,8 +28,8 @@ class Operator:
 
 
 @pytest.fixture
-def operator(furnished_db: Database) -> Operator:
-    return Operator(furnished_db._url)
+def operator(populated_db: Database) -> Operator:
+    return Operator(populated_db._url)
 
 
 async def test_invoices_are_listed_newest_first_and_by_status(

@@ -17,9 +17,9 @@ from tonne.db.pool import Database
 
 
 @pytest.fixture
-def billing(furnished_db: Database, settings: Settings) -> Billing:
+def billing(populated_db: Database, settings: Settings) -> Billing:
     clock = ManualClock(utc_now())
-    return Billing(Services(furnished_db, settings, clock), clock)
+    return Billing(Services(populated_db, settings, clock), clock)
 
 
 def _without_id(text: str, request_id: str) -> str:

@@ -34,22 +34,22 @@ def _bundles(world: World) -> list[str]:
     "percentages", [[33.33, 33.33, 33.33], ["33.33", "33.33", "33.34", "0.01"], [99.99], [50, 50, 0.01], [100, 100]]
 )
 async def test_percentages_must_sum_to_exactly_100(
-    percentages: list[Any], api: ApiClient, world: World, furnished_db: Database
+    percentages: list[Any], api: ApiClient, world: World, populated_db: Database
 ) -> None:
     selection = [
         {"bundle_id": bundle, "percentage": part}
         for bundle, part in zip(_bundles(world)[: len(percentages)], percentages, strict=True)
     ]
-    await assert_refused(api, furnished_db, selection, [(RATIOS, WHOLE)])
+    await assert_refused(api, populated_db, selection, [(RATIOS, WHOLE)])
 
 
 @pytest.mark.parametrize("percentage", [0, "0.00", -1, "-1", "abc", "", 33.333, "33.333", 100.01, "1e1", True, []])
 async def test_a_percentage_must_be_a_number_above_0_with_two_decimals(
-    percentage: Any, api: ApiClient, world: World, furnished_db: Database
+    percentage: Any, api: ApiClient, world: World, populated_db: Database
 ) -> None:
     first, second, *_ = _bundles(world)
     selection = [{"bundle_id": first, "percentage": percentage}, {"bundle_id": second, "percentage": 100}]
-    await assert_refused(api, furnished_db, selection, [(FORMAT, "bundle_selection[0].percentage")])
+    await assert_refused(api, populated_db, selection, [(FORMAT, "bundle_selection[0].percentage")])
 
 
 async def test_a_percentage_is_read_digit_by_digit(api: ApiClient, world: World) -> None:
@@ -61,30 +61,30 @@ async def test_a_percentage_is_read_digit_by_digit(api: ApiClient, world: World)
             assert (answer.status_code, codes(answer)) == (400, [FORMAT]), number
 
 
-async def test_some_but_not_all_percentages_are_refused(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_some_but_not_all_percentages_are_refused(api: ApiClient, world: World, populated_db: Database) -> None:
     first, second, *_ = _bundles(world)
     selection = [{"bundle_id": first, "percentage": 100}, {"bundle_id": second}]
-    await assert_refused(api, furnished_db, selection, [(RATIOS, WHOLE)])
+    await assert_refused(api, populated_db, selection, [(RATIOS, WHOLE)])
 
 
-async def test_an_empty_selection_is_refused(api: ApiClient, furnished_db: Database) -> None:
-    await assert_refused(api, furnished_db, [], [(RATIOS, WHOLE)])
+async def test_an_empty_selection_is_refused(api: ApiClient, populated_db: Database) -> None:
+    await assert_refused(api, populated_db, [], [(RATIOS, WHOLE)])
 
 
-async def test_a_bundle_twice_is_refused(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_a_bundle_twice_is_refused(api: ApiClient, world: World, populated_db: Database) -> None:
     bundle = _bundles(world)[0]
     twice = [{"bundle_id": bundle, "percentage": 50}, {"bundle_id": bundle, "percentage": 50}]
-    await assert_refused(api, furnished_db, twice, [(BUNDLE, "bundle_selection[1].bundle_id")])
+    await assert_refused(api, populated_db, twice, [(BUNDLE, "bundle_selection[1].bundle_id")])
 
 
 async def test_an_unknown_a_disabled_and_the_other_modes_bundle_are_refused_alike(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     live = next(iter(world.bundles_live.values()))
     unknown = "bun_" + "0" * 26
     for bundle in (unknown, world.disabled_bundle_test, live, "", "x", "🌍", _bundles(world)[0].upper()):
         selection = [{"bundle_id": bundle}]
-        await assert_refused(api, furnished_db, selection, [(BUNDLE, "bundle_selection[0].bundle_id")])
+        await assert_refused(api, populated_db, selection, [(BUNDLE, "bundle_selection[0].bundle_id")])
     texts = set()
     for bundle in (unknown, world.disabled_bundle_test, live):
         answer = await api.post("/v1/orders/by-value", {"value": "5", "bundle_selection": [{"bundle_id": bundle}]})
@@ -93,7 +93,7 @@ async def test_an_unknown_a_disabled_and_the_other_modes_bundle_are_refused_alik
 
 
 async def test_every_fault_of_a_selection_is_reported_at_once(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     good = _bundles(world)[0]
     selection = [
@@ -103,7 +103,7 @@ async def test_every_fault_of_a_selection_is_reported_at_once(
     ]
     await assert_refused(
         api,
-        furnished_db,
+        populated_db,
         selection,
         [
             (FORMAT, "bundle_selection[0].percentage"),
@@ -115,14 +115,14 @@ async def test_every_fault_of_a_selection_is_reported_at_once(
     )
 
 
-async def test_a_selection_that_is_no_array_is_refused(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_selection_that_is_no_array_is_refused(api: ApiClient, populated_db: Database) -> None:
     for selection in ({}, "all", 1, True, {"bundle_id": "x"}):
-        await assert_refused(api, furnished_db, selection, [("validation_error", WHOLE)])
+        await assert_refused(api, populated_db, selection, [("validation_error", WHOLE)])
 
 
-async def test_unknown_members_of_a_choice_are_refused(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_unknown_members_of_a_choice_are_refused(api: ApiClient, world: World, populated_db: Database) -> None:
     selection = [{"bundle_id": _bundles(world)[0], "percent": 100}]
-    await assert_refused(api, furnished_db, selection, [("validation_error", "bundle_selection[0].percent")])
+    await assert_refused(api, populated_db, selection, [("validation_error", "bundle_selection[0].percent")])
 
 
 @pytest.mark.parametrize(

@@ -44,31 +44,31 @@ async def test_one_bundle_by_value_buys_the_value_over_its_gross_price(api: ApiC
 
 @pytest.mark.parametrize("value", ["0", "0.00", "0.001", "0.009", "10.001", "1.005"])
 async def test_a_value_below_a_cent_or_with_a_part_of_one_is_refused(
-    value: str, api: ApiClient, furnished_db: Database
+    value: str, api: ApiClient, populated_db: Database
 ) -> None:
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for path in BY_VALUE:
         answer = await api.post(path, {"value": value})
         assert (answer.status_code, codes(answer), fields(answer)) == (400, ["order_value_invalid"], ["value"])
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_a_value_that_buys_less_than_a_gram_is_refused(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         await connection.execute("UPDATE bundles SET unit_price_minor = 1000000000 WHERE slug = 'durable-removal'")
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     selection = [{"bundle_id": world.bundles_test["durable-removal"]}]
     for path in BY_VALUE:
         answer = await api.post(path, {"value": "0.01", "bundle_selection": selection})
         assert (answer.status_code, codes(answer)) == (400, ["order_value_invalid"])
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
-async def test_a_value_that_buys_more_than_the_most_is_refused(api: ApiClient, furnished_db: Database) -> None:
-    before = await count_rows(furnished_db)
+async def test_a_value_that_buys_more_than_the_most_is_refused(api: ApiClient, populated_db: Database) -> None:
+    before = await count_rows(populated_db)
     for path in BY_VALUE:
         answer = await api.post(path, {"value": "999999999999999.99"})
         assert (answer.status_code, codes(answer)) == (400, ["order_quantity_invalid"])
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before

@@ -14,11 +14,11 @@ Opener = Callable[[str], Awaitable[ApiClient]]
 
 
 @pytest.fixture
-def account_in(api: ApiClient, world: World, furnished_db: Database) -> Opener:
+def account_in(api: ApiClient, world: World, populated_db: Database) -> Opener:
     """A client of a new account in that currency."""
 
     async def open_in(currency: str) -> ApiClient:
-        async with furnished_db.transaction() as tx:
+        async with populated_db.transaction() as tx:
             tenant = await open_tenant(tx, world.ours_test.scope.organisation_id, Mode.TEST, currency)
         return api.as_key(tenant.key)
 

@@ -13,29 +13,29 @@ def shares(order: dict[str, Any]) -> dict[str, str]:
     return {line["bundle_id"]: line["quantity"] for line in order["bundles"]}
 
 
-async def test_the_nearest_default_applies(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_the_nearest_default_applies(api: ApiClient, world: World, populated_db: Database) -> None:
     scope, bundles = world.ours_test.scope, world.bundles_test
     catalogues = {bundles["forest-mix"]: "0.6", bundles["clean-cooking"]: "0.4"}
     assert shares(await api.order()) == catalogues
     organisations = [{"bundle_id": bundles["wind-power"], "percentage": "100"}]
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await set_organisation_selection(tx, scope.organisation_id, Mode.TEST, organisations)
     assert shares(await api.order()) == {bundles["wind-power"]: "1"}
     accounts = [{"bundle_id": bundles["living-soil"]}, {"bundle_id": bundles["forest-mix"]}]
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await set_account_selection(tx, scope, accounts)
     assert shares(await api.order()) == {bundles["living-soil"]: "0.5", bundles["forest-mix"]: "0.5"}
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await set_account_selection(tx, scope, None)
     assert shares(await api.order()) == {bundles["wind-power"]: "1"}
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await set_organisation_selection(tx, scope.organisation_id, Mode.TEST, None)
     assert shares(await api.order()) == catalogues
 
 
-async def test_a_default_is_its_owners_alone(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_a_default_is_its_owners_alone(api: ApiClient, world: World, populated_db: Database) -> None:
     ours, bundles = world.ours_test, world.bundles_test
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await set_account_selection(tx, ours.scope, [{"bundle_id": bundles["living-soil"]}])
         await set_organisation_selection(
             tx, ours.scope.organisation_id, Mode.TEST, [{"bundle_id": bundles["wind-power"]}]
@@ -52,10 +52,10 @@ async def test_a_default_is_its_owners_alone(api: ApiClient, world: World, furni
 
 
 async def test_the_default_also_prices_estimates_and_quotes(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     bundle = world.bundles_test["wind-power"]
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         await set_account_selection(tx, world.ours_test.scope, [{"bundle_id": bundle}])
     one_tonne = {"mass": {"amount": "1", "unit": "t"}}
     assert shares((await api.post("/v1/estimates", one_tonne)).json()["quote"]) == {bundle: "1"}
@@ -77,11 +77,11 @@ async def test_a_line_that_known_supply_does_not_cover_says_so_and_the_order_is_
 
 
 async def test_what_is_allocated_is_not_available_any_more(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     scarce = world.bundles_test["durable-removal"]
     assert (await api.get(f"/v1/bundles/{scarce}")).json()["available_quantity"] == "25"
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         await connection.execute(
             "UPDATE lots SET allocated_grams = 4500000 WHERE mode = 'test' AND project_id IN"
             " (SELECT id FROM projects WHERE slug = 'charm-bio-oil')"

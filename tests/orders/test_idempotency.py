@@ -19,19 +19,19 @@ from tonne.orders.move_order import move_order
 ONE_TONNE: dict[str, Any] = {"mass": {"amount": "1", "unit": "t"}}
 
 
-async def test_a_repeat_returns_the_original_and_says_so(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_repeat_returns_the_original_and_says_so(api: ApiClient, populated_db: Database) -> None:
     bodies = await valid_bodies(api)
     for path in CREATES:
         body = bodies[path] | {"idempotency_key": f"key of {path}", "metadata": {"a": 1}}
         first = await api.post(path, body)
         assert first.status_code == 201
         assert "idempotent-replayed" not in first.headers
-        before = await count_rows(furnished_db)
+        before = await count_rows(populated_db)
         second = await api.post(path, body)
         assert (second.status_code, second.content) == (200, first.content)
         assert second.headers["idempotent-replayed"] == "true"
         assert "idempotency-mismatch" not in second.headers
-        assert await count_rows(furnished_db) == before
+        assert await count_rows(populated_db) == before
 
 
 async def test_a_repeat_with_its_members_in_another_order_is_the_same_request(api: ApiClient) -> None:
@@ -55,7 +55,7 @@ async def test_a_repeat_with_its_members_in_another_order_is_the_same_request(ap
     ],
 )
 async def test_a_repeat_that_asks_for_something_else_gets_the_original_and_is_told(
-    other: dict[str, Any], api: ApiClient, furnished_db: Database
+    other: dict[str, Any], api: ApiClient, populated_db: Database
 ) -> None:
     """The key is looked up before anything else in the body is judged."""
     body = ONE_TONNE | {"idempotency_key": "k", "metadata": {"n": 1}}
@@ -64,16 +64,16 @@ async def test_a_repeat_that_asks_for_something_else_gets_the_original_and_is_to
     assert (second.status_code, second.content) == (200, first.content)
     assert second.headers["idempotent-replayed"] == "true"
     assert second.headers["idempotency-mismatch"] == "true"
-    assert await count_orders(furnished_db) == 1
+    assert await count_orders(populated_db) == 1
 
 
-async def test_the_key_counts_across_all_ways_of_ordering(api: ApiClient, furnished_db: Database) -> None:
+async def test_the_key_counts_across_all_ways_of_ordering(api: ApiClient, populated_db: Database) -> None:
     first = await api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": "k"})
     for path in ORDERS:
         answer = await api.post(path, {"idempotency_key": "k"})
         assert (answer.status_code, answer.content) == (200, first.content), path
         assert answer.headers["idempotency-mismatch"] == "true"
-    assert await count_orders(furnished_db) == 1
+    assert await count_orders(populated_db) == 1
 
 
 async def test_orders_and_estimates_have_keys_of_their_own(api: ApiClient) -> None:
@@ -93,9 +93,9 @@ async def test_a_key_is_the_accounts_own(api: ApiClient, world: World) -> None:
     assert len(ids) == 4
 
 
-async def test_a_repeat_shows_the_order_as_it_is_now(api: ApiClient, world: World, furnished_db: Database) -> None:
+async def test_a_repeat_shows_the_order_as_it_is_now(api: ApiClient, world: World, populated_db: Database) -> None:
     first = await api.order(idempotency_key="k")
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         order = await load_order(tx, world.ours_test.scope, first["id"])
         assert order is not None
         await move_order(tx, order, OrderStatus.CANCELLED, utc_now())
@@ -106,7 +106,7 @@ async def test_a_repeat_shows_the_order_as_it_is_now(api: ApiClient, world: Worl
 
 
 async def test_without_a_key_the_service_makes_one_and_every_request_is_an_order(
-    api: ApiClient, furnished_db: Database
+    api: ApiClient, populated_db: Database
 ) -> None:
     bodies = await valid_bodies(api)
     for path in CREATES:
@@ -115,16 +115,16 @@ async def test_without_a_key_the_service_makes_one_and_every_request_is_an_order
         assert all(keys)
         again = await api.post(path, bodies[path] | {"idempotency_key": keys[0]})
         assert (again.status_code, again.headers["idempotent-replayed"]) == (200, "true")
-    assert await count_orders(furnished_db) == 9
+    assert await count_orders(populated_db) == 9
 
 
-async def test_a_second_order_on_one_estimate_is_allowed(api: ApiClient, furnished_db: Database) -> None:
+async def test_a_second_order_on_one_estimate_is_allowed(api: ApiClient, populated_db: Database) -> None:
     estimate_id = await api.estimate()
     for key in ("one", "two"):
         answer = await api.post("/v1/orders/by-estimate", {"estimate_id": estimate_id, "idempotency_key": key})
         assert answer.status_code == 201
         assert answer.json()["estimate_id"] == estimate_id
-    assert await count_orders(furnished_db) == 2
+    assert await count_orders(populated_db) == 2
 
 
 KEYS = [
@@ -164,14 +164,14 @@ KEYS = [
 ]
 
 
-async def test_every_printable_key_can_be_read_back_by_its_address(api: ApiClient, furnished_db: Database) -> None:
+async def test_every_printable_key_can_be_read_back_by_its_address(api: ApiClient, populated_db: Database) -> None:
     for key in KEYS:
         answer = await api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": key})
         assert answer.status_code == 201, key
         assert answer.json()["idempotency_key"] == key
         found = await api.by_key(key)
         assert (found.status_code, found.content) == (200, answer.content), key
-    assert await count_orders(furnished_db) == len(KEYS)
+    assert await count_orders(populated_db) == len(KEYS)
 
 
 async def test_a_slash_or_plus_in_the_address_may_also_stand_for_itself(api: ApiClient) -> None:
@@ -182,10 +182,10 @@ async def test_a_slash_or_plus_in_the_address_may_also_stand_for_itself(api: Api
         assert found.json()["id"] == order["id"]
 
 
-async def test_keys_that_differ_in_anything_are_different_keys(api: ApiClient, furnished_db: Database) -> None:
+async def test_keys_that_differ_in_anything_are_different_keys(api: ApiClient, populated_db: Database) -> None:
     keys = ["key", "Key", "key ", "key/", "ke\u0301", "k\u00e9", "ké ", "%6Bey"]
     ids = {(await api.order(idempotency_key=key))["id"] for key in keys}
-    assert len(ids) == len(keys) == await count_orders(furnished_db)
+    assert len(ids) == len(keys) == await count_orders(populated_db)
     for near in ("key//", "KEY", "", "ke"):
         answer = await api.by_key(near)
         assert answer.status_code == 404, near
@@ -196,14 +196,14 @@ async def test_keys_that_differ_in_anything_are_different_keys(api: ApiClient, f
     ["", "x" * 256, "🌍" * 256, ".", "..", "a\tb", "a\nb", "\x7f", "\x85", "\u2028", 5, True, ["k"], {"k": "k"}],
     ids=repr,
 )
-async def test_an_unusable_key_is_refused(key: Any, api: ApiClient, furnished_db: Database) -> None:
+async def test_an_unusable_key_is_refused(key: Any, api: ApiClient, populated_db: Database) -> None:
     bodies = await valid_bodies(api)
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for path in CREATES:
         answer = await api.post(path, bodies[path] | {"idempotency_key": key})
         expected = (400, ["validation_error"], ["idempotency_key"])
         assert (answer.status_code, codes(answer), fields(answer)) == expected, path
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_reading_an_unknown_or_impossible_key_finds_no_order(api: ApiClient) -> None:

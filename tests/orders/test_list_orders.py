@@ -57,9 +57,9 @@ async def test_walking_the_pages_while_orders_arrive_skips_and_repeats_nothing(l
     assert seen == placed[::-1]
 
 
-async def test_orders_of_the_same_millisecond_are_walked_one_by_one(api: ApiClient, furnished_db: Database) -> None:
+async def test_orders_of_the_same_millisecond_are_walked_one_by_one(api: ApiClient, populated_db: Database) -> None:
     placed = sorted([(await api.order())["id"] for _ in range(6)], reverse=True)
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         await connection.execute(
             """
             UPDATE orders SET created_at = '2026-11-15T10:00:00.123Z', wire_document = convert_to(regexp_replace(
@@ -85,9 +85,9 @@ async def test_the_limit_may_change_from_page_to_page(api: ApiClient) -> None:
     assert walked == placed[::-1]
 
 
-async def test_only_an_offset_links_orders_are_listed_when_asked_for(api: ApiClient, furnished_db: Database) -> None:
+async def test_only_an_offset_links_orders_are_listed_when_asked_for(api: ApiClient, populated_db: Database) -> None:
     placed = [(await api.order())["id"] for _ in range(6)]
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         await connection.execute("UPDATE orders SET offset_link_id = 'lnk_a' WHERE id = ANY($1)", placed[::2])
         await connection.execute("UPDATE orders SET offset_link_id = 'lnk_b' WHERE id = $1", placed[1])
     first = await page(api, limit="2", offset_link_id="lnk_a")

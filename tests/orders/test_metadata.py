@@ -27,7 +27,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-async def test_metadata_is_returned_letter_for_letter(name: str, api: ApiClient, furnished_db: Database) -> None:
+async def test_metadata_is_returned_letter_for_letter(name: str, api: ApiClient, populated_db: Database) -> None:
     metadata = SPELLINGS[name]
     raw = f'{{"metadata":{metadata},"mass":{{"amount":"1","unit":"t"}},"idempotency_key":"k"}}'.encode()
     wanted = f'"metadata":{metadata},'.encode()
@@ -46,7 +46,7 @@ async def test_metadata_is_returned_letter_for_letter(name: str, api: ApiClient,
     estimate = await api.post_raw("/v1/estimates", raw)
     assert wanted in estimate.content
     assert wanted in (await api.get(f"/v1/estimates/{estimate.json()['id']}")).content
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         payloads = [row["payload"] for row in await connection.fetch("SELECT payload FROM events")]
     assert len(payloads) == 2
     assert all(wanted.decode() in payload for payload in payloads)
@@ -57,21 +57,21 @@ async def test_left_out_or_null_metadata_is_an_empty_object(api: ApiClient) -> N
     assert (await api.order(metadata=None))["metadata"] == {}
 
 
-async def test_fifty_keys_are_taken_and_one_more_is_refused(api: ApiClient, furnished_db: Database) -> None:
+async def test_fifty_keys_are_taken_and_one_more_is_refused(api: ApiClient, populated_db: Database) -> None:
     fifty: dict[str, Any] = {f"key {i}": {"inner": list(range(60))} for i in range(50)}
     assert (await api.order(metadata=fifty))["metadata"] == fifty
-    await assert_refused(api, furnished_db, fifty | {"one more": 1})
+    await assert_refused(api, populated_db, fifty | {"one more": 1})
 
 
-async def test_metadata_of_16_kib_is_taken_and_one_byte_more_is_refused(api: ApiClient, furnished_db: Database) -> None:
+async def test_metadata_of_16_kib_is_taken_and_one_byte_more_is_refused(api: ApiClient, populated_db: Database) -> None:
     full = {"a": "é" * ((16 * 1024 - len('{"a":""}')) // 2)}
     assert (await api.order(metadata=full))["metadata"] == full
-    await assert_refused(api, furnished_db, {"a": full["a"] + "b"})
+    await assert_refused(api, populated_db, {"a": full["a"] + "b"})
 
 
-async def test_metadata_that_is_no_object_is_refused(api: ApiClient, furnished_db: Database) -> None:
+async def test_metadata_that_is_no_object_is_refused(api: ApiClient, populated_db: Database) -> None:
     for value in ([], ["a"], "text", 1, True, [["a", 1]]):
-        await assert_refused(api, furnished_db, value)
+        await assert_refused(api, populated_db, value)
 
 
 async def assert_refused(api: ApiClient, database: Database, metadata: Any) -> None:

@@ -40,10 +40,10 @@ async def test_a_placed_order_has_every_field(path: str, api: ApiClient) -> None
 
 
 async def test_receiving_and_placing_are_two_events_with_the_order_as_it_stood(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     placed = await api.order(metadata={"a": 1.10})
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         rows = await connection.fetch(
             "SELECT event_type, account_id, subject_id, payload::json -> 'data' -> 'order' ->> 'status' AS status,"
             " payload::json -> 'data' ->> 'order' AS document, sequence FROM events ORDER BY position"
@@ -58,8 +58,8 @@ async def test_receiving_and_placing_are_two_events_with_the_order_as_it_stood(
     assert rows[1]["document"] == (await api.get(f"/v1/orders/{placed['id']}")).text
 
 
-async def test_the_payment_method_is_the_accounts(api: ApiClient, world: World, furnished_db: Database) -> None:
-    async with furnished_db.connection() as connection:
+async def test_the_payment_method_is_the_accounts(api: ApiClient, world: World, populated_db: Database) -> None:
+    async with populated_db.connection() as connection:
         await connection.execute(
             "UPDATE accounts SET payment_method = 'card' WHERE id = $1", world.ours_test.client_account_id
         )
@@ -82,7 +82,7 @@ async def test_an_order_of_the_vectors_costs_what_the_vectors_say(api: ApiClient
 
 
 async def test_an_unknown_estimate_and_one_of_another_account_or_mode_are_refused_alike(
-    api: ApiClient, world: World, furnished_db: Database
+    api: ApiClient, world: World, populated_db: Database
 ) -> None:
     client = world.ours_test.client_account_id
     mass = {"mass": {"amount": "1", "unit": "t"}}
@@ -95,7 +95,7 @@ async def test_an_unknown_estimate_and_one_of_another_account_or_mode_are_refuse
         "",
         "🌍",
     ]
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for path in (ORDERS[0], QUOTES[0]):
         texts = set()
         for estimate_id in foreign:
@@ -104,7 +104,7 @@ async def test_an_unknown_estimate_and_one_of_another_account_or_mode_are_refuse
             assert fields(answer) == ["estimate_id"]
             texts.add(answer.text.replace(answer.headers["x-request-id"], ""))
         assert len(texts) == 1
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_an_estimate_id_of_another_type_is_refused(api: ApiClient) -> None:

@@ -20,9 +20,9 @@ async def test_an_order_by_estimate_is_placed_and_can_be_read_again(api: ApiClie
     assert page == {"has_more": False, "next_cursor": None, "data": [order]}
 
 
-async def test_receiving_and_placing_append_one_event_each(api: ApiClient, furnished_db: Database) -> None:
+async def test_receiving_and_placing_append_one_event_each(api: ApiClient, populated_db: Database) -> None:
     order = await api.order()
-    async with furnished_db.connection() as connection:
+    async with populated_db.connection() as connection:
         rows = await connection.fetch("SELECT position, event_type, payload::json FROM events ORDER BY position")
     assert [(row["position"], row["event_type"]) for row in rows] == [(1, "order.received"), (2, "order.placed")]
     assert order["id"] in rows[1]["payload"]

@@ -23,16 +23,16 @@ SHARED = (
 
 @pytest.mark.parametrize("path", ORDERS)
 async def test_a_quote_equals_the_order_and_writes_nothing(
-    path: str, api: ApiClient, world: World, furnished_db: Database
+    path: str, api: ApiClient, world: World, populated_db: Database
 ) -> None:
     bundles = list(world.bundles_test.values())
     selection = [{"bundle_id": bundles[0], "percentage": "12.5"}, {"bundle_id": bundles[1], "percentage": "87.5"}]
     plain = (await valid_bodies(api))[path]
     for body in (plain, plain | {"bundle_selection": selection}):
-        before = await count_rows(furnished_db)
+        before = await count_rows(populated_db)
         quote = await api.post(f"{path}/quote", body | {"idempotency_key": "unused", "metadata": {"a": 1}})
         assert quote.status_code == 200
-        assert await count_rows(furnished_db) == before
+        assert await count_rows(populated_db) == before
         order = (await api.post(path, body)).json()
         assert {name: quote.json()[name] for name in SHARED} == {name: order[name] for name in SHARED}
         assert quote.json()["fee_rate"] == "0.1"

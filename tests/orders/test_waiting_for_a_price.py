@@ -27,9 +27,9 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def norwegian(api: ApiClient, world: World, furnished_db: Database) -> ApiClient:
+async def norwegian(api: ApiClient, world: World, populated_db: Database) -> ApiClient:
     """A client of an account in NOK, for which the catalogue has no exchange rate."""
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         tenant = await open_tenant(tx, world.ours_test.scope.organisation_id, Mode.TEST, "NOK")
     return api.as_key(tenant.key)
 
@@ -60,7 +60,7 @@ async def run_all(services: Services) -> int:
 
 
 async def test_without_an_exchange_rate_an_order_is_received_and_waits(
-    norwegian: ApiClient, furnished_db: Database
+    norwegian: ApiClient, populated_db: Database
 ) -> None:
     estimate_id = await norwegian.estimate()
     for path, body in {
@@ -73,16 +73,16 @@ async def test_without_an_exchange_rate_an_order_is_received_and_waits(
         order = answer.json()
         assert_wire_form(order)
         assert (order["status"], order["currency"]) == ("received", "NOK")
-        assert await events_of(furnished_db, order["id"]) == [("order.received", answer.text)]
+        assert await events_of(populated_db, order["id"]) == [("order.received", answer.text)]
         assert (await norwegian.get(f"/v1/orders/{order['id']}")).content == answer.content
 
 
 async def test_without_an_exchange_rate_a_quote_is_refused_and_an_estimate_has_none(
-    norwegian: ApiClient, furnished_db: Database
+    norwegian: ApiClient, populated_db: Database
 ) -> None:
     estimate = await norwegian.post("/v1/estimates", {"mass": {"amount": "1", "unit": "t"}})
     assert (estimate.status_code, estimate.json()["quote"]) == (201, None)
-    before = await count_rows(furnished_db)
+    before = await count_rows(populated_db)
     for path, body in {
         "/v1/orders/by-estimate/quote": {"estimate_id": estimate.json()["id"]},
         "/v1/orders/by-mass/quote": {"mass": {"amount": "1", "unit": "t"}},
@@ -90,13 +90,13 @@ async def test_without_an_exchange_rate_a_quote_is_refused_and_an_estimate_has_n
     }.items():
         answer = await norwegian.post(path, body)
         assert (answer.status_code, codes(answer)) == (409, ["price_unavailable"])
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
     bundles = (await norwegian.get("/v1/bundles")).json()["data"]
     assert {(bundle["unit_price"], bundle["gross_unit_price"]) for bundle in bundles} == {(None, None)}
 
 
-async def test_the_faults_of_a_request_do_not_wait_for_a_price(norwegian: ApiClient, furnished_db: Database) -> None:
-    before = await count_rows(furnished_db)
+async def test_the_faults_of_a_request_do_not_wait_for_a_price(norwegian: ApiClient, populated_db: Database) -> None:
+    before = await count_rows(populated_db)
     for body, code in (
         ({"bundle_selection": [{"bundle_id": "bun_unknown"}]}, "bundle_selection_bundle_invalid"),
         ({"bundle_selection": []}, "bundle_selection_ratios_invalid"),
@@ -104,7 +104,7 @@ async def test_the_faults_of_a_request_do_not_wait_for_a_price(norwegian: ApiCli
     ):
         answer = await norwegian.post("/v1/orders/by-value", {"value": "5", **body})
         assert (answer.status_code, codes(answer)) == (400, [code])
-    assert await count_rows(furnished_db) == before
+    assert await count_rows(populated_db) == before
 
 
 async def test_a_waiting_order_is_placed_once_there_is_a_rate(

@@ -346,10 +346,10 @@ async def test_after_a_change_the_page_shows_it(api: ApiClient, browser: httpx.A
 
 
 async def test_the_seller_name_comes_from_the_settings(
-    furnished_db: Database, settings: Settings, world: World
+    populated_db: Database, settings: Settings, world: World
 ) -> None:
     named = msgspec.structs.replace(settings, seller_name="Acme <Offsets>")
-    transport = httpx.ASGITransport(build_app(Services(furnished_db, named)), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(build_app(Services(populated_db, named)), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
         await set_up(ApiClient(http, world.ours_test.key))
         assert "Acme &lt;Offsets&gt;" in await look(http)

@@ -249,9 +249,9 @@ CASES = {
 
 
 @pytest.fixture
-def scene(furnished_db: Database, settings: Settings, world: World) -> PoisonScene:
+def scene(populated_db: Database, settings: Settings, world: World) -> PoisonScene:
     clock = ManualClock(MARCH)
-    return PoisonScene(Services(furnished_db, settings, clock), world, clock)
+    return PoisonScene(Services(populated_db, settings, clock), world, clock)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -269,11 +269,11 @@ async def test_a_row_that_always_fails_does_not_stop_the_others(scene: PoisonSce
 
 
 async def test_a_database_that_is_away_is_not_asked_for_every_row(
-    furnished_db: Database, settings: Settings, world: World
+    populated_db: Database, settings: Settings, world: World
 ) -> None:
     """Postponing its rows one by one would be wrong, and would fail as well."""
     clock = ManualClock(MARCH)
-    scene = PoisonScene(Services(furnished_db, settings, clock), world, clock)
+    scene = PoisonScene(Services(populated_db, settings, clock), world, clock)
     await scene.place()
     await scene.execute(
         "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"

@@ -31,9 +31,9 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def brazil(furnished_db: Database, world: World) -> Scope:
+async def brazil(populated_db: Database, world: World) -> Scope:
     """An account in a currency for which there is no exchange rate yet."""
-    async with furnished_db.transaction() as tx:
+    async with populated_db.transaction() as tx:
         return (await open_tenant(tx, world.ours_test.scope.organisation_id, Mode.TEST, "BRL")).scope
 
 
