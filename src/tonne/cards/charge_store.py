@@ -10,6 +10,7 @@ import asyncpg
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, TryCounts
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.gateways.card import ChargeRequest, HostedPage, PaymentSource, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
@@ -91,7 +92,7 @@ CROSS JOIN LATERAL (
 
 
 async def read_chargeable(tx: Connection, keys: Sequence[OrderKey]) -> list[ChargeableOrder]:
-    rows = await tx.fetch(READ_CHARGEABLE, [key.account_id for key in keys], [key.id for key in keys])
+    rows = await tx.fetch(READ_CHARGEABLE, *columns(keys, "account_id, id"))
     return [_chargeable(row) for row in rows]
 
 
@@ -251,7 +252,7 @@ CROSS JOIN LATERAL (
 
 async def count_tries(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, TryCounts]:
     """The counts by order id."""
-    rows = await tx.fetch(COUNT_TRIES, [key.account_id for key in keys], [key.id for key in keys])
+    rows = await tx.fetch(COUNT_TRIES, *columns(keys, "account_id, id"))
     return {row["id"]: TryCounts(row["tries"], row["unavailable"]) for row in rows}
 
 

@@ -12,6 +12,7 @@ import asyncpg
 import msgspec
 
 from tonne.base.scope import Mode, Scope
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.retirements.certificate_record import CertificateRecord
 
@@ -45,7 +46,7 @@ WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id
 
 async def delete_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
     """Nothing was ordered, so there is no reason to keep the e-mail address."""
-    await tx.execute(DELETE_CHECKOUTS, [each.scope.account_id for each in checkouts], [each.id for each in checkouts])
+    await tx.execute(DELETE_CHECKOUTS, *columns(checkouts, "scope.account_id, id"))
 
 
 CLAIM_WITH_ORDER = f"""

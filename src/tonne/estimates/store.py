@@ -1,9 +1,10 @@
 """SQL of estimates."""
 
-import asyncpg
+from typing import Any
 
 from tonne.base.mass import MassUnit
 from tonne.base.scope import Scope
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.estimates.model import Estimate
 
@@ -15,63 +16,41 @@ async def find_mass_grams(connection: Connection, scope: Scope, estimate_id: str
     return mass_grams
 
 
-FIND_ESTIMATE = """
-SELECT id, idempotency_key, mass_grams, mass_amount, mass_unit, description, metadata, created_at
-FROM estimates WHERE account_id = $1 AND id = $2
-"""
+_COLUMNS = "id, idempotency_key, mass_grams, mass_amount, mass_unit, description, metadata, created_at"
+FIND_ESTIMATE = f"SELECT {_COLUMNS} FROM estimates WHERE account_id = $1 AND id = $2"  # noqa: S608 - a constant
 
 
 async def find_estimate(connection: Connection, scope: Scope, estimate_id: str) -> Estimate | None:
     row = await connection.fetchrow(FIND_ESTIMATE, scope.account_id, estimate_id)
-    return None if row is None else _estimate(scope, row)
+    return None if row is None else _estimate(scope, dict(row))
 
 
-FIND_BY_KEY = """
-SELECT id, idempotency_key, mass_grams, mass_amount, mass_unit, description, metadata, created_at, request_digest
-FROM estimates WHERE account_id = $1 AND idempotency_key = $2
-"""
+FIND_BY_KEY = f"""
+SELECT request_digest, {_COLUMNS} FROM estimates WHERE account_id = $1 AND idempotency_key = $2
+"""  # noqa: S608 - a constant
 
 
 async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str) -> tuple[Estimate, bytes] | None:
     row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
-    return None if row is None else (_estimate(scope, row), row["request_digest"])
+    if row is None:
+        return None
+    values = dict(row)
+    digest = values.pop("request_digest")
+    return _estimate(scope, values), digest
 
 
-INSERT_ESTIMATE = """
-INSERT INTO estimates (account_id, id, idempotency_key, request_digest, mass_grams, mass_amount, mass_unit, description,
-                       metadata, created_at)
+INSERT_ESTIMATE = f"""
+INSERT INTO estimates (account_id, request_digest, {_COLUMNS})
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (account_id, idempotency_key) DO NOTHING RETURNING true
-"""
+"""  # noqa: S608 - a constant
 
 
 async def insert_estimate(tx: Connection, estimate: Estimate, request_digest: bytes) -> bool:
-    """False when the key is taken already."""
-    inserted = await tx.fetchval(
-        INSERT_ESTIMATE,
-        estimate.scope.account_id,
-        estimate.id,
-        estimate.idempotency_key,
-        request_digest,
-        estimate.mass_grams,
-        estimate.mass_amount,
-        estimate.mass_unit,
-        estimate.description,
-        estimate.metadata,
-        estimate.created_at,
-    )
-    return inserted is True
+    """False if the idempotency key is taken."""
+    values = [value for [value] in columns([estimate], _COLUMNS)]
+    return await tx.fetchval(INSERT_ESTIMATE, estimate.scope.account_id, request_digest, *values) is True
 
 
-def _estimate(scope: Scope, row: asyncpg.Record) -> Estimate:
-    return Estimate(
-        scope=scope,
-        id=row["id"],
-        idempotency_key=row["idempotency_key"],
-        mass_grams=row["mass_grams"],
-        mass_amount=row["mass_amount"],
-        mass_unit=MassUnit(row["mass_unit"]),
-        description=row["description"],
-        metadata=row["metadata"],
-        created_at=row["created_at"],
-    )
+def _estimate(scope: Scope, values: dict[str, Any]) -> Estimate:
+    return Estimate(scope=scope, mass_unit=MassUnit(values.pop("mass_unit")), **values)

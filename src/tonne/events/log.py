@@ -6,9 +6,12 @@ from datetime import datetime
 
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 
 API_VERSION = "v1"
+# The fields of NewEvent.
+_EVENT = "event_type, subject, subject_id, document"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,7 @@ async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: 
         scope.account_id,
         now,
         [new_id("evt") for _ in events],
-        [event.event_type for event in events],
-        [event.subject for event in events],
-        [event.subject_id for event in events],
-        [event.document for event in events],
+        *columns(events, _EVENT),
     )
     if status != f"INSERT 0 {len(events)}":
         raise LookupError(f"no event stream for {scope.organisation_id} in {scope.mode} mode")
@@ -115,20 +115,16 @@ FROM numbered
 
 async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEvent]], now: datetime) -> None:
     """Append events of several accounts to their streams, in order. Call it once, last in the transaction."""
-    organisations = [scope.organisation_id for scope, _ in events]
-    modes = [scope.mode for scope, _ in events]
+    organisations, modes, accounts = columns([scope for scope, _ in events], "organisation_id, mode, account_id")
     await tx.execute(LOCK_STREAMS, organisations, modes)
     status = await tx.execute(
         APPEND_TO_STREAMS,
         now,
         organisations,
         modes,
-        [scope.account_id for scope, _ in events],
+        accounts,
         [new_id("evt") for _ in events],
-        [event.event_type for _, event in events],
-        [event.subject for _, event in events],
-        [event.subject_id for _, event in events],
-        [event.document for _, event in events],
+        *columns([event for _, event in events], _EVENT),
     )
     if status != f"INSERT 0 {len(events)}":
         raise LookupError("an organisation has no event stream")

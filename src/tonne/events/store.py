@@ -10,28 +10,12 @@ from tonne.db.pool import Connection
 
 # A page of the log between two positions, in either direction, of one or all accounts. Four statements instead of one
 # with optional conditions, so that each can use an index. An empty event type matches all.
-LIST_NEWEST_FIRST = """
-SELECT position, sequence, payload FROM events
-WHERE organisation_id = $1 AND mode = $2 AND position < $3 AND position > $4 AND ($5 = '' OR event_type = $5)
-ORDER BY position DESC LIMIT $6
-"""
-LIST_OLDEST_FIRST = """
-SELECT position, sequence, payload FROM events
-WHERE organisation_id = $1 AND mode = $2 AND position < $3 AND position > $4 AND ($5 = '' OR event_type = $5)
-ORDER BY position LIMIT $6
-"""
-LIST_OF_ACCOUNT_NEWEST_FIRST = """
-SELECT position, sequence, payload FROM events
-WHERE organisation_id = $1 AND mode = $2 AND account_id = $7 AND position < $3 AND position > $4
-  AND ($5 = '' OR event_type = $5)
-ORDER BY position DESC LIMIT $6
-"""
-LIST_OF_ACCOUNT_OLDEST_FIRST = """
-SELECT position, sequence, payload FROM events
-WHERE organisation_id = $1 AND mode = $2 AND account_id = $7 AND position < $3 AND position > $4
-  AND ($5 = '' OR event_type = $5)
-ORDER BY position LIMIT $6
-"""
+_PAGE = """position, sequence, payload FROM events
+WHERE organisation_id = $1 AND mode = $2 AND position < $3 AND position > $4 AND ($5 = '' OR event_type = $5)"""
+LIST_NEWEST_FIRST = f"SELECT {_PAGE} ORDER BY position DESC LIMIT $6"
+LIST_OLDEST_FIRST = f"SELECT {_PAGE} ORDER BY position LIMIT $6"
+LIST_OF_ACCOUNT_NEWEST_FIRST = f"SELECT {_PAGE} AND account_id = $7 ORDER BY position DESC LIMIT $6"
+LIST_OF_ACCOUNT_OLDEST_FIRST = f"SELECT {_PAGE} AND account_id = $7 ORDER BY position LIMIT $6"
 
 
 async def list_events(

@@ -6,6 +6,7 @@ from datetime import datetime
 import asyncpg
 
 from tonne.base.scope import Mode, Scope
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
 from tonne.orders.model import OrderKey
@@ -46,7 +47,7 @@ JOIN invoices ON invoices.account_id = wanted.account_id AND invoices.order_id =
 
 async def have_invoices(tx: Connection, keys: Sequence[OrderKey]) -> set[str]:
     """The ids of those orders that have an invoice already."""
-    rows = await tx.fetch(HAVE_INVOICES, [key.account_id for key in keys], [key.id for key in keys])
+    rows = await tx.fetch(HAVE_INVOICES, *columns(keys, "account_id, id"))
     return {row["order_id"] for row in rows}
 
 

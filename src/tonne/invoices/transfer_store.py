@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.invoices.bank_statement import StatementLine
 from tonne.orders.model import OrderKey
@@ -60,7 +61,7 @@ WHERE transfer.outcome = 'under' GROUP BY transfer.account_id, transfer.order_id
 
 async def sum_received(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, int]:
     """The amounts received so far for partly paid invoices, by order id."""
-    rows = await tx.fetch(SUM_RECEIVED, [key.account_id for key in keys], [key.id for key in keys])
+    rows = await tx.fetch(SUM_RECEIVED, *columns(keys, "account_id, id"))
     return {row["order_id"]: row["received_minor"] for row in rows}
 
 

@@ -11,8 +11,10 @@ from tonne.accounts.model import PaymentMethod
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.model import ExchangeRate
 from tonne.catalog.pricing import Priced, PricedLine
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, OrderType
+from tonne.orders.store import LINE_COLUMNS, PROJECT_COLUMNS
 
 # The currency of the catalogue matters only to an order with an exchange rate. LEFT JOIN: an order may be placed before
 # the first import.
@@ -28,20 +30,16 @@ JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 JOIN accounts ON accounts.organisation_id = orders.organisation_id AND accounts.id = orders.account_id
 LEFT JOIN catalogues ON catalogues.mode = orders.mode
 """
-LOAD_LINES = """
-SELECT line.order_id, line.bundle_id, line.bundle_name, line.primary_image, line.quantity_grams, line.unit_price_minor,
-       line.gross_unit_price_minor, line.offset_cost_minor, line.insufficient_available_quantity
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+LOAD_LINES = f"""
+SELECT order_id, {LINE_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN order_lines line ON line.account_id = wanted.account_id AND line.order_id = wanted.id
-ORDER BY line.order_id, line.position
-"""
-LOAD_PROJECTS = """
-SELECT project.order_id, project.line_position, project.project_id, project.project_name, project.project_type,
-       project.project_slug, project.quantity_grams, project.unit_price_minor, project.offset_cost_minor
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+ORDER BY order_id, position
+"""  # noqa: S608 - a constant
+LOAD_PROJECTS = f"""
+SELECT order_id, {PROJECT_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN order_projects project ON project.account_id = wanted.account_id AND project.order_id = wanted.id
-ORDER BY project.order_id, project.position
-"""
+ORDER BY order_id, position
+"""  # noqa: S608 - a constant
 
 
 async def load_orders(connection: Connection, keys: Sequence[OrderKey]) -> list[Order]:
@@ -57,15 +55,15 @@ async def load_order(connection: Connection, scope: Scope, order_id: str) -> Ord
 
 
 async def _load(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
-    wanted = [key.account_id for key in keys], [key.id for key in keys]
+    wanted = columns(keys, "account_id, id")
     rows = await connection.fetch(LOAD_ORDERS, *wanted)
     lines: defaultdict[str, list[PricedLine]] = defaultdict(list)
-    for row in await connection.fetch(LOAD_LINES, *wanted):
-        lines[row["order_id"]].append(_line(row))
+    for line in map(dict, await connection.fetch(LOAD_LINES, *wanted)):
+        lines[line.pop("order_id")].append(PricedLine(**line))
     projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
     if any(OrderStatus(row["status"]) is OrderStatus.RETIRING for row in rows):
-        for row in await connection.fetch(LOAD_PROJECTS, *wanted):
-            projects[row["order_id"]].append(_project(row))
+        for project in map(dict, await connection.fetch(LOAD_PROJECTS, *wanted)):
+            projects[project.pop("order_id")].append(OrderProject(**project))
     return {row["id"]: _order(row, tuple(lines[row["id"]]), tuple(projects[row["id"]])) for row in rows}
 
 
@@ -114,30 +112,4 @@ def _priced(row: asyncpg.Record, lines: tuple[PricedLine, ...]) -> Priced | None
         commission_minor=row["commission_minor"],
         total_cost_minor=row["total_cost_minor"],
         lines=lines,
-    )
-
-
-def _line(row: asyncpg.Record) -> PricedLine:
-    return PricedLine(
-        bundle_id=row["bundle_id"],
-        bundle_name=row["bundle_name"],
-        primary_image=row["primary_image"],
-        quantity_grams=row["quantity_grams"],
-        unit_price_minor=row["unit_price_minor"],
-        gross_unit_price_minor=row["gross_unit_price_minor"],
-        offset_cost_minor=row["offset_cost_minor"],
-        insufficient_available_quantity=row["insufficient_available_quantity"],
-    )
-
-
-def _project(row: asyncpg.Record) -> OrderProject:
-    return OrderProject(
-        line_position=row["line_position"],
-        project_id=row["project_id"],
-        project_name=row["project_name"],
-        project_type=row["project_type"],
-        project_slug=row["project_slug"],
-        quantity_grams=row["quantity_grams"],
-        unit_price_minor=row["unit_price_minor"],
-        offset_cost_minor=row["offset_cost_minor"],
     )

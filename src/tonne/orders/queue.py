@@ -14,6 +14,7 @@ from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode, Scope
 from tonne.db.batches import RETRY_AFTER, run_claimed
+from tonne.db.columns import columns
 from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_order, load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
@@ -28,7 +29,7 @@ ORDER BY orders.account_id, orders.id FOR NO KEY UPDATE OF orders
 
 
 async def _lock(tx: Connection, keys: Sequence[OrderKey]) -> None:
-    await tx.execute(LOCK_ORDERS, [key.account_id for key in keys], [key.id for key in keys])
+    await tx.execute(LOCK_ORDERS, *columns(keys, "account_id, id"))
 
 
 async def lock_order(tx: Connection, scope: Scope, order_id: str) -> Order | None:
@@ -103,7 +104,7 @@ WHERE orders.account_id = wanted.account_id AND orders.id = wanted.id AND orders
 
 async def postpone(tx: Connection, keys: Sequence[OrderKey], status: OrderStatus, until: datetime | None) -> None:
     """Make these locked orders due at `until`, if they still have `status`; None: not until something wakes them."""
-    await tx.execute(POSTPONE, [key.account_id for key in keys], [key.id for key in keys], status, until)
+    await tx.execute(POSTPONE, *columns(keys, "account_id, id"), status, until)
 
 
 SCHEDULE_PAYMENT = """
@@ -115,9 +116,7 @@ WHERE orders.account_id = payment.account_id AND orders.id = payment.id AND orde
 
 async def schedule_payment(tx: Connection, moments: Mapping[OrderKey, datetime | None]) -> None:
     """When the next payment attempt of each of these placed orders is due; None: not until something wakes it."""
-    await tx.execute(
-        SCHEDULE_PAYMENT, [key.account_id for key in moments], [key.id for key in moments], list(moments.values())
-    )
+    await tx.execute(SCHEDULE_PAYMENT, *columns(list(moments), "account_id, id"), list(moments.values()))
 
 
 WAKE_RETIRING = """
@@ -131,7 +130,7 @@ WHERE (account_id, id) IN (
 
 async def wake_retiring(tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
     """Make those of these orders that are retiring due: their last gram may be retired now."""
-    await tx.execute(WAKE_RETIRING, [key.account_id for key in keys], [key.id for key in keys], now)
+    await tx.execute(WAKE_RETIRING, *columns(keys, "account_id, id"), now)
 
 
 # Due since they were paid: first paid, first served.

@@ -9,8 +9,15 @@ from typing import NamedTuple
 from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.pricing import Priced
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderStatus
+
+# Of `order_lines` and `order_projects`, without keys and positions: the fields of PricedLine and OrderProject.
+LINE_COLUMNS = """bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor, \
+offset_cost_minor, insufficient_available_quantity"""
+PROJECT_COLUMNS = """line_position, project_id, project_name, project_type, project_slug, quantity_grams, \
+unit_price_minor, offset_cost_minor"""
 
 FIND_BY_KEY = "SELECT wire_document, request_digest FROM orders WHERE account_id = $1 AND idempotency_key = $2"
 
@@ -42,50 +49,49 @@ async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> byt
     return document
 
 
-class Documents(NamedTuple):
-    """The JSON of orders, newest first, joined by commas; their number, and the sizes in bytes of the last two.
-
-    One value instead of rows: decoding a hundred rows costs more than the rest of the request.
-    """
+class JoinedOrders(NamedTuple):
+    """The JSON of orders, newest first, joined by commas; their number, and the sizes in bytes of the last two."""
 
     joined: bytes
     number: int
     last_sizes: list[int]
 
 
-LIST_ORDERS = """
-SELECT coalesce(string_agg(wire_document, ',' ORDER BY created_at DESC, id DESC), ''), count(*),
+# One value instead of rows: decoding a hundred rows costs more than the rest of the request.
+_JOINED = """coalesce(string_agg(wire_document, ',' ORDER BY created_at DESC, id DESC), '') AS joined,
+       count(*) AS number,
        (array_agg(octet_length(wire_document) ORDER BY created_at DESC, id DESC))[greatest(count(*) - 1, 1):]
+           AS last_sizes"""
+LIST_ORDERS = f"""
+SELECT {_JOINED}
 FROM (SELECT created_at, id, wire_document FROM orders WHERE account_id = $1 AND (created_at, id) < ($2, $3)
       ORDER BY created_at DESC, id DESC LIMIT $4) AS page
-"""
+"""  # noqa: S608 - a constant
 
 
-async def list_orders(connection: Connection, scope: Scope, start: Position, limit: int) -> Documents:
-    row = await connection.fetchrow(LIST_ORDERS, scope.account_id, start.created_at, start.id, limit)
-    return Documents(*(row or (b"", 0, [])))
+async def list_orders(connection: Connection, scope: Scope, start: Position, limit: int) -> JoinedOrders:
+    [row] = await connection.fetch(LIST_ORDERS, scope.account_id, start.created_at, start.id, limit)
+    return JoinedOrders(**row)
 
 
-LIST_ORDERS_OF_LINK = """
-SELECT coalesce(string_agg(wire_document, ',' ORDER BY created_at DESC, id DESC), ''), count(*),
-       (array_agg(octet_length(wire_document) ORDER BY created_at DESC, id DESC))[greatest(count(*) - 1, 1):]
+LIST_ORDERS_OF_LINK = f"""
+SELECT {_JOINED}
 FROM (SELECT created_at, id, wire_document FROM orders
       WHERE account_id = $1 AND offset_link_id = $5 AND (created_at, id) < ($2, $3)
       ORDER BY created_at DESC, id DESC LIMIT $4) AS page
-"""
+"""  # noqa: S608 - a constant
 
 
 async def list_orders_of_link(
     connection: Connection, scope: Scope, start: Position, limit: int, offset_link_id: str
-) -> Documents:
-    row = await connection.fetchrow(
-        LIST_ORDERS_OF_LINK, scope.account_id, start.created_at, start.id, limit, offset_link_id
-    )
-    return Documents(*(row or (b"", 0, [])))
+) -> JoinedOrders:
+    place = (scope.account_id, start.created_at, start.id, limit)
+    [row] = await connection.fetch(LIST_ORDERS_OF_LINK, *place, offset_link_id)
+    return JoinedOrders(**row)
 
 
 # Inserts order and lines in one round trip. Returns false, and inserts nothing, if the idempotency key is taken.
-INSERT_ORDER = """
+INSERT_ORDER = f"""
 WITH new AS (
     INSERT INTO orders (account_id, id, organisation_id, mode, idempotency_key, request_digest, type, status, currency,
                         payment_method, requested_quantity_grams, requested_value_minor, bundle_selection,
@@ -97,15 +103,13 @@ WITH new AS (
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
-    INSERT INTO order_lines (account_id, order_id, bundle_id, bundle_name, primary_image, quantity_grams,
-                             unit_price_minor, gross_unit_price_minor, offset_cost_minor,
-                             insufficient_available_quantity, position)
+    INSERT INTO order_lines (account_id, order_id, {LINE_COLUMNS}, position)
     SELECT new.account_id, new.id, line.*
     FROM new, unnest($29::text[], $30::text[], $31::text[], $32::bigint[], $33::bigint[], $34::bigint[],
                      $35::bigint[], $36::boolean[]) WITH ORDINALITY AS line
 )
 SELECT EXISTS (SELECT FROM new)
-"""
+"""  # noqa: S608 - a constant
 
 
 async def insert_order(
@@ -134,7 +138,7 @@ async def insert_order(
         order.created_at,
         next_attempt_at,
         document,
-        *_line_columns(order.priced),
+        *columns(order.lines, LINE_COLUMNS),
     )
     return inserted
 
@@ -164,9 +168,9 @@ async def move_order(
 
 # For several orders. Only the last status of each is written, even if it makes several transitions.
 MOVE_ORDERS = """
-UPDATE orders SET status = move.status, status_changed_at = $6, next_attempt_at = move.next_attempt_at,
+UPDATE orders SET status = move.status, status_changed_at = $7, next_attempt_at = move.next_attempt_at,
                   wire_document = move.document
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $7::timestamptz[])
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[])
      AS move (account_id, id, expected, status, document, next_attempt_at)
 WHERE orders.account_id = move.account_id AND orders.id = move.id AND orders.status = move.expected
 RETURNING orders.id
@@ -184,13 +188,8 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
     """The ids of the orders that had the expected status."""
     rows = await tx.fetch(
         MOVE_ORDERS,
-        [move.order.scope.account_id for move in moves],
-        [move.order.id for move in moves],
-        [move.expected for move in moves],
-        [move.order.status for move in moves],
-        [move.document for move in moves],
+        *columns(moves, "order.scope.account_id, order.id, expected, order.status, document, next_attempt_at"),
         now,
-        [move.next_attempt_at for move in moves],
     )
     return {row["id"] for row in rows}
 
@@ -203,55 +202,48 @@ async def note_cancellation(tx: Connection, order: Order, *, actor: str, reason:
 
 
 # For a received order. Applies once: lines never change afterwards.
-PRICE_ORDER = """
+PRICE_ORDER = f"""
 WITH priced AS (
     UPDATE orders SET quantity_grams = $3, offset_cost_minor = $4, total_cost_minor = $5, commission_minor = $6,
         fee_rate = $7, exchange_rate = $8, exchange_rate_source = $9, exchange_rate_as_of = $10
     WHERE account_id = $1 AND id = $2 AND quantity_grams IS NULL
     RETURNING account_id, id
 )
-INSERT INTO order_lines (account_id, order_id, bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor,
-                         gross_unit_price_minor, offset_cost_minor, insufficient_available_quantity, position)
+INSERT INTO order_lines (account_id, order_id, {LINE_COLUMNS}, position)
 SELECT priced.account_id, priced.id, line.*
 FROM priced, unnest($11::text[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[],
                     $17::bigint[], $18::boolean[]) WITH ORDINALITY AS line
-"""
+"""  # noqa: S608 - a constant
 
 
 async def price_order(tx: Connection, order: Order) -> None:
     await tx.execute(
-        PRICE_ORDER, order.scope.account_id, order.id, *_price_columns(order.priced), *_line_columns(order.priced)
+        PRICE_ORDER,
+        order.scope.account_id,
+        order.id,
+        *_price_columns(order.priced),
+        *columns(order.lines, LINE_COLUMNS),
     )
 
 
-INSERT_PROJECTS = """
-INSERT INTO order_projects (account_id, order_id, position, line_position, project_id, project_name, project_type,
-                            project_slug, quantity_grams, unit_price_minor, offset_cost_minor)
-SELECT account_id, order_id, position, line_position, project_id, project_name, project_type, project_slug,
-       quantity_grams, unit_price_minor, offset_cost_minor
+INSERT_PROJECTS = f"""
+INSERT INTO order_projects (account_id, order_id, position, {PROJECT_COLUMNS})
+SELECT account_id, order_id, position, {PROJECT_COLUMNS}
 FROM unnest($1::text[], $2::text[], $3::smallint[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[],
             $9::bigint[], $10::bigint[], $11::bigint[])
-     AS new (account_id, order_id, position, line_position, project_id, project_name, project_type, project_slug,
-             quantity_grams, unit_price_minor, offset_cost_minor)
-"""
+     AS new (account_id, order_id, position, {PROJECT_COLUMNS})
+"""  # noqa: S608 - a constant
 
 
 async def insert_projects(tx: Connection, orders: Sequence[Order]) -> None:
     """The projects that supply was allocated from."""
-    rows = [(order, position, project) for order in orders for position, project in enumerate(order.projects, 1)]
+    rows = [(order.key, position) for order in orders for position in range(1, len(order.projects) + 1)]
+    projects = [project for order in orders for project in order.projects]
     await tx.execute(
         INSERT_PROJECTS,
-        [order.scope.account_id for order, _, _ in rows],
-        [order.id for order, _, _ in rows],
-        [position for _, position, _ in rows],
-        [project.line_position for _, _, project in rows],
-        [project.project_id for _, _, project in rows],
-        [project.project_name for _, _, project in rows],
-        [project.project_type for _, _, project in rows],
-        [project.project_slug for _, _, project in rows],
-        [project.quantity_grams for _, _, project in rows],
-        [project.unit_price_minor for _, _, project in rows],
-        [project.offset_cost_minor for _, _, project in rows],
+        *columns([key for key, _ in rows], "account_id, id"),
+        [position for _, position in rows],
+        *columns(projects, PROJECT_COLUMNS),
     )
 
 
@@ -268,18 +260,4 @@ def _price_columns(priced: Priced | None) -> tuple[object, ...]:
         None if exchange is None else exchange.rate,
         None if exchange is None else exchange.source,
         None if exchange is None else exchange.as_of,
-    )
-
-
-def _line_columns(priced: Priced | None) -> tuple[list[object], ...]:
-    lines = () if priced is None else priced.lines
-    return (
-        [line.bundle_id for line in lines],
-        [line.bundle_name for line in lines],
-        [line.primary_image for line in lines],
-        [line.quantity_grams for line in lines],
-        [line.unit_price_minor for line in lines],
-        [line.gross_unit_price_minor for line in lines],
-        [line.offset_cost_minor for line in lines],
-        [line.insufficient_available_quantity for line in lines],
     )

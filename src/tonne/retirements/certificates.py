@@ -13,6 +13,7 @@ import msgspec
 from tonne.base.clock import to_wire
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode, Scope
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
@@ -65,10 +66,10 @@ async def issue_certificates(
     tx: Connection, orders: Sequence[Order], *, base_url: str, issuer: str, now: datetime
 ) -> dict[str, str]:
     """Issue a certificate for each of these fully retired orders. Returns their numbers by order id."""
-    accounts, ids = [order.scope.account_id for order in orders], [order.id for order in orders]
+    keys = columns(orders, "scope.account_id, id")
     lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
     beneficiaries: dict[str, str] = {}
-    for row in await tx.fetch(FIND_SHARES, accounts, ids):
+    for row in await tx.fetch(FIND_SHARES, *keys):
         lines[row["order_id"]].append(_line(row))
         beneficiaries[row["order_id"]] = row["beneficiary"]
     numbers = {order.id: new_number(order.scope.mode) for order in orders}
@@ -89,11 +90,9 @@ async def issue_certificates(
     await tx.execute(
         INSERT_CERTIFICATES,
         now,
-        accounts,
-        ids,
-        [order.scope.organisation_id for order in orders],
-        [order.scope.mode for order in orders],
-        [record.number for record in records],
+        *keys,
+        *columns(orders, "scope.organisation_id, scope.mode"),
+        list(numbers.values()),
         [msgspec.json.encode(record) for record in records],
     )
     return numbers

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from tonne.base.scope import Mode
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import OrderKey
 from tonne.orders.queue import wake_retiring
@@ -32,14 +33,7 @@ async def confirm_retirements_any_account(
     tx: Connection, mode: Mode, confirmations: Sequence[Confirmation], now: datetime
 ) -> set[str]:
     """Mark these parcels as retired; returns the ids of those that were still on the work list."""
-    rows = await tx.fetch(
-        CONFIRM,
-        mode,
-        now,
-        [each.parcel_id for each in confirmations],
-        [each.retired_on for each in confirmations],
-        [each.retirement_url for each in confirmations],
-    )
+    rows = await tx.fetch(CONFIRM, mode, now, *columns(confirmations, "parcel_id, retired_on, retirement_url"))
     confirmed = [row["id"] for row in rows]
     await wake_orders_any_account(tx, mode, confirmed, now)
     return set(confirmed)

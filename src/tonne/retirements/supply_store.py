@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from tonne.base.scope import Mode
+from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
@@ -44,29 +45,18 @@ WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity
 
 async def lock_lots(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> list[Lot]:
     rows = await tx.fetch(LOCK_LOTS, mode, list(project_ids))
-    return [
-        Lot(
-            id=row["id"],
-            project_id=row["project_id"],
-            vintage=row["vintage"],
-            status=LotStatus(row["status"]),
-            quantity_grams=row["quantity_grams"],
-            allocated_grams=row["allocated_grams"],
-            retired_on=row["retired_on"],
-            retirement_url=row["retirement_url"],
-        )
-        for row in rows
-    ]
+    return [Lot(**{**row, "status": LotStatus(row["status"])}) for row in rows]
 
 
-LOCK_UNITS = """
-SELECT id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id, beneficiary, status, close_at,
-       retired_on, retirement_url
-FROM parcels
+# The fields of Parcel.
+_PARCEL = """id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id, beneficiary, status, \
+close_at, retired_on, retirement_url"""
+LOCK_UNITS = f"""
+SELECT {_PARCEL} FROM parcels
 WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams
   AND (account_id IS NULL OR account_id = ANY ($3::text[]))
 ORDER BY id FOR UPDATE
-"""
+"""  # noqa: S608 - a constant
 
 
 async def lock_units_any_account(
@@ -84,40 +74,19 @@ FROM unnest($2::text[], $3::bigint[]) AS taken (id, allocated_grams) WHERE lots.
 
 
 async def advance_lots(tx: Connection, mode: Mode, lots: Sequence[Lot]) -> None:
-    await tx.execute(ADVANCE_LOTS, mode, [lot.id for lot in lots], [lot.allocated_grams for lot in lots])
+    await tx.execute(ADVANCE_LOTS, mode, *columns(lots, "id, allocated_grams"))
 
 
-INSERT_PARCELS = """
-INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id,
-                     beneficiary, in_service_name, status, opened_at, close_at, retired_on, retirement_url, retired_at)
-SELECT $1, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id, beneficiary,
-       account_id IS NULL, status, $2::timestamptz, close_at, retired_on, retirement_url,
-       CASE WHEN status = 'retired' THEN $2::timestamptz END
+INSERT_PARCELS = f"""
+INSERT INTO parcels (mode, {_PARCEL}, in_service_name, opened_at, retired_at)
+SELECT $1, {_PARCEL}, account_id IS NULL, $2::timestamptz, CASE WHEN status = 'retired' THEN $2::timestamptz END
 FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[],
-            $11::text[], $12::timestamptz[], $13::date[], $14::text[])
-     AS new (id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id, beneficiary, status,
-             close_at, retired_on, retirement_url)
-"""
+            $11::text[], $12::timestamptz[], $13::date[], $14::text[]) AS new ({_PARCEL})
+"""  # noqa: S608 - a constant
 
 
 async def insert_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
-    await tx.execute(
-        INSERT_PARCELS,
-        mode,
-        now,
-        [parcel.id for parcel in parcels],
-        [parcel.lot_id for parcel in parcels],
-        [parcel.project_id for parcel in parcels],
-        [parcel.start_grams for parcel in parcels],
-        [parcel.quantity_grams for parcel in parcels],
-        [parcel.allocated_grams for parcel in parcels],
-        [parcel.account_id for parcel in parcels],
-        [parcel.beneficiary for parcel in parcels],
-        [parcel.status for parcel in parcels],
-        [parcel.close_at for parcel in parcels],
-        [parcel.retired_on for parcel in parcels],
-        [parcel.retirement_url for parcel in parcels],
-    )
+    await tx.execute(INSERT_PARCELS, mode, now, *columns(parcels, _PARCEL))
 
 
 UPDATE_PARCELS = """
@@ -132,23 +101,15 @@ WHERE parcels.mode = $1 AND parcels.id = changed.id
 
 
 async def update_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
-    await tx.execute(
-        UPDATE_PARCELS,
-        mode,
-        now,
-        [parcel.id for parcel in parcels],
-        [parcel.allocated_grams for parcel in parcels],
-        [parcel.status for parcel in parcels],
-        [parcel.close_at for parcel in parcels],
-        [parcel.retired_on for parcel in parcels],
-    )
+    changed = columns(parcels, "id, allocated_grams, status, close_at, retired_on")
+    await tx.execute(UPDATE_PARCELS, mode, now, *changed)
 
 
 INSERT_SHARES = """
 INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams)
 SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams
-FROM unnest($2::text[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::bigint[])
-     AS new (account_id, order_id, line_position, parcel_id, organisation_id, beneficiary, quantity_grams)
+FROM unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::bigint[], $8::text[])
+     AS new (account_id, order_id, organisation_id, line_position, parcel_id, quantity_grams, beneficiary)
 """
 
 
@@ -157,13 +118,9 @@ async def insert_shares(tx: Connection, mode: Mode, shares: Sequence[tuple[Order
     await tx.execute(
         INSERT_SHARES,
         mode,
-        [order.scope.account_id for order, _, _ in shares],
-        [order.id for order, _, _ in shares],
-        [share.line_position for _, _, share in shares],
-        [share.parcel.id for _, _, share in shares],
-        [order.scope.organisation_id for order, _, _ in shares],
+        *columns([order for order, _, _ in shares], "scope.account_id, id, scope.organisation_id"),
+        *columns([share for _, _, share in shares], "line_position, parcel.id, quantity_grams"),
         [beneficiary for _, beneficiary, _ in shares],
-        [share.quantity_grams for _, _, share in shares],
     )
 
 
@@ -186,5 +143,5 @@ WHERE parcel.status <> 'retired'
 
 async def find_unretired(connection: Connection, keys: Sequence[OrderKey]) -> set[OrderKey]:
     """Those of the orders that have a share of an unretired parcel."""
-    rows = await connection.fetch(FIND_UNRETIRED, [key.account_id for key in keys], [key.id for key in keys])
+    rows = await connection.fetch(FIND_UNRETIRED, *columns(keys, "account_id, id"))
     return {OrderKey(row["account_id"], row["id"]) for row in rows}
