@@ -1,18 +1,19 @@
 """The invariants of charges, broken on purpose: each breach is reported, and nothing else."""
 
+import asyncpg
 import pytest
 
 from tests.cards.card_scene import GOOD, CardScene
 from tonne.cards.invariants import INVARIANTS
 
 TWICE = "no order is charged twice"
-UNKNOWN_HERE = "every charge captured at the simulated gateway is recorded"
-UNKNOWN_THERE = "every recorded charge and refund exists at the simulated gateway"
+UNRECORDED = "every charge captured at the simulated gateway is recorded"
+UNKNOWN_TO_GATEWAY = "every recorded charge and refund exists at the simulated gateway"
 PAID = "an order paid by card has one captured charge of its total"
-KEPT = "no charge is captured for an unpaid order"
-GIVEN_BACK = "no charge of a paid order is refunded"
+CAPTURED = "no charge is captured for an unpaid order"
+REFUNDED = "no charge of a paid order is refunded"
 MISMATCHED = "the gateway captured the requested amount"
-LOOKED_AT = "every pending charge or refund is due"
+DUE = "every pending charge or refund is due"
 
 _SECOND = """
 INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method,
@@ -29,30 +30,34 @@ VALUES ('chg_stray', 'cus', '4242424242424242', 100, 'EUR', 'captured')
 # other invariants that breaks.
 BREACHES: list[tuple[str, list[str], set[str]]] = [
     (TWICE, ["DROP INDEX charges_one_per_order", _SECOND], set()),
-    (UNKNOWN_HERE, [_STRAY], set()),
+    (UNRECORDED, [_STRAY], set()),
     (
-        UNKNOWN_HERE,
+        UNRECORDED,
         ["UPDATE charges SET status = 'failed', reference = NULL WHERE status = 'captured'"],
         {PAID},
     ),
     (
-        UNKNOWN_THERE,
+        UNKNOWN_TO_GATEWAY,
         ["UPDATE simulated_charges SET amount_minor = amount_minor + 1 WHERE refunded_minor = 0"],
         set(),
     ),
-    (UNKNOWN_THERE, ["UPDATE simulated_charges SET currency = 'JPY'"], set()),
-    (UNKNOWN_THERE, ["DELETE FROM simulated_charges"], set()),
-    (UNKNOWN_THERE, ["UPDATE simulated_charges SET refunded_minor = amount_minor WHERE refunded_minor = 0"], set()),
+    (UNKNOWN_TO_GATEWAY, ["UPDATE simulated_charges SET currency = 'JPY'"], set()),
+    (UNKNOWN_TO_GATEWAY, ["DELETE FROM simulated_charges"], set()),
     (
-        UNKNOWN_THERE,
-        ["UPDATE simulated_charges SET refunded_minor = refunded_minor - 1 WHERE refunded_minor > 0"],
-        {UNKNOWN_HERE},
+        UNKNOWN_TO_GATEWAY,
+        ["UPDATE simulated_charges SET refunded_minor = amount_minor WHERE refunded_minor = 0"],
+        set(),
     ),
-    (PAID, ["UPDATE charges SET amount_minor = 1 WHERE status = 'captured'"], {UNKNOWN_THERE}),
-    (PAID, ["UPDATE charges SET currency = 'JPY' WHERE status = 'captured'"], {UNKNOWN_THERE}),
-    (PAID, ["DELETE FROM charges WHERE status = 'captured'"], {UNKNOWN_HERE}),
     (
-        KEPT,
+        UNKNOWN_TO_GATEWAY,
+        ["UPDATE simulated_charges SET refunded_minor = refunded_minor - 1 WHERE refunded_minor > 0"],
+        {UNRECORDED},
+    ),
+    (PAID, ["UPDATE charges SET amount_minor = 1 WHERE status = 'captured'"], {UNKNOWN_TO_GATEWAY}),
+    (PAID, ["UPDATE charges SET currency = 'JPY' WHERE status = 'captured'"], {UNKNOWN_TO_GATEWAY}),
+    (PAID, ["DELETE FROM charges WHERE status = 'captured'"], {UNRECORDED}),
+    (
+        CAPTURED,
         [
             "UPDATE charges SET status = 'captured', refunded_at = NULL WHERE status = 'refunded'",
             "UPDATE simulated_charges SET refunded_minor = 0",
@@ -60,12 +65,12 @@ BREACHES: list[tuple[str, list[str], set[str]]] = [
         set(),
     ),
     (
-        GIVEN_BACK,
+        REFUNDED,
         ["UPDATE charges SET status = 'refund_due', next_attempt_at = now() WHERE status = 'captured'"],
         {PAID},
     ),
     (MISMATCHED, ["UPDATE charges SET status = 'mismatched' WHERE status = 'captured'"], {PAID}),
-    (LOOKED_AT, ["UPDATE charges SET next_attempt_at = NULL WHERE status = 'pending'"], set()),
+    (DUE, ["UPDATE charges SET next_attempt_at = NULL WHERE status = 'pending'"], set()),
 ]
 
 
@@ -96,3 +101,20 @@ async def test_a_breach_is_reported_with_its_place(
     breaches = await scene.breaches()
     assert set(breaches) == {name} | also
     assert all("chg_" in place or "ord_" in place for places in breaches.values() for place in places)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "source = 'hosted_page'",
+        "source = 'none'",
+        "customer = NULL",
+        "method = NULL",
+        "session_id = 'cs_1'",
+        "source = 'hosted_page', customer = NULL",
+        "source = 'none', customer = NULL, method = NULL, session_id = 'cs_1'",
+    ],
+)
+async def test_a_charge_has_one_source(scene: CardScene, columns: str) -> None:
+    with pytest.raises(asyncpg.CheckViolationError):
+        await execute(scene.database, "UPDATE charges SET " + columns)

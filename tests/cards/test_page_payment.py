@@ -57,6 +57,7 @@ async def test_a_page_that_was_paid_pays_the_order_once(scene: PageScene) -> Non
     assert scene.pages.taken(charge.id) == [total(order)]
     [row] = await scene.charges(order)
     assert row["reference"] in scene.pages.intents
+    assert (row["source"], row["method"], row["session_id"]) == ("hosted_page", None, page.session_id)
     assert scene.gateway.charged == [], "nobody types a card into a worker"
     assert await scene.breaches() == {}
 

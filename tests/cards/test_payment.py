@@ -46,6 +46,7 @@ async def test_a_card_that_works_pays_at_the_first_try(scene: CardScene) -> None
     assert await scene.event_types(order) == ["order.received", "order.placed", "order.paid"]
     [charge] = await scene.charges(order)
     assert (charge["status"], charge["attempt"], charge["amount_minor"]) == ("captured", 1, total(order))
+    assert (charge["source"], charge["method"], charge["session_id"]) == ("stored_card", GOOD, None)
     assert (charge["created_at"], charge["settled_at"]) == (scene.clock.now, scene.clock.now)
     assert await scene.taken() == [total(order)]
     assert await scene.due_at(order) == scene.clock.now, "its supply is allocated next"
@@ -114,6 +115,7 @@ async def test_an_account_without_a_card_cannot_pay_by_card(scene: CardScene) ->
     assert await scene.status(order) == "failed"
     [charge] = await scene.charges(order)
     assert (charge["status"], charge["outcome"], charge["code"]) == ("failed", "refused", "no_card")
+    assert (charge["source"], charge["customer"], charge["method"], charge["session_id"]) == ("none", None, None, None)
     assert scene.gateway.charged == []
     assert await scene.breaches() == {}
 
