@@ -104,17 +104,17 @@ async def test_a_breach_is_reported_with_its_place(
 
 
 @pytest.mark.parametrize(
-    "columns",
+    "statement",
     [
-        "source = 'hosted_page'",
-        "source = 'none'",
-        "customer = NULL",
-        "method = NULL",
-        "session_id = 'cs_1'",
-        "source = 'hosted_page', customer = NULL",
-        "source = 'none', customer = NULL, method = NULL, session_id = 'cs_1'",
+        "UPDATE charges SET source = 'hosted_page'",
+        "UPDATE charges SET source = 'none'",
+        "UPDATE charges SET customer = NULL",
+        "UPDATE charges SET method = NULL",
+        "UPDATE charges SET session_id = 'cs_1'",
+        "UPDATE charges SET source = 'hosted_page', customer = NULL",
+        "UPDATE charges SET source = 'none', customer = NULL, method = NULL, session_id = 'cs_1'",
     ],
 )
-async def test_a_charge_has_one_source(scene: CardScene, columns: str) -> None:
+async def test_a_charge_has_one_source(scene: CardScene, statement: str) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
-        await execute(scene.database, "UPDATE charges SET " + columns)
+        await execute(scene.database, statement)
