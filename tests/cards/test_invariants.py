@@ -117,4 +117,4 @@ async def test_a_breach_is_reported_with_its_place(
 )
 async def test_a_charge_has_one_source(scene: CardScene, statement: str) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
-        await execute(scene.database, statement)
+        await scene.execute(statement)
