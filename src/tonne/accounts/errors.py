@@ -1,61 +1,41 @@
 from tonne.base.errors import Kind, TonneError
 
 
-class OrganisationNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "organisation_not_found"
+class OrganisationNotFound(TonneError, kind=Kind.NOT_FOUND, code="organisation_not_found"):
     message = "There is no such organisation. Run `tonne org list` to see all organisations."
 
 
-class KeyNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "api_key_not_found"
+class KeyNotFound(TonneError, kind=Kind.NOT_FOUND, code="api_key_not_found"):
     message = "There is no such API key. Run `tonne key list` to see the keys of an organisation."
 
 
-class AdminNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "admin_not_found"
+class AdminNotFound(TonneError, kind=Kind.NOT_FOUND, code="admin_not_found"):
     message = "The organisation has no such admin. Run `tonne org show` to see its admins."
 
 
-class RedirectHostNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "redirect_host_not_found"
+class RedirectHostNotFound(TonneError, kind=Kind.NOT_FOUND, code="redirect_host_not_found"):
     message = "The organisation has no such redirect host. Run `tonne org show` to see its redirect hosts."
 
 
-class CurrencyUnknown(TonneError):
-    kind = Kind.INVALID
-    code = "currency_unknown"
+class CurrencyUnknown(TonneError, kind=Kind.INVALID, code="currency_unknown"):
     message = "The currency is unknown. Use an ISO 4217 code such as EUR."
 
 
-class NameInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "name_invalid"
+class NameInvalid(TonneError, kind=Kind.INVALID, code="name_invalid"):
     message = "A name must have 1 to 200 printable characters."
 
 
-class AddressTooLong(TonneError):
-    kind = Kind.INVALID
-    code = "address_too_long"
+class AddressTooLong(TonneError, kind=Kind.INVALID, code="address_too_long"):
     message = "An address has at most 1000 characters. Shorten it."
 
 
-class FeeRateInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "fee_rate_invalid"
+class FeeRateInvalid(TonneError, kind=Kind.INVALID, code="fee_rate_invalid"):
     message = "The fee rate must be at least 0 and below 1, with at most 5 decimals. For ten per cent, use 0.10."
 
 
-class LiveAccountCannotWait(TonneError):
-    kind = Kind.INVALID
-    code = "live_account_cannot_wait"
+class LiveAccountCannotWait(TonneError, kind=Kind.INVALID, code="live_account_cannot_wait"):
     message = "This account is live. Only test accounts can wait for the test helpers."
 
 
-class RedirectHostInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "redirect_host_invalid"
+class RedirectHostInvalid(TonneError, kind=Kind.INVALID, code="redirect_host_invalid"):
     message = "Give a host such as shop.example.com or shop.example.com:8443, without https:// and without a path."

@@ -45,17 +45,18 @@ class TonneError(Exception):
     code: str
     message: str
 
+    def __init_subclass__(cls, *, kind: Kind, code: str) -> None:
+        cls.kind, cls.code = kind, code
+
     def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
         self.faults: Sequence[Fault] = (Fault(self.code, message or self.message, field),)
         self.headers: dict[str, str] = {}
         super().__init__(self.faults[0].message)
 
 
-class Invalid(TonneError):
+class Invalid(TonneError, kind=Kind.INVALID, code="validation_error"):
     """Several faults at once, each with its own code."""
 
-    kind = Kind.INVALID
-    code = "validation_error"
     message = "The request is not valid."
 
     def __init__(self, faults: Sequence[Fault]) -> None:

@@ -19,15 +19,11 @@ _CHECK_BYTES = 6
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-class LimitInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "pagination_limit_invalid"
+class LimitInvalid(TonneError, kind=Kind.INVALID, code="pagination_limit_invalid"):
     message = f"limit must be a whole number from 1 to {MAX_LIMIT}."
 
 
-class CursorInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "pagination_cursor_invalid"
+class CursorInvalid(TonneError, kind=Kind.INVALID, code="pagination_cursor_invalid"):
     message = "after is not a cursor of this list: pass next_cursor unchanged, or omit it for the first page."
 
 

@@ -1,57 +1,39 @@
 from tonne.base.errors import Kind, TonneError
 
 
-class BundleNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "bundle_not_found"
+class BundleNotFound(TonneError, kind=Kind.NOT_FOUND, code="bundle_not_found"):
     message = "There is no such bundle: GET /v1/bundles lists them."
 
 
-class ProjectNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "project_not_found"
+class ProjectNotFound(TonneError, kind=Kind.NOT_FOUND, code="project_not_found"):
     message = "There is no such project: GET /v1/projects lists them."
 
 
-class ImageNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "image_not_found"
+class ImageNotFound(TonneError, kind=Kind.NOT_FOUND, code="image_not_found"):
     message = "There is no such image."
 
 
-class RatiosInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "bundle_selection_ratios_invalid"
+class RatiosInvalid(TonneError, kind=Kind.INVALID, code="bundle_selection_ratios_invalid"):
     message = "Send a percentage for every bundle or for none. Percentages must sum to exactly 100."
 
 
-class RatiosInvalidFormat(TonneError):
-    kind = Kind.INVALID
-    code = "bundle_selection_ratios_invalid_format"
+class RatiosInvalidFormat(TonneError, kind=Kind.INVALID, code="bundle_selection_ratios_invalid_format"):
     message = "A percentage is a number above 0 and at most 100, with at most 2 decimals, such as 33.34."
 
 
-class BundleInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "bundle_selection_bundle_invalid"
+class BundleInvalid(TonneError, kind=Kind.INVALID, code="bundle_selection_bundle_invalid"):
     message = "The bundle does not exist or is not enabled: GET /v1/bundles lists the available ones."
 
 
-class QuantityInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "order_quantity_invalid"
+class QuantityInvalid(TonneError, kind=Kind.INVALID, code="order_quantity_invalid"):
     message = "The quantity must be at least 1 gram and at most 100,000,000 tonnes."
 
 
-class ValueInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "order_value_invalid"
+class ValueInvalid(TonneError, kind=Kind.INVALID, code="order_value_invalid"):
     message = "The value must buy at least 1 gram and have no more decimals than the account's currency."
 
 
-class PriceUnavailable(TonneError):
+class PriceUnavailable(TonneError, kind=Kind.CONFLICT, code="price_unavailable"):
     """The request is valid, but cannot be priced now: an order is accepted and waits, a quote is refused."""
 
-    kind = Kind.CONFLICT
-    code = "price_unavailable"
     message = "No price is available right now. Try again later, or place an order: it is priced as soon as possible."

@@ -1,119 +1,83 @@
 from tonne.base.errors import Kind, TonneError
 
 
-class OffsetLinkNotFound(TonneError):
+class OffsetLinkNotFound(TonneError, kind=Kind.NOT_FOUND, code="offset_link_not_found"):
     """Also for links of other accounts, organisations or modes."""
 
-    kind = Kind.NOT_FOUND
-    code = "offset_link_not_found"
     message = "There is no such offset link. Check the id, and the account and mode of the API key."
 
 
-class OffsetLinkAmountInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "offset_link_amount_invalid"
+class OffsetLinkAmountInvalid(TonneError, kind=Kind.INVALID, code="offset_link_amount_invalid"):
     message = (
         "The presets and limits of an offset link must fit together and have valid decimals for the account's currency."
     )
 
 
-class OffsetLinkExpiryInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "offset_link_expiry_invalid"
+class OffsetLinkExpiryInvalid(TonneError, kind=Kind.INVALID, code="offset_link_expiry_invalid"):
     message = "The time in expires_at is in the past. Use a later time, or leave it out."
 
 
-class RedirectRefused(TonneError):
-    kind = Kind.INVALID
-    code = "redirect_url_refused"
+class RedirectRefused(TonneError, kind=Kind.INVALID, code="redirect_url_refused"):
     message = "The redirect_url must be an https URL on one of the organisation's redirect hosts."
 
 
-class PaymentNotFound(TonneError):
+class PaymentNotFound(TonneError, kind=Kind.NOT_FOUND, code="payment_not_found"):
     """Unknown and expired ids, and those of other organisations, get the same answer."""
 
-    kind = Kind.NOT_FOUND
-    code = "payment_not_found"
     message = "There is no payment with this temporary id, or it is older than 15 minutes."
 
 
-class OffsetLinkClosed(TonneError):
+class OffsetLinkClosed(TonneError, kind=Kind.NOT_FOUND, code="offset_link_closed"):
     """For links that do not exist, are disabled or have expired."""
 
-    kind = Kind.NOT_FOUND
-    code = "offset_link_closed"
     message = "This payment link isn't active. Ask the sender for a new one."
 
 
-class CheckoutNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "checkout_not_found"
+class CheckoutNotFound(TonneError, kind=Kind.NOT_FOUND, code="checkout_not_found"):
     message = "This payment page doesn't exist. Open the payment link again."
 
 
-class CheckoutOver(TonneError):
-    kind = Kind.CONFLICT
-    code = "checkout_over"
+class CheckoutOver(TonneError, kind=Kind.CONFLICT, code="checkout_over"):
     message = "This payment session has expired. Nothing was charged. Please start again."
 
 
-class AmountInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "amount_invalid"
+class AmountInvalid(TonneError, kind=Kind.INVALID, code="amount_invalid"):
     message = "Enter the amount as a number such as 1.5, without thousands separators."
 
 
-class AmountOutOfBounds(TonneError):
-    kind = Kind.INVALID
-    code = "amount_out_of_bounds"
+class AmountOutOfBounds(TonneError, kind=Kind.INVALID, code="amount_out_of_bounds"):
     message = "The amount is outside the limits of this link. Choose another one."
 
 
-class BundleNotOffered(TonneError):
-    kind = Kind.INVALID
-    code = "bundle_not_offered"
+class BundleNotOffered(TonneError, kind=Kind.INVALID, code="bundle_not_offered"):
     message = "Choose at least one of the options."
 
 
-class BundleSoldOut(TonneError):
-    kind = Kind.CONFLICT
-    code = "bundle_sold_out"
+class BundleSoldOut(TonneError, kind=Kind.CONFLICT, code="bundle_sold_out"):
     message = "There isn't enough left. Choose a smaller amount or another option."
 
 
-class EmailInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "email_invalid"
+class EmailInvalid(TonneError, kind=Kind.INVALID, code="email_invalid"):
     message = "Enter a valid e-mail address, such as you@example.com."
 
 
-class ExternalIdInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "external_id_invalid"
+class ExternalIdInvalid(TonneError, kind=Kind.INVALID, code="external_id_invalid"):
     message = "The external_id in this link must have 1 to 255 printable characters. Ask the sender for a new link."
 
 
-class PriceChanged(TonneError):
-    kind = Kind.CONFLICT
-    code = "price_changed"
+class PriceChanged(TonneError, kind=Kind.CONFLICT, code="price_changed"):
     message = "The price has changed since you opened this page. Nothing was charged. Please check the new price."
 
 
-class AlreadyPaid(TonneError):
-    kind = Kind.CONFLICT
-    code = "already_paid"
+class AlreadyPaid(TonneError, kind=Kind.CONFLICT, code="already_paid"):
     message = "This payment was already made, or is being made in another window. You don't need to pay again."
 
 
-class TestCardUnknown(TonneError):
+class TestCardUnknown(TonneError, kind=Kind.INVALID, code="test_card_unknown"):
     """Never repeats the input, which may be a real card number."""
 
-    kind = Kind.INVALID
-    code = "test_card_unknown"
     message = "This is test mode. Use a test card such as 4242 4242 4242 4242, never a real card."
 
 
-class PaymentPageUnavailable(TonneError):
-    kind = Kind.UNAVAILABLE
-    code = "payment_page_unavailable"
+class PaymentPageUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="payment_page_unavailable"):
     message = "Card payment isn't available right now. Nothing was charged. Try again in a few minutes."

@@ -1,13 +1,9 @@
 from tonne.base.errors import Kind, TonneError
 
 
-class EstimateNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "estimate_not_found"
+class EstimateNotFound(TonneError, kind=Kind.NOT_FOUND, code="estimate_not_found"):
     message = "There is no such estimate: POST /v1/estimates records one."
 
 
-class MassInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "estimate_mass_invalid"
+class MassInvalid(TonneError, kind=Kind.INVALID, code="estimate_mass_invalid"):
     message = "The mass must be at least 1 gram and at most 100,000,000 tonnes."

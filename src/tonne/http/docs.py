@@ -24,9 +24,7 @@ _ASSETS = {
 }
 
 
-class AssetNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "asset_not_found"
+class AssetNotFound(TonneError, kind=Kind.NOT_FOUND, code="asset_not_found"):
     message = "This file does not exist."
 
 

@@ -36,11 +36,9 @@ class ErrorOut(msgspec.Struct):
     ]
 
 
-class Unauthorised(TonneError):
+class Unauthorised(TonneError, kind=Kind.UNAUTHENTICATED, code="unauthorised"):
     """The same response for missing, malformed, unknown and revoked keys, so that it reveals nothing about them."""
 
-    kind = Kind.UNAUTHENTICATED
-    code = "unauthorised"
     message = "Send a valid API key in the header `Authorization: Bearer <API_KEY>`."
 
     def __init__(self) -> None:
@@ -48,15 +46,11 @@ class Unauthorised(TonneError):
         self.headers["WWW-Authenticate"] = "Bearer"
 
 
-class AccountNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "account_not_found"
+class AccountNotFound(TonneError, kind=Kind.NOT_FOUND, code="account_not_found"):
     message = "This API key has no access to such an account. Check the account id and the key's mode."
 
 
-class RouteNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "route_not_found"
+class RouteNotFound(TonneError, kind=Kind.NOT_FOUND, code="route_not_found"):
     message = "This path does not exist. /docs lists all endpoints."
 
 
@@ -66,45 +60,31 @@ def require_test_mode(scope: Scope) -> None:
         raise RouteNotFound
 
 
-class MethodNotAllowed(TonneError):
-    kind = Kind.METHOD_NOT_ALLOWED
-    code = "method_not_allowed"
+class MethodNotAllowed(TonneError, kind=Kind.METHOD_NOT_ALLOWED, code="method_not_allowed"):
     message = "This path does not support this method. The Allow header lists the methods that it supports."
 
 
-class BodyTooLarge(TonneError):
-    kind = Kind.TOO_LARGE
-    code = "body_too_large"
+class BodyTooLarge(TonneError, kind=Kind.TOO_LARGE, code="body_too_large"):
     message = "The body is larger than 256 KiB. Send a smaller one."
 
 
-class MediaTypeInvalid(TonneError):
-    kind = Kind.WRONG_MEDIA_TYPE
-    code = "media_type_invalid"
+class MediaTypeInvalid(TonneError, kind=Kind.WRONG_MEDIA_TYPE, code="media_type_invalid"):
     message = "Send the body as JSON, with the header `Content-Type: application/json`."
 
 
-class FormInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "form_invalid"
+class FormInvalid(TonneError, kind=Kind.INVALID, code="form_invalid"):
     message = "The form could not be read. Go back, reload the page and send it again."
 
 
-class RateLimited(TonneError):
-    kind = Kind.RATE_LIMITED
-    code = "rate_limited"
+class RateLimited(TonneError, kind=Kind.RATE_LIMITED, code="rate_limited"):
     message = "Too many requests. Wait for the number of seconds in the Retry-After header."
 
 
-class InternalError(TonneError):
-    kind = Kind.INTERNAL
-    code = "internal_error"
+class InternalError(TonneError, kind=Kind.INTERNAL, code="internal_error"):
     message = "An internal error occurred. You can safely repeat the request with the same idempotency_key."
 
 
-class ServiceUnavailable(TonneError):
-    kind = Kind.UNAVAILABLE
-    code = "service_unavailable"
+class ServiceUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="service_unavailable"):
     message = "The database is unavailable. You can safely repeat the request in a moment."
 
     def __init__(self) -> None:

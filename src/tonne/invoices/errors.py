@@ -1,33 +1,23 @@
 from tonne.base.errors import Kind, TonneError
 
 
-class InvoiceNotFound(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "invoice_not_found"
+class InvoiceNotFound(TonneError, kind=Kind.NOT_FOUND, code="invoice_not_found"):
     message = "There is no such invoice. Run `tonne invoice list` to see all invoices."
 
 
-class InvoiceNotAvailable(TonneError):
+class InvoiceNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="invoice_not_available"):
     """The order exists, but has no invoice, or none yet."""
 
-    kind = Kind.NOT_FOUND
-    code = "invoice_not_available"
     message = "This order has no invoice: it is paid by card, its total is zero, or its invoice is not issued yet."
 
 
-class InvoiceNotOpen(TonneError):
-    kind = Kind.CONFLICT
-    code = "invoice_not_open"
+class InvoiceNotOpen(TonneError, kind=Kind.CONFLICT, code="invoice_not_open"):
     message = "The invoice is not open: it is already paid or cancelled."
 
 
-class InvoiceWithoutRecipient(TonneError):
-    kind = Kind.CONFLICT
-    code = "invoice_without_recipient"
+class InvoiceWithoutRecipient(TonneError, kind=Kind.CONFLICT, code="invoice_without_recipient"):
     message = "The organisation has no admin. Add one with `tonne org add-admin`."
 
 
-class OrderPaidByCard(TonneError):
-    kind = Kind.CONFLICT
-    code = "order_paid_by_card"
+class OrderPaidByCard(TonneError, kind=Kind.CONFLICT, code="order_paid_by_card"):
     message = "This order is paid by card, not by invoice. Use the pay test helper."

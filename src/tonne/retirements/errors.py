@@ -1,13 +1,9 @@
 from tonne.base.errors import Kind, TonneError
 
 
-class CertificateNotAvailable(TonneError):
-    kind = Kind.NOT_FOUND
-    code = "certificate_not_available"
+class CertificateNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="certificate_not_available"):
     message = "The order has no certificate yet. It is issued when the order is complete."
 
 
-class SupplyShort(TonneError):
-    kind = Kind.CONFLICT
-    code = "supply_short"
+class SupplyShort(TonneError, kind=Kind.CONFLICT, code="supply_short"):
     message = "There is not enough supply for this order: import lots into the test catalogue, then try again."

@@ -12,9 +12,7 @@ FIELD = "form_token"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
-class FormTokenInvalid(TonneError):
-    kind = Kind.INVALID
-    code = "form_token_invalid"
+class FormTokenInvalid(TonneError, kind=Kind.INVALID, code="form_token_invalid"):
     message = "This form was not sent from our page, or the page has expired: go back, reload it and try again."
 
 
