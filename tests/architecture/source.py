@@ -19,7 +19,7 @@ class Module:
 
     @property
     def name(self) -> str:
-        """As it is shown to a person: `src/tonne/orders/store.py`."""
+        """The path from the root of the repository: `src/tonne/orders/store.py`."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property
@@ -52,7 +52,7 @@ def _read(path: Path) -> Module:
 
 
 def imports(module: Module) -> Iterator[tuple[str, int]]:
-    """What a module imports, wherever in it, as dotted names with their lines. `from a import b` counts as `a.b`."""
+    """All imports of a module as dotted names with line numbers. `from a import b` is `a.b`."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)

@@ -24,7 +24,7 @@ class Statement:
 
     @property
     def label(self) -> str:
-        """As it is shown to a person: `src/tonne/orders/store.py INSERT_ORDER`."""
+        """For messages: `src/tonne/orders/store.py INSERT_ORDER`."""
         return f"{self.module.name} {self.name}"
 
     @property
@@ -50,7 +50,7 @@ class Statement:
 
 
 def _locked(sql: str, lock: re.Match[str]) -> set[str]:
-    """The tables that a locking clause means: the one it names, or all of its own SELECT."""
+    """The tables that a locking clause locks: the one it names, or all of its SELECT."""
     aliases: dict[str, str] = {}
     for table, alias in _FROM.findall(_own_select(sql[: lock.start()])):
         aliases |= {table: table, alias: table}

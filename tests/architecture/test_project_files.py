@@ -1,4 +1,4 @@
-"""Files beside the code: locks, make targets, licence."""
+"""Lock files, make targets and CI."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ def test_there_are_locks_for_build_runtime_and_development() -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_a_lock_names_no_place_to_fetch_from(lock: Path) -> None:
+def test_a_lock_file_names_no_package_index(lock: Path) -> None:
     text = lock.read_text(encoding="utf-8")
     assert "://" not in text
     assert "http" not in re.sub(r"^(http\w*|[\w-]*http[\w-]*)==", "", text, flags=re.MULTILINE)
@@ -76,7 +76,7 @@ def test_every_make_target_can_be_read(target: str) -> None:
     assert not re.search(r"warning|error", done.stderr, re.IGNORECASE)
 
 
-def test_a_machine_without_a_new_enough_python_is_told_so_in_a_sentence(tmp_path: Path) -> None:
+def test_make_says_which_python_it_needs(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "requirements", tmp_path / "requirements")

@@ -1,4 +1,4 @@
-"""Nothing grows too large to read, and nothing is named after nothing."""
+"""Limits of size, meaningful names, and no floats for money and mass."""
 
 import ast
 
@@ -13,7 +13,7 @@ COUNTING_BASE = (
     *("src/tonne/base/money", "src/tonne/base/mass", "src/tonne/base/decimals", "src/tonne/base/currency"),
     *("src/tonne/catalog/pricing", "src/tonne/catalog/selection", "src/tonne/catalog/import_", "src/tonne/sheets/"),
 )
-# Whoever wants an exception splits the file instead.
+# Split a file instead of adding an exception.
 EXCEPTIONS: frozenset[str] = frozenset()
 
 
@@ -38,14 +38,14 @@ def test_no_function_is_longer_than_70_lines() -> None:
 
 
 def _positional(function: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool) -> int:
-    """How many arguments a caller may pass by place: `self` and `cls` are not among them."""
+    """The number of positional parameters without `self` and `cls`."""
     count = len(function.args.posonlyargs) + len(function.args.args)
     bound = is_method and not any(ast.unparse(d) == "staticmethod" for d in function.decorator_list)
     return count - 1 if bound else count
 
 
 def test_no_function_takes_more_than_five_positional_parameters() -> None:
-    """Beyond that nobody remembers their order: the rest are named by the caller. Tests get theirs by name anyway."""
+    """More are hard to keep in order: make them keyword-only. Test functions get fixtures by name."""
     many = {}
     for module in modules():
         methods = {
@@ -63,19 +63,19 @@ def _has_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return bool(first) and first[0].arg in {"self", "cls"}
 
 
-def test_no_module_is_named_after_nothing() -> None:
+def test_no_module_has_an_empty_name() -> None:
     found = [module.name for module in modules() if EMPTY_NAMES & set(module.path.stem.split("_"))]
     folders = [module.name for module in modules() if EMPTY_NAMES & {part.lower() for part in module.path.parts}]
     assert found + folders == []
 
 
 def test_no_folder_holds_a_single_file() -> None:
-    """A room with one file is a file: the folder would only hide it. The worker is a process of its own and stays."""
+    """A package with one file should be a module. The worker, a process of its own, is an exception."""
     counts: dict[str, int] = {}
     for module in package():
         if module.path.stem != "__init__" and module.package_name.endswith(".py") is False:
             counts[module.package_name] = counts.get(module.package_name, 0) + 1
-    assert {room for room, count in counts.items() if count == 1} <= {"worker"}
+    assert {name for name, count in counts.items() if count == 1} <= {"worker"}
 
 
 def _is_float(node: ast.Constant) -> bool:
@@ -83,7 +83,7 @@ def _is_float(node: ast.Constant) -> bool:
 
 
 def test_money_and_mass_are_never_floats() -> None:
-    """Rates of requests and times may be; whatever counts grams, minor units or percentages may not."""
+    """Request rates and durations may be floats; grams, minor units and percentages may not."""
     found = [
         f"{module.name}:{node.lineno}"
         for module in package()

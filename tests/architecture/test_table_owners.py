@@ -24,7 +24,7 @@ def test_no_table_is_written_or_locked_by_two_packages() -> None:
     assert shared == {}, "add a function to the owner's package, and call it"
 
 
-def test_every_table_is_written_by_somebody() -> None:
+def test_every_table_has_an_owner() -> None:
     assert set(tables()) - _owners().keys() - {SCHEMA_TABLE} == set()
 
 

@@ -7,7 +7,7 @@ from tests.architecture.source import Module, functions, package
 from tests.architecture.statements import statements, tenant_tables
 
 SUFFIX = "_any_account"
-# Modules of the worker and the operator, and public pages that are found by an address that nobody can guess or that
+# Modules of the worker and the operator, and public pages that are found by an address that cannot be guessed or that
 # was made public. No other module outside `cli` and `worker` may use a function with the suffix.
 ACROSS_ACCOUNTS = {
     "src/tonne/gateways/outbox.py": "a job of the worker",
@@ -27,7 +27,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/retirements/close_units.py": "a job of the worker",
     "src/tonne/retirements/confirm_retirements.py": "wakes all orders that share a parcel",
     "src/tonne/retirements/retire_test_order.py": "wakes all orders that share a parcel of a test order",
-    "src/tonne/retirements/render_certificate.py": "finds a certificate by its number, which nobody can guess",
+    "src/tonne/retirements/render_certificate.py": "finds a certificate by its number, which cannot be guessed",
     "src/tonne/retirements/import_confirmations.py": "the operator's: a registry knows no accounts",
     "src/tonne/retirements/import_lots.py": "the operator's: new supply may serve any account",
     "src/tonne/webhooks/deliver.py": "a job of the worker",
@@ -36,10 +36,10 @@ ACROSS_ACCOUNTS = {
     "src/tonne/checkout/close_checkouts.py": "a job of the worker",
     "src/tonne/checkout/mail_certificates.py": "a job of the worker",
     "src/tonne/checkout/change_link.py": "changes a link that the operator names by its id alone",
-    "src/tonne/checkout/pay_checkout.py": "finds a checkout by its token, which nobody can guess",
-    "src/tonne/checkout/checkout_page.py": "finds a checkout by its token, which nobody can guess",
-    "src/tonne/checkout/offset_page.py": "finds a link by its id, which nobody can guess",
-    "src/tonne/sustainability/certificate_pages.py": "finds a certificate by its number, which nobody can guess",
+    "src/tonne/checkout/pay_checkout.py": "finds a checkout by its token, which cannot be guessed",
+    "src/tonne/checkout/checkout_page.py": "finds a checkout by its token, which cannot be guessed",
+    "src/tonne/checkout/offset_page.py": "finds a link by its id, which cannot be guessed",
+    "src/tonne/sustainability/certificate_pages.py": "finds a certificate by its number, which cannot be guessed",
     "src/tonne/sustainability/public_page.py": "finds an enabled public page by its slug",
 }
 # Parameters that say whose rows are meant: a scope, the id of an owner, a value that has its scope, or a secret.

@@ -1,4 +1,4 @@
-"""The pricing rules, one by one. Whole orders are judged by the oracle in tests/pricing_oracle.py."""
+"""The pricing rules, one by one. The oracle in tests/support/pricing_oracle.py checks whole orders."""
 
 from dataclasses import replace
 from decimal import Decimal

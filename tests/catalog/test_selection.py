@@ -163,6 +163,6 @@ def test_without_any_default_there_is_no_price(default: list[dict[str, Any]] | N
     ],
 )
 def test_a_default_that_cannot_be_used_waits_and_is_not_replaced_by_another(default: list[dict[str, Any]]) -> None:
-    """Nobody gets bundles that they did not choose, though the catalogue's own default would do."""
+    """The catalogue's default does not replace it: the account did not choose those bundles."""
     with pytest.raises(PriceUnavailable):
         resolve_default(default, _catalogue([{"bundle_id": "a"}]))

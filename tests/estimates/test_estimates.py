@@ -1,4 +1,4 @@
-"""Recording an emission calculation, and reading it again with what it would cost."""
+"""Creating and reading estimates with their quotes."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ async def test_an_estimate_is_recorded_with_a_quote_and_can_be_read_again(api: A
     assert asked.json() == estimate["quote"]
 
 
-async def test_every_field_is_there_when_little_was_given(api: ApiClient) -> None:
+async def test_every_field_is_present_when_optional_ones_are_omitted(api: ApiClient) -> None:
     estimate = (await api.post("/v1/estimates", MASS)).json()
     assert list(estimate) == FIELDS
     assert (estimate["description"], estimate["metadata"]) == (None, {})
@@ -59,7 +59,7 @@ async def test_an_estimate_takes_no_selection(api: ApiClient, world: World) -> N
     assert (answer.status_code, fields(answer)) == (400, ["bundle_selection"])
 
 
-async def test_an_estimate_is_its_accounts_alone(api: ApiClient, world: World) -> None:
+async def test_an_estimate_is_visible_to_its_account_only(api: ApiClient, world: World) -> None:
     estimate_id = await api.estimate()
     strangers = [await api.get(f"/v1/estimates/{estimate_id}", Service_Account=world.ours_test.client_account_id)]
     strangers += [
@@ -70,7 +70,7 @@ async def test_an_estimate_is_its_accounts_alone(api: ApiClient, world: World) -
         assert (answer.status_code, codes(answer)) == (404, ["estimate_not_found"])
 
 
-async def test_impossible_ids_find_no_estimate(api: ApiClient) -> None:
+async def test_invalid_ids_return_404(api: ApiClient) -> None:
     for estimate_id in ("x", "est_" + "0" * 26, "%00", "%FF", "est_%F0%9F%8C%8D", "x" * 3000, "%2e%2e", "null"):
         answer = await api.get(f"/v1/estimates/{estimate_id}")
         assert (answer.status_code, codes(answer)) == (404, ["estimate_not_found"]), estimate_id

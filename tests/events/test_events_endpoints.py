@@ -1,4 +1,4 @@
-"""The log over HTTP: a client that was down reads what it missed, without gaps; and the hint that wakes workers."""
+"""The event log over HTTP: a client catches up without gaps. Notifications wake workers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ WITHIN_S = 20.0
 
 
 async def emit(services: Services, *accounts: Scope, event_type: str = "thing.made") -> list[str]:
-    """One event each, in this order; their ids."""
+    """Append one event each, in this order; returns their ids."""
     ids = []
     for account in accounts:
         async with services.database.transaction() as tx:
@@ -74,8 +74,8 @@ async def test_filters_narrow_the_list_and_can_be_combined(
     assert await listed(api, f"&account_id={two.account_id}&order=asc") == [made[1], gone[0]]
     assert await listed(api, "&event_type=thing.gone") == gone[::-1]
     assert await listed(api, f"&event_type=thing.gone&account_id={one.account_id}") == [gone[1]]
-    for nobody in ("account_id=acc_unknown", "event_type=thing.unknown", "account_id=%27", "event_type=%25"):
-        assert await listed(api, f"&{nobody}") == []
+    for query in ("account_id=acc_unknown", "event_type=thing.unknown", "account_id=%27", "event_type=%25"):
+        assert await listed(api, f"&{query}") == []
 
 
 async def test_a_client_catches_up_from_the_last_sequence_it_handled(
@@ -166,7 +166,7 @@ async def test_a_query_that_cannot_be_read_is_refused_with_its_code_and_field(ap
         assert (answer.status_code, codes(answer), fields(answer)) == (400, [code], [field]), query
 
 
-async def test_a_cursor_is_good_for_its_own_list_only(
+async def test_a_cursor_is_valid_for_its_own_list_only(
     api: ApiClient, services: Services, world: World, one: Scope, two: Scope
 ) -> None:
     await emit(services, *[one, two] * 3)
@@ -179,10 +179,8 @@ async def test_a_cursor_is_good_for_its_own_list_only(
         assert (answer.status_code, codes(answer)) == (400, ["pagination_cursor_invalid"])
 
 
-async def test_a_cursor_that_somebody_made_up_is_refused_and_breaks_nothing(
-    api: ApiClient, services: Services, one: Scope
-) -> None:
-    """The form of a cursor is no secret: whoever builds one must not get further than an error of their own."""
+async def test_a_forged_cursor_is_refused(api: ApiClient, services: Services, one: Scope) -> None:
+    """The format of a cursor is no secret: a forged one must cause a client error, not a server error."""
     await emit(services, one)
     list_name = f"events {one.organisation_id} {one.mode} None None None None"
     for position in ("", "x", "-1", "9" * 30, " 1", "1_0", "1.5"):
@@ -204,7 +202,7 @@ async def test_an_event_is_read_by_its_id_with_the_bytes_of_the_log(
     assert '{"é":1.10}' in answer.text
 
 
-async def test_an_event_that_is_not_there_and_one_of_others_look_the_same(
+async def test_an_unknown_event_and_one_of_another_organisation_get_the_same_response(
     api: ApiClient, services: Services, world: World
 ) -> None:
     [ours] = await emit(services, world.ours_test.scope)
@@ -217,7 +215,7 @@ async def test_an_event_that_is_not_there_and_one_of_others_look_the_same(
     assert await listed(api.as_key(world.ours_live.key)) == foreign[1:]
 
 
-async def test_filtering_by_an_account_of_others_shows_nothing(
+async def test_filtering_by_an_account_of_another_organisation_returns_nothing(
     api: ApiClient, services: Services, world: World
 ) -> None:
     await emit(services, world.theirs_test.scope, world.ours_live.scope)
@@ -231,8 +229,8 @@ async def database_url(services: Services, server: Server) -> str:
         return server.url(await connection.fetchval("SELECT current_database()"))
 
 
-class Words:
-    """Counts the words that come in."""
+class Notifications:
+    """Counts notifications."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -255,7 +253,7 @@ class Words:
 
 
 async def until_listening(services: Services, but: int = 0) -> int:
-    """The process of the server that serves whoever listens now; `but` is one that is known to be gone."""
+    """The server process of the current listener; `but` is one that has ended."""
     async with asyncio.timeout(WITHIN_S):
         while True:
             async with services.database.connection() as connection:
@@ -270,45 +268,45 @@ async def until_listening(services: Services, but: int = 0) -> int:
 
 
 @pytest.fixture
-async def words(services: Services, database_url: str) -> AsyncIterator[Words]:
-    words, stop = Words(), asyncio.Event()
-    listening = asyncio.create_task(listen(database_url, Settings(), words.hear, stop))
+async def notifications(services: Services, database_url: str) -> AsyncIterator[Notifications]:
+    notifications, stop = Notifications(), asyncio.Event()
+    listening = asyncio.create_task(listen(database_url, Settings(), notifications.hear, stop))
     await until_listening(services)
-    yield words
+    yield notifications
     stop.set()
     await asyncio.wait_for(listening, WITHIN_S)
 
 
-async def test_an_order_placed_over_http_gives_a_word_to_whoever_listens(api: ApiClient, words: Words) -> None:
+async def test_an_order_placed_over_http_notifies_listeners(api: ApiClient, notifications: Notifications) -> None:
     await api.order()
-    await words.more_than(0)
+    await notifications.more_than(0)
 
 
-async def test_many_orders_at_once_give_few_words(api: ApiClient, words: Words) -> None:
+async def test_many_orders_at_once_cause_few_notifications(api: ApiClient, notifications: Notifications) -> None:
     await asyncio.gather(*(api.order() for _ in range(20)))
-    await words.more_than(0)
-    assert words.count < 20
+    await notifications.more_than(0)
+    assert notifications.count < 20
 
 
-async def test_an_order_that_is_refused_gives_no_word(api: ApiClient, words: Words) -> None:
+async def test_a_refused_order_causes_no_notification(api: ApiClient, notifications: Notifications) -> None:
     assert (await api.post("/v1/orders/by-mass", {"mass": {"amount": "-1", "unit": "t"}})).status_code == 400
     await api.order()
-    await words.more_than(0)
-    assert words.count == 1
+    await notifications.more_than(0)
+    assert notifications.count == 1
 
 
-async def test_whoever_listens_listens_again_after_a_lost_connection(
-    services: Services, api: ApiClient, words: Words
+async def test_a_listener_reconnects_after_a_lost_connection(
+    services: Services, api: ApiClient, notifications: Notifications
 ) -> None:
     pid = await until_listening(services)
     async with services.database.connection() as connection:
         await connection.execute("SELECT pg_terminate_backend($1)", pid)
     await until_listening(services, but=pid)
     await api.order()
-    await words.more_than(0)
+    await notifications.more_than(0)
 
 
-async def test_a_listener_that_finds_no_database_ends_when_it_is_told_to() -> None:
+async def test_a_listener_without_a_database_stops_when_asked_to() -> None:
     stop = asyncio.Event()
     listening = asyncio.create_task(listen("postgresql://nobody@127.0.0.1:1/none", Settings(), lambda: None, stop))
     await asyncio.sleep(0)
@@ -317,7 +315,7 @@ async def test_a_listener_that_finds_no_database_ends_when_it_is_told_to() -> No
 
 
 class Looks:
-    """A job that has nothing to do, and counts how often it looked."""
+    """A job that is idle and counts its polls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -334,7 +332,7 @@ class Looks:
 
 @pytest.fixture
 async def sleeper() -> AsyncIterator[tuple[Looks, Job]]:
-    """A worker whose job has looked once and would look again in a minute."""
+    """A worker whose job has polled once and polls again in a minute."""
     looks = Looks()
     job = Job("look", looks.run_once)
     stop = asyncio.Event()
@@ -346,7 +344,7 @@ async def sleeper() -> AsyncIterator[tuple[Looks, Job]]:
     await asyncio.wait_for(running, WITHIN_S)
 
 
-async def test_a_sleeping_job_looks_at_once_when_it_is_woken(sleeper: tuple[Looks, Job]) -> None:
+async def test_a_sleeping_job_polls_at_once_when_it_is_woken(sleeper: tuple[Looks, Job]) -> None:
     looks, job = sleeper
     job.wake.set()
     await looks.again()

@@ -1,4 +1,4 @@
-"""The event log with one writer: numbers, times, and the bytes that every delivery will carry."""
+"""The event log with one writer: positions, sequences and payloads."""
 
 import json
 from collections.abc import Sequence
@@ -74,14 +74,14 @@ async def test_several_events_of_one_append_keep_their_order_and_are_a_milliseco
     assert [_read(row)["data"] for row in rows[:5]] == [{"order": {"n": n}} for n in range(5)]
 
 
-async def test_sequences_rise_while_the_clock_stands_still(db: Database) -> None:
+async def test_sequences_increase_while_the_clock_stands_still(db: Database) -> None:
     await _open(db, OURS)
     for _ in range(5):
         await _append(db, [_event()], START)
     assert [row["sequence"] for row in await _rows(db)] == [START + n * MILLISECOND for n in range(5)]
 
 
-async def test_sequences_rise_when_the_clock_jumps_back_and_follow_it_again_once_it_has_caught_up(db: Database) -> None:
+async def test_sequences_increase_when_the_clock_jumps_back_and_follow_it_again_later(db: Database) -> None:
     await _open(db, OURS)
     jumps = [timedelta(), timedelta(hours=-3), timedelta(days=-400), timedelta(seconds=1), timedelta(milliseconds=1)]
     for jump in jumps:
@@ -125,7 +125,7 @@ async def test_a_rolled_back_append_leaves_no_gap(db: Database) -> None:
     assert [row["position"] for row in await _rows(db)] == [1, 2]
 
 
-async def test_streams_count_for_themselves(db: Database) -> None:
+async def test_streams_have_separate_counters(db: Database) -> None:
     scopes = [Scope(org, f"acc_{org}", mode) for org in ("org_a", "org_b") for mode in Mode]
     await _open(db, *scopes)
     for n, scope in enumerate(scopes, start=1):
@@ -168,7 +168,7 @@ async def test_the_payload_has_exactly_the_keys_of_the_interface(db: Database) -
     }
 
 
-async def test_an_events_order_is_the_order_as_it_stood_byte_for_byte(services: Services, world: World) -> None:
+async def test_the_order_in_an_event_is_its_document_at_that_time(services: Services, world: World) -> None:
     order = await place(services, world.ours_test.scope, START, metadata='{"b":1.10,"a":[ ],"é":"\\u00e9"}')
     received, placed = await _rows(services.database, order.scope)
     async with services.database.connection() as connection:

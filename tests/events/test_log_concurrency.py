@@ -1,4 +1,4 @@
-"""The event log with many writers: whoever commits first stands first, and a reader with a cursor misses nothing."""
+"""The event log with concurrent writers: commit order, and no gaps for a reader with a cursor."""
 
 import asyncio
 import os
@@ -20,12 +20,12 @@ ROUNDS = 25
 
 
 class _Aborted(Exception):
-    """A transaction that changes its mind."""
+    """Rolls a transaction back."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """A transaction of a writer, with the moments between which it ran, and what it appended to which stream."""
+    """A transaction of a writer: when it ran, and what it appended to which stream."""
 
     began_s: float
     ended_s: float
@@ -34,7 +34,7 @@ class Committed:
 
 @dataclass
 class Reader:
-    """Follows one stream from outside, as a delivery does: it asks for what comes after the last one it saw."""
+    """Follows one stream by cursor, as a delivery does."""
 
     scope: Scope
     seen: list[tuple[int, str]] = field(default_factory=list)
@@ -177,8 +177,8 @@ async def test_eight_writers_on_several_streams_do_not_disturb_each_other(db: Da
         await _check_stream(db, reader.scope)
 
 
-async def test_a_slow_transaction_holds_up_only_its_own_stream(db: Database) -> None:
-    """While one waits before its commit, another stream's writer goes through, and its own stream's waits for it."""
+async def test_a_slow_transaction_blocks_only_its_own_stream(db: Database) -> None:
+    """Before its commit, writers of other streams proceed and those of its own stream wait."""
     slow, other = Scope("org_a", "acc_a", Mode.TEST), Scope("org_b", "acc_b", Mode.TEST)
     await _open(db, [slow, other])
     event = NewEvent("thing.happened", "thing", "ord_1", "{}")
@@ -202,7 +202,7 @@ async def test_a_slow_transaction_holds_up_only_its_own_stream(db: Database) -> 
 
 
 async def test_nothing_before_the_append_is_locked_for_other_writers(db: Database) -> None:
-    """The counter is taken last: a transaction that is slow before its append holds nobody up."""
+    """The counter is locked last: a transaction that is slow before its append blocks no other."""
     scope = Scope("org_a", "acc_a", Mode.TEST)
     await _open(db, [scope])
     event = NewEvent("thing.happened", "thing", "ord_1", '"late"')

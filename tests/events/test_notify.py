@@ -1,4 +1,4 @@
-"""Notifier: prompt, few, and none that is needed is left out."""
+"""The notifier sends few notifications, promptly, and loses none."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ END = "the_end"
 
 @pytest.fixture
 async def heard(db: Database) -> AsyncIterator[asyncio.Queue[str]]:
-    """The channel of every word, as it comes."""
+    """The channel of every notification that arrives."""
     words: asyncio.Queue[str] = asyncio.Queue()
     async with db.connection() as connection:
         for channel in (CHANNEL, END):
@@ -22,15 +22,15 @@ async def heard(db: Database) -> AsyncIterator[asyncio.Queue[str]]:
         await connection.reset()
 
 
-async def test_a_hint_right_after_another_is_not_lost(db: Database, heard: asyncio.Queue[str]) -> None:
-    """What was committed after the first word went out needs a second one."""
+async def test_a_notification_right_after_another_is_not_lost(db: Database, heard: asyncio.Queue[str]) -> None:
+    """A commit after the first notification needs a second one."""
     notifier = Notifier(db)
     for _ in range(3):
         notifier.notify()
         assert await asyncio.wait_for(heard.get(), 10) == CHANNEL
 
 
-async def test_a_hundred_hints_at_once_are_one_word(db: Database, heard: asyncio.Queue[str]) -> None:
+async def test_a_hundred_calls_at_once_send_one_notification(db: Database, heard: asyncio.Queue[str]) -> None:
     notifier = Notifier(db)
     for _ in range(100):
         notifier.notify()
@@ -39,4 +39,4 @@ async def test_a_hundred_hints_at_once_are_one_word(db: Database, heard: asyncio
     assert await asyncio.wait_for(heard.get(), 10) == CHANNEL
     async with db.connection() as connection:
         await connection.execute(f"NOTIFY {END}")
-    assert await asyncio.wait_for(heard.get(), 10) == END, "no third word came before it"
+    assert await asyncio.wait_for(heard.get(), 10) == END, "there is no third notification"

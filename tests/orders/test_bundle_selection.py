@@ -1,4 +1,4 @@
-"""What a client may say in `bundle_selection`, and every way to say it wrong."""
+"""Valid and invalid values of `bundle_selection`."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ WHOLE = "bundle_selection"
 
 
 async def assert_refused(api: ApiClient, database: Database, selection: Any, faults: list[tuple[str, str]]) -> None:
-    """By every way of ordering and of asking for a price, with these faults, and nothing written."""
+    """Every order and quote endpoint refuses it with these errors, and writes nothing."""
     bodies = await valid_bodies(api)
     before = await count_rows(database)
     for path in (*ORDERS, *QUOTES):
@@ -92,7 +92,7 @@ async def test_an_unknown_a_disabled_and_the_other_modes_bundle_are_refused_alik
     assert len(texts) == 1
 
 
-async def test_every_fault_of_a_selection_is_reported_at_once(
+async def test_every_error_of_a_selection_is_reported_at_once(
     api: ApiClient, world: World, populated_db: Database
 ) -> None:
     good = _bundles(world)[0]
@@ -136,7 +136,7 @@ async def test_unknown_members_of_a_choice_are_refused(api: ApiClient, world: Wo
         ([None, None, None], ["0.333334", "0.333333", "0.333333"]),
     ],
 )
-async def test_a_tonne_is_split_as_the_percentages_say(
+async def test_a_tonne_is_split_by_the_percentages(
     percentages: list[Any], quantities: list[str], api: ApiClient, world: World
 ) -> None:
     bundles = _bundles(world)[: len(percentages)]

@@ -33,7 +33,7 @@ async def test_the_nearest_default_applies(api: ApiClient, world: World, populat
     assert shares(await api.order()) == catalogues
 
 
-async def test_a_default_is_its_owners_alone(api: ApiClient, world: World, populated_db: Database) -> None:
+async def test_a_default_applies_to_its_owner_only(api: ApiClient, world: World, populated_db: Database) -> None:
     ours, bundles = world.ours_test, world.bundles_test
     async with populated_db.transaction() as tx:
         await set_account_selection(tx, ours.scope, [{"bundle_id": bundles["living-soil"]}])
@@ -62,7 +62,7 @@ async def test_the_default_also_prices_estimates_and_quotes(
     assert shares((await api.post("/v1/orders/by-mass/quote", one_tonne)).json()) == {bundle: "1"}
 
 
-async def test_a_line_that_known_supply_does_not_cover_says_so_and_the_order_is_taken(
+async def test_a_line_that_known_supply_does_not_cover_is_marked_and_the_order_is_accepted(
     api: ApiClient, world: World
 ) -> None:
     """The demo catalogue holds 25 t of durable removal."""

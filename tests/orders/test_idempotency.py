@@ -1,4 +1,4 @@
-"""One key, one order: whatever is repeated, by whomever, in whatever form."""
+"""An idempotency key places one order, however often and by whichever endpoint it is repeated."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ from tonne.orders.move_order import move_order
 ONE_TONNE: dict[str, Any] = {"mass": {"amount": "1", "unit": "t"}}
 
 
-async def test_a_repeat_returns_the_original_and_says_so(api: ApiClient, populated_db: Database) -> None:
+async def test_a_repeat_returns_the_original_and_is_marked_as_replayed(api: ApiClient, populated_db: Database) -> None:
     bodies = await valid_bodies(api)
     for path in CREATES:
         body = bodies[path] | {"idempotency_key": f"key of {path}", "metadata": {"a": 1}}
@@ -54,10 +54,10 @@ async def test_a_repeat_with_its_members_in_another_order_is_the_same_request(ap
         {"mass": {"amount": "many"}},
     ],
 )
-async def test_a_repeat_that_asks_for_something_else_gets_the_original_and_is_told(
+async def test_a_repeat_with_another_request_returns_the_original_and_is_marked_as_mismatch(
     other: dict[str, Any], api: ApiClient, populated_db: Database
 ) -> None:
-    """The key is looked up before anything else in the body is judged."""
+    """A used key is replayed even if the rest of the body is invalid."""
     body = ONE_TONNE | {"idempotency_key": "k", "metadata": {"n": 1}}
     first = await api.post("/v1/orders/by-mass", body)
     second = await api.post("/v1/orders/by-mass", body | other)
@@ -67,7 +67,7 @@ async def test_a_repeat_that_asks_for_something_else_gets_the_original_and_is_to
     assert await count_orders(populated_db) == 1
 
 
-async def test_the_key_counts_across_all_ways_of_ordering(api: ApiClient, populated_db: Database) -> None:
+async def test_a_key_is_shared_by_all_order_endpoints(api: ApiClient, populated_db: Database) -> None:
     first = await api.post("/v1/orders/by-mass", ONE_TONNE | {"idempotency_key": "k"})
     for path in ORDERS:
         answer = await api.post(path, {"idempotency_key": "k"})
@@ -81,7 +81,7 @@ async def test_orders_and_estimates_have_keys_of_their_own(api: ApiClient) -> No
         assert (await api.post(path, ONE_TONNE | {"idempotency_key": "k"})).status_code == 201
 
 
-async def test_a_key_is_the_accounts_own(api: ApiClient, world: World) -> None:
+async def test_a_key_belongs_to_its_account(api: ApiClient, world: World) -> None:
     body = ONE_TONNE | {"idempotency_key": "k"}
     ids = {(await api.post("/v1/orders/by-mass", body)).json()["id"]}
     client = world.ours_test.client_account_id
@@ -105,7 +105,7 @@ async def test_a_repeat_shows_the_order_as_it_is_now(api: ApiClient, world: Worl
     assert (await api.by_key("k")).content == second.content
 
 
-async def test_without_a_key_the_service_makes_one_and_every_request_is_an_order(
+async def test_without_a_key_one_is_generated_and_every_request_places_an_order(
     api: ApiClient, populated_db: Database
 ) -> None:
     bodies = await valid_bodies(api)
@@ -174,7 +174,7 @@ async def test_every_printable_key_can_be_read_back_by_its_address(api: ApiClien
     assert await count_orders(populated_db) == len(KEYS)
 
 
-async def test_a_slash_or_plus_in_the_address_may_also_stand_for_itself(api: ApiClient) -> None:
+async def test_a_slash_or_plus_in_the_address_may_be_unencoded(api: ApiClient) -> None:
     for key in ("a/b", "trailing/", "a//b", "c+d", "e:f@g"):
         order = await api.order(idempotency_key=key)
         found = await api.get(f"/v1/orders/by-idempotency-key/{quote(key, safe='/+:@')}")
@@ -196,7 +196,7 @@ async def test_keys_that_differ_in_anything_are_different_keys(api: ApiClient, p
     ["", "x" * 256, "🌍" * 256, ".", "..", "a\tb", "a\nb", "\x7f", "\x85", "\u2028", 5, True, ["k"], {"k": "k"}],
     ids=repr,
 )
-async def test_an_unusable_key_is_refused(key: Any, api: ApiClient, populated_db: Database) -> None:
+async def test_an_invalid_key_is_refused(key: Any, api: ApiClient, populated_db: Database) -> None:
     bodies = await valid_bodies(api)
     before = await count_rows(populated_db)
     for path in CREATES:
@@ -206,7 +206,7 @@ async def test_an_unusable_key_is_refused(key: Any, api: ApiClient, populated_db
     assert await count_rows(populated_db) == before
 
 
-async def test_reading_an_unknown_or_impossible_key_finds_no_order(api: ApiClient) -> None:
+async def test_reading_an_unknown_or_invalid_key_returns_404(api: ApiClient) -> None:
     await api.order(idempotency_key="k")
     prefix = "/v1/orders/by-idempotency-key/"
     for tail in ("unknown", "K", "k%00", "%00", "%ED%A0%80", "%FF", "%", "%zz", "x" * 2000, "k/", "k%2F"):

@@ -1,4 +1,4 @@
-"""Pages of orders: newest first, nothing skipped, nothing repeated, whatever arrives meanwhile."""
+"""Pages of orders: newest first, nothing skipped or repeated while orders arrive."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -26,7 +26,7 @@ async def test_an_account_without_orders_has_one_empty_page(api: ApiClient) -> N
     assert await page(api) == {"has_more": False, "next_cursor": None, "data": []}
 
 
-async def test_a_page_has_ten_orders_unless_told_otherwise(api: ApiClient) -> None:
+async def test_a_page_has_ten_orders_by_default(api: ApiClient) -> None:
     placed = [await api.order() for _ in range(11)]
     first = await page(api)
     assert first["data"] == placed[:0:-1]
@@ -42,7 +42,7 @@ async def test_a_full_last_page_has_no_page_after_it(api: ApiClient) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-async def test_walking_the_pages_while_orders_arrive_skips_and_repeats_nothing(limit: int, api: ApiClient) -> None:
+async def test_paging_while_orders_arrive_skips_and_repeats_nothing(limit: int, api: ApiClient) -> None:
     placed = [(await api.order())["id"] for _ in range(7)]
     seen: list[str] = []
     query = {"limit": str(limit)}
@@ -57,7 +57,7 @@ async def test_walking_the_pages_while_orders_arrive_skips_and_repeats_nothing(l
     assert seen == placed[::-1]
 
 
-async def test_orders_of_the_same_millisecond_are_walked_one_by_one(api: ApiClient, populated_db: Database) -> None:
+async def test_orders_of_the_same_millisecond_are_paged_one_by_one(api: ApiClient, populated_db: Database) -> None:
     placed = sorted([(await api.order())["id"] for _ in range(6)], reverse=True)
     async with populated_db.connection() as connection:
         await connection.execute(
@@ -81,8 +81,8 @@ async def test_the_limit_may_change_from_page_to_page(api: ApiClient) -> None:
     first = await page(api, limit="1")
     second = await page(api, limit="3", after=first["next_cursor"])
     third = await page(api, limit="100", after=second["next_cursor"])
-    walked = [order["id"] for part in (first, second, third) for order in part["data"]]
-    assert walked == placed[::-1]
+    listed = [order["id"] for part in (first, second, third) for order in part["data"]]
+    assert listed == placed[::-1]
 
 
 async def test_only_an_offset_links_orders_are_listed_when_asked_for(api: ApiClient, populated_db: Database) -> None:
@@ -125,7 +125,7 @@ async def test_a_parameter_twice_or_not_in_utf_8_is_refused(api: ApiClient) -> N
         assert (answer.status_code, codes(answer)) == (400, ["validation_error"]), query
 
 
-async def test_a_parameter_that_we_do_not_know_is_ignored(api: ApiClient) -> None:
+async def test_an_unknown_parameter_is_ignored(api: ApiClient) -> None:
     assert (await api.get("/v1/orders?colour=green&colour=blue&limit=5")).status_code == 200
 
 
@@ -142,7 +142,7 @@ async def test_a_mangled_cursor_is_refused(api: ApiClient) -> None:
         assert (answer.status_code, codes(answer), fields(answer)) == (400, [CURSOR], ["after"]), text
 
 
-async def test_a_cursor_is_good_for_its_own_list_only(api: ApiClient, world: World) -> None:
+async def test_a_cursor_is_valid_for_its_own_list_only(api: ApiClient, world: World) -> None:
     clients = {
         "ours": api,
         "theirs": api.as_key(world.theirs_test.key),

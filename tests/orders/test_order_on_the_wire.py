@@ -1,4 +1,4 @@
-"""Every field of an order is always there, with its type, by whatever way it was ordered and read."""
+"""Every field of an order is always present and has its type."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -39,7 +39,7 @@ async def test_a_placed_order_has_every_field(path: str, api: ApiClient) -> None
     assert page.content == b'{"has_more":false,"next_cursor":null,"data":[' + answer.content + b"]}"
 
 
-async def test_receiving_and_placing_are_two_events_with_the_order_as_it_stood(
+async def test_receiving_and_placing_are_two_events_with_the_order_at_that_time(
     api: ApiClient, world: World, populated_db: Database
 ) -> None:
     placed = await api.order(metadata={"a": 1.10})
@@ -68,7 +68,7 @@ async def test_the_payment_method_is_the_accounts(api: ApiClient, world: World, 
     assert (await api.order())["payment_method"] == "invoice"
 
 
-async def test_an_order_of_the_vectors_costs_what_the_vectors_say(api: ApiClient, world: World) -> None:
+async def test_orders_of_the_vectors_have_their_prices(api: ApiClient, world: World) -> None:
     wind, removal = world.bundles_test["wind-power"], world.bundles_test["durable-removal"]
     for amount, bundle, gross, costs in (
         ("1040", wind, "7.67", ["7176.00", "7976.80", "800.80"]),

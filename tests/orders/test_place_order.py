@@ -1,4 +1,4 @@
-"""Placing an order: what comes back, and what is remembered."""
+"""Placing an order: the response, and what is stored."""
 
 from tests.support.api_client import ApiClient
 from tonne.db.pool import Database

@@ -1,4 +1,4 @@
-"""A quote is what the order would cost: the same numbers, and nothing written."""
+"""A quote has the prices of the order, and writes nothing."""
 
 import pytest
 
@@ -39,7 +39,7 @@ async def test_a_quote_equals_the_order_and_writes_nothing(
         assert quote.json()["exchange_rate"] is None
 
 
-async def test_a_quote_takes_no_notice_of_a_key_that_an_order_has(api: ApiClient) -> None:
+async def test_a_quote_ignores_an_idempotency_key_that_is_used(api: ApiClient) -> None:
     await api.order(idempotency_key="k")
     body = {"mass": {"amount": "2", "unit": "t"}, "idempotency_key": "k"}
     answer = await api.post("/v1/orders/by-mass/quote", body)

@@ -1,4 +1,4 @@
-"""An order that cannot be priced now is received, waits, and is placed or failed later: one event for every move."""
+"""An order that cannot be priced is received, and is placed or fails later. Every transition has one event."""
 
 from datetime import timedelta
 
@@ -95,7 +95,7 @@ async def test_without_an_exchange_rate_a_quote_is_refused_and_an_estimate_has_n
     assert {(bundle["unit_price"], bundle["gross_unit_price"]) for bundle in bundles} == {(None, None)}
 
 
-async def test_the_faults_of_a_request_do_not_wait_for_a_price(norwegian: ApiClient, populated_db: Database) -> None:
+async def test_an_invalid_request_is_refused_even_without_a_price(norwegian: ApiClient, populated_db: Database) -> None:
     before = await count_rows(populated_db)
     for body, code in (
         ({"bundle_selection": [{"bundle_id": "bun_unknown"}]}, "bundle_selection_bundle_invalid"),
@@ -136,7 +136,7 @@ async def test_a_waiting_order_is_placed_once_there_is_a_rate(
     assert await run_all(services) == 0, "nothing waits any more"
 
 
-async def test_a_waiting_order_is_tried_again_and_again_and_then_fails(
+async def test_a_waiting_order_is_retried_and_then_fails(
     norwegian: ApiClient, services: Services, clock: ManualClock
 ) -> None:
     received = await norwegian.order()
@@ -157,7 +157,7 @@ async def test_a_waiting_order_is_tried_again_and_again_and_then_fails(
     assert await run_all(services) == 0, "a failed order stays failed"
 
 
-async def test_a_repeat_of_a_waiting_order_returns_it_in_its_state(norwegian: ApiClient, services: Services) -> None:
+async def test_a_repeat_of_a_waiting_order_returns_its_current_state(norwegian: ApiClient, services: Services) -> None:
     received = await norwegian.order(idempotency_key="k")
     again = await norwegian.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}, "idempotency_key": "k"})
     assert (again.status_code, again.json()) == (200, received)

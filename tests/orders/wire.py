@@ -1,4 +1,4 @@
-"""What an order looks like on the wire: every field of the specification, its type, and when it is set."""
+"""The fields of an order in the API: types, and when they are set."""
 
 import re
 from typing import Any
@@ -48,7 +48,7 @@ def is_money(text: str, decimals: int = 2) -> bool:
 
 
 def assert_wire_form(order: dict[str, Any], decimals: int = 2) -> None:
-    """Every field is there and has its type; what is not set yet is null, or empty where that is promised."""
+    """Every field is present and has its type; what is not known yet is null or empty."""
     assert list(order) == ORDER_FIELDS
     assert _ORDER_ID.fullmatch(order["id"])
     assert _MOMENT.fullmatch(order["created_at"])

@@ -1,4 +1,4 @@
-"""The worker's loop: what it promises its jobs, without any job of ours."""
+"""The worker loop, with jobs made for the tests."""
 
 import asyncio
 import itertools
@@ -62,7 +62,7 @@ async def test_work_that_is_under_way_is_finished_before_the_loop_ends() -> None
     assert finished == [True]
 
 
-async def test_what_a_job_left_running_is_waited_for_at_the_end() -> None:
+async def test_tasks_that_a_job_started_are_awaited_at_the_end() -> None:
     stop = asyncio.Event()
     order = []
 
@@ -78,7 +78,7 @@ async def test_what_a_job_left_running_is_waited_for_at_the_end() -> None:
     assert order == ["work", "drained"]
 
 
-async def test_a_failing_job_is_tried_again_and_disturbs_no_other() -> None:
+async def test_a_failing_job_is_retried_and_does_not_affect_others() -> None:
     stop = asyncio.Event()
     failures: list[int] = []
     rounds: list[int] = []
@@ -116,7 +116,7 @@ async def test_the_pause_grows_with_every_failure_in_a_row() -> None:
     assert all(pause >= 0.8 * 0.005 * 2**n for n, pause in enumerate(pauses, start=1))
 
 
-async def test_a_job_that_is_woken_does_not_wait_for_its_next_look() -> None:
+async def test_a_woken_job_does_not_wait_for_its_next_poll() -> None:
     stop, idle = asyncio.Event(), asyncio.Event()
     looks = []
 
@@ -135,8 +135,8 @@ async def test_a_job_that_is_woken_does_not_wait_for_its_next_look() -> None:
     assert len(looks) == 2
 
 
-async def test_a_wake_up_during_the_look_itself_is_not_lost() -> None:
-    """Whoever wakes the job may have written its work after the job had looked."""
+async def test_a_wake_up_during_a_run_is_not_lost() -> None:
+    """The work may have been committed after the job had polled."""
     stop = asyncio.Event()
     looks = []
     jobs: list[Job] = []

@@ -1,4 +1,4 @@
-"""A row that always fails is postponed alone: every job still handles the other rows, and that row once it can."""
+"""One row that always fails is postponed. Every job handles the other rows, and that row once it no longer fails."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -271,7 +271,7 @@ async def test_a_row_that_always_fails_does_not_stop_the_others(scene: PoisonSce
 async def test_a_database_that_is_away_is_not_asked_for_every_row(
     populated_db: Database, settings: Settings, world: World
 ) -> None:
-    """Postponing its rows one by one would be wrong, and would fail as well."""
+    """Every row would fail, and postponing them would fail as well."""
     clock = ManualClock(MARCH)
     scene = PoisonScene(Services(populated_db, settings, clock), world, clock)
     await scene.place()

@@ -1,4 +1,4 @@
-"""Orders that wait for a price: tried again, placed once, given up in time, and never in each other's way."""
+"""Orders without a price are retried, placed once, and fail after the time limit."""
 
 import asyncio
 from datetime import timedelta
@@ -54,13 +54,13 @@ async def _check_nothing_is_broken(db: Database) -> None:
         assert await examine(tx) == {}
 
 
-async def test_an_order_is_not_tried_before_its_time(services: Services, brazil: Scope, clock: ManualClock) -> None:
+async def test_an_order_is_not_tried_before_it_is_due(services: Services, brazil: Scope, clock: ManualClock) -> None:
     await receive(services, brazil, START)
     clock.now = START + RETRY - timedelta(milliseconds=1)
     assert not await services.price_waiting.run_once()
 
 
-async def test_an_order_without_a_price_is_put_off_and_tried_again(
+async def test_an_order_without_a_price_is_postponed_and_retried(
     services: Services, brazil: Scope, clock: ManualClock
 ) -> None:
     order = await receive(services, brazil, START)
@@ -120,7 +120,7 @@ async def test_an_order_whose_bundle_is_gone_fails_at_once(
 async def test_an_order_placed_before_the_first_import_waits_and_can_be_cancelled(
     db: Database, settings: Settings, clock: ManualClock
 ) -> None:
-    """It was joined with its mode's catalogue, and so was invisible to everybody while there was none."""
+    """An inner join with the catalogue made such orders invisible to jobs and to cancelling."""
     services = Services(db, settings, clock)
     async with db.transaction() as tx:
         organisation = await open_organisation(tx, "Early", Decimal("0.10"), actor="test", now=START)
@@ -162,10 +162,10 @@ async def test_several_workers_at_once_price_every_order_once(
     await _check_nothing_is_broken(services.database)
 
 
-async def test_an_order_that_cannot_even_be_read_does_not_hold_up_the_others(
+async def test_an_order_that_cannot_be_read_does_not_block_the_others(
     services: Services, brazil: Scope, clock: ManualClock
 ) -> None:
-    """The oldest is claimed first: if it always failed in the same way, nobody's order would ever be priced again."""
+    """The oldest is claimed first: without postponement no other order would ever be priced."""
     poisoned = await receive(services, brazil, START - timedelta(seconds=1))
     other = await receive(services, brazil, START)
     await _add_rate(services.database)

@@ -1,4 +1,4 @@
-"""GET /v1/bundles and /v1/projects: what there is to select."""
+"""Endpoints of bundles and projects."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -88,7 +88,7 @@ class CatalogueEndpoints:
 
 
 def _page(request: Request, items: Iterable[Item], list_name: str) -> tuple[Sequence[Item], str | None]:
-    """A page out of the copy in memory, newest first like every list."""
+    """A page of the cached catalogue, newest first."""
     paging = Paging.of(request, list_name)
     start = paging.start
     newest_first = sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)

@@ -1,4 +1,4 @@
-"""The one pricing function. Quote, order, invoice, checkout, certificate and event all come from it.
+"""Pricing arithmetic: splits a mass or a value over bundles. `price.py` is the entry to it.
 
 Everything is a whole number: grams, minor units, and weights whose sum is the whole. See docs/pricing.md.
 """
@@ -13,13 +13,13 @@ from tonne.base.money import apportion, ceil, half_up
 from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
 
-# What the database's columns hold.
+# The maximum of the database columns.
 MAX_MINOR = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class BundleShare:
-    """A bundle and its weight in the split: percentages in hundredths, or 1 for each in an equal split."""
+    """A bundle and its weight: hundredths of a per cent, or 1 for each bundle of an equal split."""
 
     bundle: Bundle
     weight: int
@@ -50,7 +50,7 @@ class Priced:
 
 
 class PriceList:
-    """Unit prices in one currency with one fee: converted and rounded once, and every later sum uses these."""
+    """Unit prices in one currency with one fee. Converted and rounded once; all sums use the rounded prices."""
 
     def __init__(self, catalogue: Catalogue, currency: str, fee_rate: Fraction) -> None:
         self.currency = currency
@@ -60,7 +60,7 @@ class PriceList:
         if currency != catalogue.currency:
             self.exchange = catalogue.rates.get(currency)
             if self.exchange is None:
-                raise PriceUnavailable(f"There is no exchange rate from {catalogue.currency} to {currency} right now.")
+                raise PriceUnavailable(f"There is no exchange rate from {catalogue.currency} to {currency} now.")
             shift = DECIMALS[currency] - DECIMALS[catalogue.currency]
             self._factor = Fraction(self.exchange.rate) * Fraction(10) ** shift
 
@@ -68,34 +68,34 @@ class PriceList:
         return half_up(bundle.unit_price_minor * self._factor.numerator, self._factor.denominator)
 
     def gross_minor(self, bundle: Bundle) -> int:
-        """The net price over (1 - fee), so that the fee is that part of what the customer pays."""
+        """The net price divided by (1 - fee): the fee is a share of what the customer pays."""
         fee = self.fee_rate
         return half_up(self.net_minor(bundle) * fee.denominator, fee.denominator - fee.numerator)
 
 
 def price_quantity(prices: PriceList, shares: Sequence[BundleShare], mass_grams: int) -> Priced:
-    """The whole quantity, split over the bundles so that no gram is lost."""
+    """Price a mass. It is split over the bundles to the gram."""
     if not 1 <= mass_grams <= MAX_GRAMS:
         raise QuantityInvalid
     return _price_lines(prices, shares, apportion(mass_grams, [share.weight for share in shares]))
 
 
 def price_value(prices: PriceList, shares: Sequence[BundleShare], value_minor: int) -> Priced:
-    """As much as `value_minor` buys with the fee in it: one quantity at the blended price, each line cut to a gram."""
-    # The blended price times the sum of the weights: the sum cancels out below.
+    """Price as much as `value_minor` buys, fee included, at the blended price. Each line is cut to whole grams."""
+    # The blended price times the sum of the weights. That sum cancels out below.
     blended = sum(share.weight * prices.gross_minor(share.bundle) for share in shares)
     if value_minor < 1 or blended == 0:
         raise ValueInvalid
     grams = [value_minor * share.weight * GRAMS_PER_TONNE // blended for share in shares]
     if sum(grams) > MAX_GRAMS:
-        raise QuantityInvalid("That value buys more than 100,000,000 tonnes.")
+        raise QuantityInvalid("The value buys more than 100,000,000 tonnes. Order less.")
     if sum(grams) < 1:
         raise ValueInvalid
     return _price_lines(prices, shares, grams)
 
 
 def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequence[int]) -> Priced:
-    # A bundle whose part is below a gram has no line: there is nothing of it to retire.
+    # No line for a bundle with less than a gram: there would be nothing to retire.
     parts = [(share.bundle, mass) for share, mass in zip(shares, grams, strict=True) if mass > 0]
     net = [prices.net_minor(bundle) for bundle, _ in parts]
     gross = [prices.gross_minor(bundle) for bundle, _ in parts]
@@ -104,7 +104,7 @@ def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequen
     offset_cost = half_up(sum(net_sums), GRAMS_PER_TONNE)
     total_cost = ceil(gross_sum, GRAMS_PER_TONNE)
     if max(total_cost, *gross) > MAX_MINOR:
-        raise QuantityInvalid("The cost is too large to be stored: order less at a time.")
+        raise QuantityInvalid("The cost is too large. Order less at a time.")
     costs = apportion(offset_cost, net_sums) if any(net_sums) else [0] * len(parts)
     lines = tuple(
         PricedLine(

@@ -1,4 +1,4 @@
-"""Recording and reading emission calculations."""
+"""Endpoints of estimates."""
 
 import msgspec
 
@@ -29,7 +29,7 @@ class EstimateEndpoints:
         self._clock = clock
 
     async def create_estimate(self, request: Request) -> Response:
-        """Record an emission calculation.
+        """Create an estimate.
 
         Stores an estimate that you calculated, and returns it with a quote for offsetting it now.
         """
@@ -45,7 +45,7 @@ class EstimateEndpoints:
         return replay(msgspec.json.encode(shown), original_digest, idempotency.digest)
 
     async def read_estimate(self, request: Request) -> Response:
-        """Read an emission calculation.
+        """Read an estimate.
 
         Returns one estimate of the account with a quote for offsetting it now.
         """

@@ -2,7 +2,7 @@ from tonne.base.errors import Kind, TonneError
 
 
 class EstimateNotFound(TonneError, kind=Kind.NOT_FOUND, code="estimate_not_found"):
-    message = "There is no such estimate: POST /v1/estimates records one."
+    message = "There is no such estimate. Create one with POST /v1/estimates."
 
 
 class MassInvalid(TonneError, kind=Kind.INVALID, code="estimate_mass_invalid"):

@@ -1,4 +1,4 @@
-"""An emission calculation made elsewhere."""
+"""Estimates: emissions that a client has calculated."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from tonne.base.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`mass_amount` and `mass_unit` as they were sent; `mass_grams` is what an order on it buys."""
+    """`mass_amount` and `mass_unit` are as sent; an order for the estimate buys `mass_grams`."""
 
     scope: Scope
     id: str
@@ -18,6 +18,6 @@ class Estimate:
     mass_amount: str
     mass_unit: MassUnit
     description: str | None
-    # JSON text, the client's own.
+    # The client's JSON, as text.
     metadata: str
     created_at: datetime

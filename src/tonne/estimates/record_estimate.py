@@ -1,4 +1,4 @@
-"""Record an emission calculation that was made elsewhere."""
+"""Record an estimate, once per idempotency key."""
 
 import hashlib
 from collections.abc import Callable
@@ -57,7 +57,7 @@ async def record_estimate(
 async def record_estimate_once(
     connection: Connection, scope: Scope, idempotency: Idempotency, compose: Callable[[], Estimate]
 ) -> tuple[Estimate, bytes | None]:
-    """The new estimate; or the original with this key, and the digest of the request that created it."""
+    """The new estimate, or the one with this key and the digest of the request that created it."""
 
     async def create() -> Estimate | None:
         estimate = compose()

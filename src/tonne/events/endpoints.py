@@ -1,4 +1,4 @@
-"""The log over HTTP: a client that was down can reconcile by itself."""
+"""Endpoints of the event log. A client that missed webhooks can catch up with them."""
 
 import re
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from tonne.base.errors import Fault, Invalid
 from tonne.base.paging import START, CursorInvalid, Position
-from tonne.db.pool import Database
+from tonne.db.pool import Connection, Database
 from tonne.events import store
 from tonne.events.errors import EventNotFound, SequenceInvalid
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, raw_list_response
@@ -17,7 +17,7 @@ from tonne.http.route import Parameter, Request, Response, Route, RouteMaker
 
 _SEQUENCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z", re.ASCII)
 _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
-# Above every position there will ever be.
+# Greater than every position.
 _END = 2**62
 
 
@@ -87,7 +87,7 @@ class EventEndpoints:
         return Response(row["payload"].encode())
 
     @staticmethod
-    async def _position_of(connection: Any, request: Request, since: str) -> int:
+    async def _position_of(connection: Connection, request: Request, since: str) -> int:
         """The last position whose sequence is not above `since`."""
         moment = parse_sequence(since, "after_sequence")
         return await store.last_position_before(

@@ -16,7 +16,7 @@ INVARIANTS = (
     ),
     Invariant(
         "every event belongs to a stream",
-        "An event has no stream: nobody would receive it.",
+        "An event has no stream, so it would never be delivered.",
         """
         SELECT format('event %s of organisation %s', event.id, event.organisation_id) AS "where"
         FROM events event

@@ -52,7 +52,7 @@ async def listen(url: str, settings: Settings, wake: Callable[[], None], stop: a
             connection = await connect(url, settings)
             try:
                 await connection.add_listener(CHANNEL, lambda *_: wake())
-                # Whatever was committed while nobody listened.
+                # Work may have been committed while there was no connection.
                 wake()
                 await _check_until(connection, stop)
             finally:

@@ -1,4 +1,4 @@
-"""The orders of an account over HTTP."""
+"""Endpoints that place, quote, read and list orders."""
 
 from decimal import Decimal
 
@@ -35,7 +35,7 @@ class OrderEndpoints:
     async def place_by_estimate(self, request: Request) -> Response:
         """Place an order by estimate.
 
-        Places an order for the mass of an estimate.
+        The order offsets the mass of the estimate.
 
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
@@ -45,7 +45,7 @@ class OrderEndpoints:
     async def place_by_mass(self, request: Request) -> Response:
         """Place an order by mass.
 
-        Places an order for a mass of CO2 equivalent.
+        The order offsets this mass of CO2 equivalent.
 
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
@@ -55,7 +55,7 @@ class OrderEndpoints:
     async def place_by_value(self, request: Request) -> Response:
         """Place an order by value.
 
-        Places an order for an amount of money.
+        The order offsets as much as the value buys, fee included. It never costs more than the value.
 
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
@@ -65,27 +65,21 @@ class OrderEndpoints:
     async def quote_by_estimate(self, request: Request) -> Response:
         """Price an order by estimate without placing it.
 
-        Prices an order for the mass of an estimate without placing it.
-
-        Takes the body of the order; `idempotency_key` and `metadata` are ignored.
+        Takes the body of the order and reserves nothing. `idempotency_key` and `metadata` are ignored.
         """
         return await self._quote(request, OrderByEstimateIn)
 
     async def quote_by_mass(self, request: Request) -> Response:
         """Price an order by mass without placing it.
 
-        Prices an order for a mass of CO2 equivalent without placing it.
-
-        Takes the body of the order; `idempotency_key` and `metadata` are ignored.
+        Takes the body of the order and reserves nothing. `idempotency_key` and `metadata` are ignored.
         """
         return await self._quote(request, OrderByMassIn)
 
     async def quote_by_value(self, request: Request) -> Response:
         """Price an order by value without placing it.
 
-        Prices an order for an amount of money without placing it.
-
-        Takes the body of the order; `idempotency_key` and `metadata` are ignored.
+        Takes the body of the order and reserves nothing. `idempotency_key` and `metadata` are ignored.
         """
         return await self._quote(request, OrderByValueIn)
 

@@ -39,7 +39,7 @@ async def lock_order(tx: Connection, scope: Scope, order_id: str) -> Order | Non
 
 
 async def lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
-    """The same for several; by id."""
+    """Lock several orders; returns them by id."""
     await _lock(tx, keys)
     return {order.id: order for order in await load_orders(tx, list(dict.fromkeys(keys)))}
 
@@ -78,7 +78,7 @@ async def run_due_any_account(
     retry_after: timedelta = RETRY_AFTER,
     on_commit: Callable[[Result], object] | None = None,
 ) -> bool:
-    """Claim a batch of due orders and handle it, as `run_claimed` does; false when none is due."""
+    """Claim a batch of due orders and handle it, as `run_claimed` does; false if none is due."""
 
     async def claim(tx: Connection, count: int) -> list[OrderKey]:
         return await claim_due_any_account(tx, status, mode, clock(), limit=count, payment_method=payment_method)

@@ -1,4 +1,4 @@
-"""The orders' rows in the table of routes."""
+"""Routes of orders."""
 
 from tonne.catalog.errors import (
     BundleInvalid,

@@ -1,4 +1,4 @@
-"""Allocate supply to paid orders, and run this job and that of completing orders."""
+"""Allocate supply to paid orders. The job also completes orders whose credits are all retired."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -41,7 +41,7 @@ class AllocateOrders:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        """For each mode, allocate a batch of paid orders and complete a batch of retiring ones. False: none due."""
+        """For each mode, allocate a batch of paid orders and complete a batch of retiring ones. False if idle."""
         worked = False
         for mode in Mode:
             worked |= await self._run(OrderStatus.PAID, mode, self._allocate, "order_not_allocated")

@@ -36,7 +36,7 @@ class CloseUnits:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        """Close a batch; false when none is due."""
+        """Close a batch; false if none is due."""
         return await run_claimed(
             self._database,
             self._claim_any_account,

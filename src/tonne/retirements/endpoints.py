@@ -38,19 +38,14 @@ class RetirementEndpoints:
         self._notifier = notifier
 
     async def certificate(self, request: Request) -> Response:
-        """The certificate of a complete order, as a PDF.
-
-        Returns the retirement certificate of a completed order as a PDF.
-        """
+        """Read the certificate of a complete order as a PDF."""
         record = msgspec.json.decode(await self._record(request), type=CertificateRecord)
         return pdf_answer(record, await render_certificate(self._database, record, self._clock))
 
     async def certificate_json(self, request: Request) -> Response:
-        """The facts of that certificate.
+        """Read the certificate of a complete order as JSON.
 
-        Returns the retirement certificate of a completed order as JSON, with the same contents as the PDF.
-
-        The contents never change after the order has completed.
+        It has the contents of the PDF, which never change after the order has completed.
         """
         return Response(await self._record(request))
 
@@ -78,7 +73,7 @@ class RetirementEndpoints:
     async def retire(self, request: Request) -> Response:
         """Retire the credits of a paid order.
 
-        Retires the credits of a paid test order, and allocates them first if necessary. Test keys only.
+        Allocates the credits first if necessary. Test keys only.
 
         The order is `retiring` afterwards and completes within seconds.
         """
@@ -87,7 +82,7 @@ class RetirementEndpoints:
     async def complete(self, request: Request) -> Response:
         """Complete a paid order.
 
-        Retires the credits of a test order if necessary, issues its certificate and completes it. Test keys only.
+        Retires its credits if necessary and issues its certificate. Test keys only.
         """
         return await self._help(request, self._retire_test_order.complete)
 
