@@ -46,7 +46,7 @@ async def test_a_turn_goes_to_the_one_that_waits_longest() -> None:
     await asyncio.gather(*tasks)
     assert order == [0, 1, 2]
     assert shares._running == {}
-    assert shares._waiting == {}
+    assert shares._waiters == {}
 
 
 async def test_waiting_ends_in_time_and_leaves_the_places_as_they_were() -> None:

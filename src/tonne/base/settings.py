@@ -4,6 +4,7 @@ import ipaddress
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,9 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def base_url(self) -> str:
         """The URL at which clients reach this service, without /v1 and without a trailing slash."""
-        if self.public_url:
-            return str(parse_url(self.public_url, WEB)).rstrip("/")
-        return f"http://{_in_url(self.host)}:{self.port}"
+        return _public(self.public_url) if self.public_url else f"http://{_in_url(self.host)}:{self.port}"
 
     @property
     def data_path(self) -> Path:
@@ -227,6 +226,11 @@ def _is_database_url(text: str) -> bool:
     except UrlInvalid:
         return False
     return True
+
+
+@cache
+def _public(url: str) -> str:
+    return str(parse_url(url, WEB)).rstrip("/")
 
 
 def _in_url(host: str) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from tonne.base.settings import Settings
+from tonne.base.wait_queue import WaitQueue
 from tonne.db.errors import DATABASE_ERRORS
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class Database:
         self._open = False
         # Connections that are open or being opened.
         self._count = 0
-        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
+        # Waiters get a released connection, or None if they may open one.
+        self._waiters: WaitQueue[Connection | None] = WaitQueue(settings.database_acquire_s)
 
     async def open(self) -> "Database":
         """Open the first connection, so that an unreachable database is detected at the start."""
@@ -139,8 +140,8 @@ class Database:
         if not reusable or connection.is_closed() or connection.is_in_transaction():
             connection.terminate()
             self._count -= 1
-            self._hand_over(None)
-        elif not self._hand_over(connection):
+            self._waiters.hand_over(None)
+        elif not self._waiters.hand_over(connection):
             self._idle.append(connection)
 
     def _take_idle(self) -> Connection | None:
@@ -157,37 +158,22 @@ class Database:
             connection = await connect(self._url, self._settings)
         except BaseException:
             self._count -= 1
-            self._hand_over(None)
+            self._waiters.hand_over(None)
             raise
         return connection
 
     async def _wait(self) -> Connection | None:
-        """The next released connection, or None if a new one may be opened."""
-        turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        timeout_s = self._settings.database_acquire_s
         try:
-            async with asyncio.timeout(timeout_s):
-                return await turn
-        except (asyncio.CancelledError, TimeoutError) as error:
-            # A connection, or the permission to open one, may have been handed over just before.
-            if turn.done() and not turn.cancelled():
-                connection = turn.result()
-                if connection is None:
-                    self._hand_over(None)
-                else:
-                    self.release(connection, reusable=True)
-            if isinstance(error, TimeoutError):
-                raise PoolTimeout(f"no database connection became free within {timeout_s} s") from error
-            raise
+            return await self._waiters.wait(self._give_back)
+        except TimeoutError as error:
+            timeout_s = self._settings.database_acquire_s
+            raise PoolTimeout(f"no database connection became free within {timeout_s} s") from error
 
-    def _hand_over(self, connection: Connection | None) -> bool:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(connection)
-                return True
-        return False
+    def _give_back(self, connection: Connection | None) -> None:
+        if connection is None:
+            self._waiters.hand_over(None)
+        else:
+            self.release(connection, reusable=True)
 
 
 # After these the connection may be in the middle of something, or lead to a server that is no longer the primary.

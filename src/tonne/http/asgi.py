@@ -1,10 +1,20 @@
-"""The types of the ASGI interface between the server, the middleware and the application."""
+"""The ASGI interface between the server, the middleware and the application."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+from tonne.http.route import Response
 
 Message = MutableMapping[str, Any]
 AsgiScope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
+
+
+async def send_response(response: Response, send: Send, *, head_only: bool = False) -> None:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
+    if response.status != 204:
+        headers += [(b"content-type", response.media_type), (b"content-length", b"%d" % len(response.body))]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head_only else response.body})

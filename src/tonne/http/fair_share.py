@@ -1,8 +1,6 @@
 """Keeps one organisation from using up all database connections of a process."""
 
-import asyncio
-from collections import deque
-
+from tonne.base.wait_queue import WaitQueue
 from tonne.http.errors import ServiceUnavailable
 
 
@@ -17,34 +15,24 @@ class FairShare:
         self._limit = limit
         self._wait_s = wait_s
         self._running: dict[str, int] = {}
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiters: dict[str, WaitQueue[None]] = {}
 
     async def enter(self, organisation_id: str) -> None:
         running = self._running.get(organisation_id, 0)
         if running < self._limit:
             self._running[organisation_id] = running + 1
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(organisation_id, deque()).append(turn)
+        waiters = self._waiters.setdefault(organisation_id, WaitQueue(self._wait_s))
         try:
-            async with asyncio.timeout(self._wait_s):
-                await turn
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                # The turn came at the same moment: pass it on.
-                self.leave(organisation_id)
-            if isinstance(error, TimeoutError):
-                raise ServiceUnavailable from error
-            raise
+            await waiters.wait(lambda _: self.leave(organisation_id))
+        except TimeoutError as error:
+            raise ServiceUnavailable from error
 
     def leave(self, organisation_id: str) -> None:
-        waiting = self._waiting.get(organisation_id, ())
-        while waiting:
-            turn = waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._waiting.pop(organisation_id, None)
+        waiters = self._waiters.get(organisation_id)
+        if waiters is not None and waiters.hand_over(None):
+            return
+        self._waiters.pop(organisation_id, None)
         running = self._running.pop(organisation_id) - 1
         if running:
             self._running[organisation_id] = running

@@ -8,9 +8,10 @@ from typing import Any
 import structlog
 
 from tonne.base.ids import new_id
-from tonne.http.asgi import AsgiApp, AsgiScope, Message, Receive, Send
+from tonne.http.asgi import AsgiApp, AsgiScope, Message, Receive, Send, send_response
 from tonne.http.errors import InternalError, error_body
 from tonne.http.metrics import Metrics
+from tonne.http.route import Response
 
 _log = structlog.get_logger()
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
@@ -45,7 +46,8 @@ class RequestMiddleware:
         except Exception:  # noqa: BLE001 - the client gets a response whatever happens
             _log.exception("request_crashed", request_id=request_id)
             if exchange.status == 0:
-                await _send_internal_error(exchange.send, request_id)
+                body = error_body(InternalError().faults, request_id)
+                await send_response(Response(body, 500), exchange.send)
         finally:
             self._metrics.in_flight.dec()
             elapsed = time.perf_counter() - started
@@ -102,10 +104,3 @@ class _Exchange:
                 while not self._body_read and size < _DISCARD_BYTES:
                     message = await self.receive()
                     size += len(message.get("body", b""))
-
-
-async def _send_internal_error(send: Send, request_id: str) -> None:
-    body = error_body(InternalError().faults, request_id)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 500, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -8,7 +8,7 @@ import structlog
 
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.db.errors import is_database_unavailable
-from tonne.http.asgi import AsgiScope, Receive, Send
+from tonne.http.asgi import AsgiScope, Receive, Send, send_response
 from tonne.http.authenticator import Authenticator
 from tonne.http.errors import (
     STATUS,
@@ -56,7 +56,7 @@ class Application:
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            await _send(await self._respond(scope, receive), send, head_only=scope["method"] == "HEAD")
+            await send_response(await self._respond(scope, receive), send, head_only=scope["method"] == "HEAD")
         else:
             raise ValueError(f"the protocol {scope['type']} is not supported")
 
@@ -131,14 +131,6 @@ async def _read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
         if len(body) > MAX_BODY_BYTES:
             raise BodyTooLarge
     return body
-
-
-async def _send(response: Response, send: Send, *, head_only: bool) -> None:
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
-    if response.status != 204:
-        headers += [(b"content-type", response.media_type), (b"content-length", b"%d" % len(response.body))]
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if head_only else response.body})
 
 
 def _error_response(error: Exception, request_id: str, route: Route | None) -> Response:
