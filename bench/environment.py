@@ -205,7 +205,8 @@ async def open_environment() -> AsyncIterator[Environment]:
     postgres = PostgresServer(folder / "postgres")
     try:
         url, port = postgres.url(DATABASE), free_port()
-        tenants = await postgres.create(DATABASE, open_tenants)
+        await postgres.create(DATABASE)
+        tenants = await postgres.fill(DATABASE, open_tenants)
         settings = {
             "database_url": url,
             "data_dir": folder,

@@ -71,7 +71,8 @@ async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
     report = Report(seed)
     postgres = PostgresServer(folder / "postgres")
     try:
-        await postgres.create(TEMPLATE, _import_catalogue)
+        await postgres.create(TEMPLATE)
+        await postgres.fill(TEMPLATE, _import_catalogue)
         for scenario in scenarios:
             left_s = LIMIT_S - (time.monotonic() - started)
             await _play(scenario, postgres, folder, report, left_s=left_s, rng=random.Random(f"{seed} {scenario.name}"))

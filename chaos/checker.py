@@ -1,7 +1,5 @@
 """Compares the records of the receivers with the database, and names every promise that was broken."""
 
-import hashlib
-import hmac
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -12,6 +10,7 @@ import msgspec
 from chaos.cluster import Cluster
 from chaos.model import Hook
 from chaos.receivers import Exchange
+from tests.support.signatures import read_signature, sign
 from tonne.cli.doctor import examine
 
 # A request is signed before it arrives: for this long an old secret or timestamp is acceptable.
@@ -20,7 +19,6 @@ SURELY_S = 1.0
 # A closed connection is noticed a little later; the time of a response is exact.
 HANG_UP_SLACK_S = 0.25
 SHOWN = 3
-_SIGNATURE = re.compile(r"timestamp=(\d+),organisation=(org_\w+)((?:,v1=[0-9a-f]{64})+)", re.ASCII)
 _HEADER = re.compile(rb"\r\nService-HMAC: ([^\r]*)\r\n")
 _LOG_ERRORS = ('"event":"delivery_crashed"', '"event":"job_failed"', "Traceback (most recent call last)")
 
@@ -197,27 +195,25 @@ class _HookCheck:
 
     def _check_signature(self, exchange: Exchange, head: bytes, body: bytes) -> None:
         found = _HEADER.search(head)
-        match = _SIGNATURE.fullmatch(found[1].decode()) if found else None
+        signature = read_signature(found[1].decode()) if found else None
         moment = exchange.arrived_s
-        if match is None or match[2] != self._hook.organisation.id:
+        if signature is None or signature.organisation_id != self._hook.organisation.id:
             self._faults["a malformed signature header"].append(str(found and found[1]))
             return
-        age_s = exchange.arrived_unix - int(match[1])
+        age_s = exchange.arrived_unix - signature.timestamp
         max_age_s = self._cluster.seconds("webhook_timeout_s") + 1 + SLACK_S
         if not self._cluster.overlaps_expected and not -0.1 <= age_s <= max_age_s:
             self._faults["a stale signature"].append(f"{age_s:.1f} s old")
-        message = match[1].encode() + b"." + body
-        sent = match[3].removeprefix(",v1=").split(",v1=")
         valid = {
-            hmac.new(secret.text.encode(), message, hashlib.sha256).hexdigest(): secret
+            sign(secret.text, signature.timestamp, body): secret
             for secret in self._hook.secrets
             if secret.from_s <= moment <= secret.until_s + SLACK_S
         }
-        if not set(sent) <= set(valid):
+        if not set(signature.values) <= set(valid):
             self._faults["a signature that does not verify"].append(f"{moment:.3f}")
         # Two signatures while a rotation overlaps, except close to its start and its end.
         surely = [s for s in valid.values() if s.from_s + SURELY_S < moment < s.until_s - SURELY_S]
-        if len(sent) < len(surely):
+        if len(signature.values) < len(surely):
             self._faults["one signature instead of two"].append(f"{moment:.3f}")
 
     def _check_sequence(self, records: Sequence[Exchange], contents: Sequence[list[Event]]) -> None:

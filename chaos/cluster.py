@@ -17,9 +17,9 @@ from chaos.receivers import Behaviour, Receiver, accept
 from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
+from tests.support.world import add_account
 from tonne.accounts.api_keys import issue_key
-from tonne.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.accounts.open_account import open_account
+from tonne.accounts.model import AccountKind, PaymentMethod
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
@@ -220,11 +220,10 @@ class Cluster:
         async with self.connection() as tx, tx.transaction():
             opened = await open_organisation(tx, new_id("name"), DEFAULT_FEE_RATE, actor="chaos", now=now)
             for payment in payments:
-                scope = Scope(opened.id, new_id("acc"), Mode.TEST)
                 kind = AccountKind.CLIENT_ACCOUNT if scopes else AccountKind.ACCOUNT
                 method = PaymentMethod.CARD if payment.card else PaymentMethod.INVOICE
-                account = Account(scope, kind, "Chaos", "EUR", "Chaos", method, now, auto_advance=payment.auto_advance)
-                await open_account(tx, account, actor="chaos")
+                advances = payment.auto_advance
+                scope = await add_account(tx, opened.id, Mode.TEST, kind=kind, method=method, auto_advance=advances)
                 if payment.card:
                     card = CardDetails(new_id("cus"), payment.card, "visa", payment.card[-4:], "2049-12")
                     await store_card(tx, scope, card, actor="chaos", now=now)

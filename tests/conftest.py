@@ -1,4 +1,4 @@
-"""Real PostgreSQL for every test: one throwaway server per run, one cloned database per test."""
+"""Real PostgreSQL for every test: one server per run, one cloned database per test."""
 
 import asyncio
 import base64
@@ -9,26 +9,25 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import httpx
 import hypothesis
 import msgspec
 import pytest
 
 from tests.support.api_client import ApiClient
+from tests.support.postgres import Databases
 from tests.support.world import World, build_world
 from tonne.app import Services, build_app
 from tonne.base.clock import Clock, utc_now
 from tonne.base.settings import Settings
 from tonne.db.embedded import start_server
-from tonne.db.migrate import migrate
-from tonne.db.pool import Connection, Database
+from tonne.db.pool import Database
 
-# A slow moment of the machine is no fault of the code.
+# No deadline: a busy machine must not fail a test.
 hypothesis.settings.register_profile("tonne", deadline=None)
 hypothesis.settings.load_profile("tonne")
 
@@ -37,19 +36,32 @@ EMPTY, POPULATED = "template_empty", "template_populated"
 _numbers = itertools.count()
 
 
-class Server(msgspec.Struct):
-    """`world` describes what the populated template holds."""
+class Server(Databases):
+    """`world` describes the contents of the populated template."""
 
-    socket_folder: str
-    world: World
+    def __init__(self, url: Callable[[str], str], world: World) -> None:
+        super().__init__(url)
+        self.world = world
 
-    def url(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={self.socket_folder}"
+    async def clone_of(self, template: str) -> str:
+        """The name of a new database."""
+        name = f"test_{os.getpid()}_{next(_numbers)}"
+        await self.clone(template, name)
+        return name
+
+    @asynccontextmanager
+    async def open(self, template: str, settings: Settings) -> AsyncIterator[Database]:
+        """A new database, which is dropped afterwards."""
+        name = await self.clone_of(template)
+        database = await Database(self.url(name), settings).open()
+        yield database
+        await database.close()
+        await self.drop(name)
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Server]:
-    """Started by the first test process that needs it, shared by all, stopped by the last one to leave."""
+    """The first test process starts it, all share it, and the last one stops it."""
     shared = tmp_path_factory.getbasetemp()
     if worker_id != "master":
         shared = shared.parent
@@ -57,19 +69,18 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
         # Not below pytest's own folder: as root the server runs as another user, whom a second run would lock out.
         folder = _fast_folder() / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
         handle = start_server(folder)
-        url = handle.url("postgres")
         # Removed with the server: a process that starts it again makes the templates again.
         facts = folder / "world.json"
         if not facts.exists():
-            facts.write_bytes(msgspec.json.encode(asyncio.run(_make_templates(url))))
-    yield Server(handle.socket_folder, msgspec.json.decode(facts.read_bytes(), type=World))
+            facts.write_bytes(msgspec.json.encode(asyncio.run(_make_templates(Databases(handle.url)))))
+    yield Server(handle.url, msgspec.json.decode(facts.read_bytes(), type=World))
     handle.close()
     if handle.postmaster.running() is None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fast_folder() -> Path:
-    """In memory where there is room: a database is made and dropped for every test, which disks are slow at."""
+    """In memory if there is room: creating and dropping a database for every test is slow on disks."""
     memory = Path("/dev/shm")  # noqa: S108 - the server makes a folder of its own in it
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > NEEDED_BYTES:
         return memory
@@ -83,35 +94,19 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
         yield
 
 
-async def _make_templates(url: str) -> World:
-    connection: Connection = await asyncpg.connect(url)
-    # Durability is tested where it is the subject; here it would only cost time.
-    await connection.execute("ALTER SYSTEM SET fsync = off")
-    await connection.execute("SELECT pg_reload_conf()")
-    await connection.execute(f"CREATE DATABASE {EMPTY} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
-    empty: Connection = await asyncpg.connect(url.replace("/postgres?", f"/{EMPTY}?"))
-    await migrate(empty)
-    await empty.close()
-    await connection.execute(f"CREATE DATABASE {POPULATED} TEMPLATE {EMPTY}")
-    populated: Connection = await asyncpg.connect(url.replace("/postgres?", f"/{POPULATED}?"))
-    async with populated.transaction():
-        world = await build_world(populated)
-    await populated.close()
-    await connection.close()
-    return world
-
-
-async def _clone(server: Server, template: str) -> str:
-    name = f"test_{os.getpid()}_{next(_numbers)}"
-    connection: Connection = await asyncpg.connect(server.url("postgres"))
-    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
-    await connection.close()
-    return name
+async def _make_templates(databases: Databases) -> World:
+    async with databases.connection() as connection:
+        # No test needs durability, which costs time.
+        await connection.execute("ALTER SYSTEM SET fsync = off")
+        await connection.execute("SELECT pg_reload_conf()")
+    await databases.create(EMPTY)
+    await databases.clone(EMPTY, POPULATED)
+    return await databases.fill(POPULATED, build_world)
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Nothing is remembered between two calls, and nothing is limited, unless a test says so."""
+    """Without caches and rate limits."""
     return Settings(
         data_dir=str(tmp_path),
         public_url="http://tonne.test",
@@ -128,26 +123,16 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def db(server: Server, settings: Settings) -> AsyncIterator[Database]:
-    """A migrated database with nothing in it."""
-    async for database in _open(server, EMPTY, settings):
+    """A migrated, empty database."""
+    async with server.open(EMPTY, settings) as database:
         yield database
 
 
 @pytest.fixture
 async def populated_db(server: Server, settings: Settings) -> AsyncIterator[Database]:
     """A database in which the world has been built."""
-    async for database in _open(server, POPULATED, settings):
+    async with server.open(POPULATED, settings) as database:
         yield database
-
-
-async def _open(server: Server, template: str, settings: Settings) -> AsyncIterator[Database]:
-    name = await _clone(server, template)
-    database = await Database(server.url(name), settings).open()
-    yield database
-    await database.close()
-    connection: Connection = await asyncpg.connect(server.url("postgres"))
-    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await connection.close()
 
 
 @pytest.fixture
@@ -170,7 +155,7 @@ async def services(populated_db: Database, settings: Settings, clock: Clock) -> 
 
 @pytest.fixture
 async def api(services: Services, world: World) -> AsyncIterator[ApiClient]:
-    """The whole application, in this process, speaking HTTP as `ours` in test mode unless told otherwise."""
+    """The application in this process, called over HTTP with the test key of `ours`."""
     transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         yield ApiClient(client, world.ours_test.key)
@@ -178,7 +163,7 @@ async def api(services: Services, world: World) -> AsyncIterator[ApiClient]:
 
 @pytest.fixture
 async def browser(services: Services) -> AsyncIterator[httpx.AsyncClient]:
-    """Keeps cookies, follows nothing by itself, and is nobody's client."""
+    """A client without a key that keeps cookies and does not follow redirects."""
     transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         yield client

@@ -5,7 +5,6 @@ All of it runs on one event loop for the whole session, since a browser belongs 
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,8 +19,9 @@ from pytest_asyncio import is_async_test
 
 from tests.browser.chromium import FLAGS, MISSING, find_chromium
 from tests.browser.visit import Visit
-from tests.conftest import POPULATED, Server, _open
+from tests.conftest import POPULATED, Server
 from tests.support.api_client import ApiClient
+from tests.support.processes import free_port
 from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
@@ -52,9 +52,7 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest.fixture
 def settings(settings: Settings, tmp_path: Path) -> Settings:
     """With the public URL of the server that is about to start."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     return msgspec.structs.replace(
         settings, port=port, public_url=f"http://127.0.0.1:{port}", data_dir=str(tmp_path), worker_poll_s=0.25
     )
@@ -62,7 +60,7 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
 
 @on_one_loop
 async def populated_db(server: Server, settings: Settings) -> AsyncIterator[Database]:
-    async for database in _open(server, POPULATED, settings):
+    async with server.open(POPULATED, settings) as database:
         yield database
 
 

@@ -8,7 +8,8 @@ import asyncpg
 import pytest
 
 from tests.conftest import Server
-from tests.support.command import Operator, free_port, output_of, refusal_of, tonne
+from tests.support.command import Operator, output_of, refusal_of, tonne
+from tests.support.processes import free_port
 from tonne.base.settings import Settings
 from tonne.db.embedded import database_url, ensure_database
 from tonne.db.migrate import all_migrations, migrate

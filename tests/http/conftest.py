@@ -1,12 +1,6 @@
 """A real server process, for tests with sockets, large bodies, logs and concurrent requests."""
 
 import asyncio
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +9,9 @@ import httpx
 import pytest
 import structlog
 
-from tests.conftest import POPULATED, Server, _clone
+from tests.conftest import POPULATED, Server
 from tests.support.api_client import ApiClient
+from tests.support.processes import Process, free_port
 from tests.support.world import World
 
 
@@ -48,45 +43,22 @@ def plain_tracebacks() -> Iterator[None]:
 def live_server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """`tonne api` on a database of its own, with standard error in a file."""
     folder = tmp_path_factory.mktemp("live")
-    database_url = server.url(asyncio.run(_clone(server, POPULATED)))
-    live = LiveServer(_free_port(), database_url, folder / "stderr.log")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TONNE_")}
-    environment |= {
-        "TONNE_HOST": "127.0.0.1",
-        "TONNE_PORT": str(live.port),
-        "TONNE_DATA_DIR": str(folder / "data"),
-        "TONNE_DATABASE_URL": database_url,
-        "TONNE_RATE_LIMIT_PER_SECOND": "1000000",
-        "TONNE_RATE_LIMIT_BURST": "1000000",
-        "TONNE_FAILED_AUTH_BURST": "1000000",
+    database_url = server.url(asyncio.run(server.clone_of(POPULATED)))
+    live = LiveServer(free_port(), database_url, folder / "stderr.log")
+    settings = {
+        "port": live.port,
+        "data_dir": folder / "data",
+        "database_url": database_url,
+        "rate_limit_per_second": 1_000_000,
+        "rate_limit_burst": 1_000_000,
+        "failed_auth_burst": 1_000_000,
     }
-    with live.log.open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "tonne", "api"], env=environment, stderr=log, stdout=log)
-        try:
-            _wait_until_ready(live, process)
-            yield live
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(20)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _wait_until_ready(live: LiveServer, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        assert process.poll() is None, live.log.read_text()
-        try:
-            if httpx.get(f"{live.url}/health/ready", timeout=2).status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.05)
-    pytest.fail(f"the server did not become ready: {live.log.read_text()}")
+    process = Process("tonne", "api", settings=settings, log=live.log)
+    try:
+        process.wait_until_ready(live.port)
+        yield live
+    finally:
+        process.stop()
 
 
 @pytest.fixture

@@ -13,13 +13,10 @@ import msgspec
 from tests.support.clock import ManualClock
 from tests.support.orders import write
 from tests.support.scene import Scene
-from tests.support.world import World
-from tonne.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.accounts.open_account import open_account
+from tests.support.world import World, add_account
 from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
 from tonne.base.idempotency import Idempotency
-from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.price import PriceRequest
@@ -120,13 +117,13 @@ class Shop(Scene):
         return self._bundle_ids[bundle]
 
     async def account(self, beneficiary: str, *, of: Scope | None = None, auto_advance: bool = True) -> Scope:
-        """A new account, of our organisation unless told otherwise."""
+        """A new account, of our organisation unless another is given."""
         organisation_id = (of or self.world.ours_live.scope).organisation_id
-        scope = Scope(organisation_id, new_id("acc"), self.mode)
-        facts = (AccountKind.ACCOUNT, f"Account of {beneficiary}", "EUR", beneficiary, PaymentMethod.INVOICE)
+        now = self.clock.now
         async with self.database.transaction() as tx:
-            await open_account(tx, Account(scope, *facts, self.clock.now, auto_advance), actor="test")
-        return scope
+            return await add_account(
+                tx, organisation_id, self.mode, beneficiary=beneficiary, auto_advance=auto_advance, now=now
+            )
 
     async def rename(self, scope: Scope, beneficiary: str) -> None:
         """From now on it buys on behalf of somebody else."""

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sysconfig
 import time
@@ -18,16 +17,11 @@ import msgspec
 import psutil
 from click.testing import CliRunner
 
+from tests.support.processes import environment, free_port
 from tonne.cli.main import main
 
 TONNE = Path(sysconfig.get_path("scripts")) / "tonne"
 READY_WITHIN_S = 60.0
-
-
-def environment(**settings: str | Path | int) -> dict[str, str]:
-    """Ours without any setting of Tonne, and with these."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("TONNE_")}
-    return plain | {f"TONNE_{name.upper()}": str(value) for name, value in settings.items()}
 
 
 def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProcess[str]:
@@ -38,9 +32,9 @@ def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProc
     """
     if "database_url" in settings and words[0] not in {"serve", "api", "worker"}:
         with ThreadPoolExecutor(1) as thread:  # with an event loop of its own, whatever runs in ours
-            return thread.submit(_run_here, words, environment(**settings)).result()
+            return thread.submit(_run_here, words, environment(settings)).result()
     return subprocess.run(
-        [TONNE, *words], env=environment(**settings), capture_output=True, text=True, timeout=60, check=False
+        [TONNE, *words], env=environment(settings), capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -90,13 +84,6 @@ class Operator:
         return {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def wait_until(true: Callable[[], bool], within_s: float, what: str) -> None:
     deadline = time.monotonic() + within_s
     while not true():
@@ -128,7 +115,7 @@ class Service:
         with self._output.open("wb") as out, self._errors.open("wb") as err:
             self._parent = subprocess.Popen(
                 [TONNE, "serve", "--demo"],
-                env=environment(data_dir=self.data_dir, port=self.port),
+                env=environment({"data_dir": self.data_dir, "port": self.port}),
                 stdout=out,
                 stderr=err,
                 start_new_session=True,

@@ -30,14 +30,17 @@ class Databases:
         finally:
             await connection.close()
 
-    async def create(self, database: str, fill: Callable[[Connection], Awaitable[T]]) -> T:
-        """Create a database, migrate it, and fill it in one transaction."""
+    async def create(self, database: str) -> None:
+        """Create a database and migrate it."""
         async with self.connection() as admin:
             await admin.execute(f"CREATE DATABASE {database} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
         async with self.connection(database) as connection:
             await migrate(connection)
-            async with connection.transaction():
-                return await fill(connection)
+
+    async def fill(self, database: str, write: Callable[[Connection], Awaitable[T]]) -> T:
+        """Write data in one transaction."""
+        async with self.connection(database) as connection, connection.transaction():
+            return await write(connection)
 
     async def clone(self, template: str, database: str) -> None:
         async with self.connection() as admin:

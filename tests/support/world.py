@@ -1,5 +1,6 @@
 """The tenants that most tests meet: two organisations with accounts in both modes, and the demo catalogue."""
 
+from datetime import datetime
 from decimal import Decimal
 
 import msgspec
@@ -53,11 +54,24 @@ async def build_world(tx: Connection) -> World:
 
 
 async def open_tenant(tx: Connection, organisation_id: str, mode: Mode, currency: str = "EUR") -> Tenant:
-    scopes = []
-    for kind in AccountKind:
-        scope = Scope(organisation_id, new_id("acc"), mode)
-        account = Account(scope, kind, f"{kind} {mode}", currency, "Beneficiary", PaymentMethod.INVOICE, START)
-        await open_account(tx, account, actor="test")
-        scopes.append(scope)
+    scopes = [await add_account(tx, organisation_id, mode, kind=kind, currency=currency) for kind in AccountKind]
     key, secret = await issue_key(tx, scopes[0], "test key", actor="test", now=START)
     return Tenant(scopes[0], scopes[1].account_id, secret, key.id)
+
+
+async def add_account(
+    tx: Connection,
+    organisation_id: str,
+    mode: Mode,
+    *,
+    kind: AccountKind = AccountKind.ACCOUNT,
+    beneficiary: str = "Beneficiary",
+    currency: str = "EUR",
+    method: PaymentMethod = PaymentMethod.INVOICE,
+    auto_advance: bool = True,
+    now: datetime = START,
+) -> Scope:
+    scope = Scope(organisation_id, new_id("acc"), mode)
+    account = Account(scope, kind, f"{kind} {mode}", currency, beneficiary, method, now, auto_advance=auto_advance)
+    await open_account(tx, account, actor="test")
+    return scope

@@ -1,13 +1,9 @@
 """Helpers for tests of parked accounts."""
 
-from dataclasses import replace
-
-from tests.support.clock import START
 from tests.support.receivers import OK, Delivery, Receiver, Reply, reply
+from tests.support.world import add_account
 from tests.webhooks.stage import Hook, Stage
-from tonne.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.accounts.open_account import open_account
-from tonne.base.ids import new_id
+from tonne.accounts.model import AccountKind
 from tonne.base.scope import Scope
 
 
@@ -22,11 +18,8 @@ def refuse(receiver: Receiver, *event_ids: str) -> None:
 
 
 async def open_third(stage: Stage) -> Scope:
-    scope = replace(stage.one, account_id=new_id("acc"))
-    account = Account(scope, AccountKind.CLIENT_ACCOUNT, "third", "EUR", "Someone", PaymentMethod.INVOICE, START)
-    async with stage.services.database.transaction() as tx:
-        await open_account(tx, account, actor="test")
-    return scope
+    async with stage.database.transaction() as tx:
+        return await add_account(tx, stage.one.organisation_id, stage.one.mode, kind=AccountKind.CLIENT_ACCOUNT)
 
 
 async def until_parked(stage: Stage, hook: Hook, *accounts: Scope) -> None:

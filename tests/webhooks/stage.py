@@ -1,8 +1,6 @@
 """Building blocks of delivery tests: registrations, events, workers and database queries."""
 
 import asyncio
-import hashlib
-import hmac
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +12,7 @@ import msgspec
 
 from tests.support.receivers import Delivery
 from tests.support.scene import Scene
+from tests.support.signatures import read_signature, sign
 from tests.support.world import Tenant
 from tonne.app import Services
 from tonne.base.clock import utc_now
@@ -155,13 +154,11 @@ class Worker:
 
 
 def verify(delivery: Delivery, secret: str, organisation_id: str) -> bool:
-    """Independent implementation of docs/webhooks.md."""
-    pairs = [pair.partition("=")[::2] for pair in delivery.headers["service-hmac"].split(",")]
-    assert [name for name, _ in pairs[:2]] == ["timestamp", "organisation"]
-    assert pairs[1][1] == organisation_id
-    message = pairs[0][1].encode() + b"." + delivery.body
-    expected = hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()
-    return any(name == "v1" and hmac.compare_digest(value, expected) for name, value in pairs[2:])
+    """Verify a signature like a receiver does."""
+    signature = read_signature(delivery.headers["service-hmac"])
+    assert signature is not None
+    assert signature.organisation_id == organisation_id
+    return sign(secret, signature.timestamp, delivery.body) in signature.values
 
 
 def in_order_per_account(events: list[dict[str, Any]]) -> bool:
