@@ -1,6 +1,7 @@
 """What every benchmark uses: the embedded PostgreSQL, tenants, the server under test, a worker, a load process."""
 
 import asyncio
+import base64
 import contextlib
 import http.client
 import itertools
@@ -36,6 +37,8 @@ METADATA = '{"invoice":"A-17","cost_centre":4711}'
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 _RNG = random.Random(20261115)
 _POLL_S = 0.03
+# All processes on the database must have the same key.
+SECRET_KEY = base64.b64encode(bytes(32)).decode()
 _STARTED_WITHIN_S = 30.0
 _DONE_WITHIN_S = 120.0
 
@@ -147,7 +150,7 @@ class Environment:
     async def worker(self, **settings: object) -> AsyncIterator["Worker"]:
         """A `tonne worker` with default settings except for these, connected to the database."""
         before = await self.backends()
-        settings = {"database_url": self.url, "data_dir": self.folder, **settings}
+        settings = {"database_url": self.url, "data_dir": self.folder, "secret_key": SECRET_KEY, **settings}
         process = Process("tonne", "worker", "--stop-with-parent", settings=settings, log=self.folder / "worker.log")
         try:
             deadline = time.monotonic() + _STARTED_WITHIN_S
@@ -211,6 +214,7 @@ async def open_environment() -> AsyncIterator[Environment]:
             "database_url": url,
             "data_dir": folder,
             "port": port,
+            "secret_key": SECRET_KEY,
             "rate_limit_per_second": 1_000_000,
             "rate_limit_burst": 1_000_000,
         }

@@ -1,7 +1,6 @@
 """The environment of the delivery benchmarks: receivers, webhooks, and a `tonne worker` that may send to them."""
 
 import contextlib
-import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,7 +10,7 @@ from pathlib import Path
 from bench.copies import copy_event, copying
 from bench.delivery.bare_client import Route
 from bench.delivery.receivers import Receiver, start_receivers
-from bench.environment import Environment, Worker, open_environment
+from bench.environment import SECRET_KEY, Environment, Worker, open_environment
 from bench.tenants import MODE, Tenant
 from tests.support.processes import HOST
 from tonne.base.clock import utc_now
@@ -43,7 +42,6 @@ class Hook:
 class Delivery:
     environment: Environment
     receivers: list[Receiver]
-    secret_key: str
 
     @property
     def ca_file(self) -> Path:
@@ -57,7 +55,7 @@ class Delivery:
     @contextlib.asynccontextmanager
     async def hooks(self, tenants: Sequence[Tenant]) -> AsyncIterator[list[Hook]]:
         """One webhook for each entry, each with a receiver of its own. They are deleted afterwards."""
-        box = SecretBox.from_settings(Settings(secret_key=self.secret_key))
+        box = SecretBox.from_settings(Settings(secret_key=SECRET_KEY))
         hooks = []
         async with self.environment.connection() as tx, tx.transaction():
             for tenant, receiver in zip(tenants, self.receivers, strict=False):
@@ -74,7 +72,6 @@ class Delivery:
     def worker(self) -> AbstractAsyncContextManager[Worker]:
         """A worker with default settings, except that it may send to receivers on this machine."""
         return self.environment.worker(
-            secret_key=self.secret_key,
             webhook_allow_private=f"{HOST}/32",
             webhook_ports="*",
             webhook_ca_file=self.ca_file,
@@ -110,7 +107,7 @@ async def open_delivery() -> AsyncIterator[Delivery]:
         # The worker must only deliver, and leave the orders as they are.
         async with environment.connection() as connection:
             await connection.execute("UPDATE accounts SET auto_advance = false")
-        delivery = Delivery(environment, [], secrets.token_urlsafe(32))
+        delivery = Delivery(environment, [])
         with start_receivers(RECEIVERS, delivery.ca_file) as delivery.receivers:
             yield delivery
 

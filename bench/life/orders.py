@@ -1,7 +1,6 @@
 """The environment of the life benchmarks: accounts with a card, orders that wait, and a `tonne worker`."""
 
 import contextlib
-import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -41,7 +40,7 @@ class Orders:
 
     def worker(self) -> AbstractAsyncContextManager[Worker]:
         # With the port of the api, which is part of the addresses of certificates and images.
-        return self.environment.worker(secret_key=secrets.token_urlsafe(32), port=self.environment.port)
+        return self.environment.worker(port=self.environment.port)
 
     async def complete(self, keys: Sequence[OrderKey]) -> float:
         """Make these orders due at once, and wait until nothing is left to do. Returns the seconds it took."""

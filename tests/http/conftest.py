@@ -1,6 +1,7 @@
 """A real server process, for tests with sockets, large bodies, logs and concurrent requests."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,7 @@ def live_server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "port": live.port,
         "data_dir": folder / "data",
         "database_url": database_url,
+        "secret_key": secrets.token_urlsafe(32),
         "rate_limit_per_second": 1_000_000,
         "rate_limit_burst": 1_000_000,
         "failed_auth_burst": 1_000_000,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from tonne.base.secret_keys import parse_key, parse_keys
 from tonne.base.urls import WEB, UrlInvalid, parse_url
 
 CONFIG_VARIABLE = "TONNE_CONFIG"
@@ -64,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pricing_give_up_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 86_400.0
     worker_poll_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 1.0
     secret_key: str = ""
+    secret_keys_old: str = ""
     webhook_allow_private: str = ""
     webhook_ports: Annotated[str, msgspec.Meta(pattern=r"^(\*|[0-9]{1,5}( *, *[0-9]{1,5})*)\Z")] = "443,8443"
     webhook_ca_file: str = ""
@@ -154,6 +156,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _validate(settings: Settings) -> None:
+    _validate_secret_keys(settings)
     _validate_webhooks(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
@@ -185,6 +188,19 @@ def _validate(settings: Settings) -> None:
         )
     if settings.invoice_cancel_days < settings.invoice_reminder_days:
         raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
+
+
+def _validate_secret_keys(settings: Settings) -> None:
+    """The messages do not repeat the keys."""
+    form = "32 bytes in base64, as printed by `openssl rand -base64 32`"
+    try:
+        _ = settings.secret_key and parse_key(settings.secret_key)
+    except ValueError as error:
+        raise SettingsError(f"TONNE_SECRET_KEY must be {form}.") from error
+    try:
+        parse_keys(settings.secret_keys_old)
+    except ValueError as error:
+        raise SettingsError(f"TONNE_SECRET_KEYS_OLD must be keys separated by commas, each {form}.") from error
 
 
 def _validate_webhooks(settings: Settings) -> None:

@@ -10,6 +10,7 @@ COMMANDS = {
     "api": "Run an API process.",
     "worker": "Run a worker process.",
     "migrate": "Apply pending database migrations.",
+    "secrets": "Manage the keys that encrypt webhook secrets.",
     "doctor": "Check the data for broken invariants.",
     "org": "Manage organisations, the clients of this service.",
     "account": "Manage accounts and client accounts, which place the orders.",
@@ -51,6 +52,10 @@ def _load(name: str) -> click.Command | None:  # noqa: C901, PLR0911, PLR0912 - 
             from tonne.cli.doctor import doctor
 
             return doctor
+        case "secrets":
+            from tonne.cli.secrets import secrets
+
+            return secrets
         case "org":
             from tonne.cli.organisations import org
 

@@ -28,6 +28,7 @@ from tonne.db import migrate as migrations
 from tonne.db.pool import Database
 from tonne.events.notify import listen
 from tonne.http.health import DRAIN_VARIABLE
+from tonne.webhooks.check_secret_key import check_secret_key
 from tonne.worker.loop import run_jobs
 
 # Granian's own log lines, in the same format as ours.
@@ -64,10 +65,17 @@ def serve(demo: bool) -> None:
 
 async def _prepare(url: str, settings: Settings, *, demo: bool) -> Demo | None:
     if not demo:
-        await with_connection(url, migrations.require_compatible)
+        await _require_ready(url, settings)
         return None
     await with_connection(url, migrations.migrate)
+    await _require_ready(url, settings)
     return await with_connection(url, lambda connection: ensure_demo(connection, settings))
+
+
+async def _require_ready(url: str, settings: Settings) -> None:
+    """Raise an error if this release or the secret key does not match the database."""
+    await with_connection(url, migrations.require_compatible)
+    await with_connection(url, lambda connection: check_secret_key(connection, settings))
 
 
 def _run_children(url: str, settings: Settings, facts: Demo | None, stopping: list[bool]) -> None:
@@ -99,7 +107,7 @@ def api(with_parent: bool) -> None:
         else:
             check_port_free(settings)
         with open_database(settings) as url, TemporaryDirectory(prefix="tonne-api-") as folder:
-            asyncio.run(with_connection(url, migrations.require_compatible))
+            asyncio.run(_require_ready(url, settings))
             os.environ["TONNE_DATABASE_URL"] = url
             os.environ[DRAIN_VARIABLE] = f"{folder}/draining"
             server = Server(
@@ -142,7 +150,7 @@ def worker(with_parent: bool) -> None:
         if with_parent:
             stop_with_parent()
         with open_database(settings) as url:
-            asyncio.run(with_connection(url, migrations.require_compatible))
+            asyncio.run(_require_ready(url, settings))
             uvloop.run(_work(url, settings))
 
 

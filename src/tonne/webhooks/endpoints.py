@@ -3,10 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import structlog
+
 from tonne.base.clock import Clock
+from tonne.base.ids import new_id
 from tonne.base.paging import Position
 from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox
+from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.events.endpoints import parse_sequence
@@ -17,6 +20,7 @@ from tonne.http.route import Request, Response, json_response
 from tonne.webhooks import attempt_store, progress_store, register, registration_store
 from tonne.webhooks.errors import RewindInvalid
 from tonne.webhooks.model import Webhook
+from tonne.webhooks.outcomes import NOT_SIGNED
 from tonne.webhooks.schemas import (
     RewindIn,
     RotateIn,
@@ -29,6 +33,9 @@ from tonne.webhooks.schemas import (
 )
 from tonne.webhooks.send_test_event import send_test_event
 from tonne.webhooks.sender import Sender
+from tonne.webhooks.signing import open_secrets
+
+_log = structlog.get_logger()
 
 
 class WebhookEndpoints:
@@ -135,7 +142,11 @@ class WebhookEndpoints:
         async with self._database.connection() as connection:
             webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
             sealed = await registration_store.find_sealed_secrets(connection, webhook)
-        secrets = [self._box.open(secret, webhook.id) for secret in sealed]
+        try:
+            secrets = open_secrets(self._box.open, webhook.id, *sealed)
+        except SecretUnreadable as error:
+            _log.error("webhook_secret_unreadable", webhook_id=webhook.id, reason=str(error))
+            return json_response(test_out(new_id("evt"), NOT_SIGNED))
         brand, account_id, now = self._settings.brand, request.scope.account_id, self._clock()
         event_id, outcome = await send_test_event(
             self._sender, webhook, account_id, brand=brand, signing_secrets=secrets, now=now

@@ -34,6 +34,14 @@ class Gone(Retry):
 
 
 @dataclass(frozen=True, slots=True)
+class NotSigned(Retry):
+    """The signing secret cannot be opened, so nothing was sent. Says nothing about the receiver or the event."""
+
+
+NOT_SIGNED = NotSigned(None, "secret_unreadable", 0, "")
+
+
+@dataclass(frozen=True, slots=True)
 class Parked:
     """The receiver refuses this account's event but accepted the `probe` of another account."""
 

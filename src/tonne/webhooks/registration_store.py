@@ -133,10 +133,12 @@ WHERE organisation_id = $1 AND id = $2
 """
 
 
-async def find_sealed_secrets(connection: Connection, webhook: Webhook) -> list[bytes]:
-    """The current secret and, while a rotation overlaps, the previous one."""
+async def find_sealed_secrets(connection: Connection, webhook: Webhook) -> tuple[bytes, bytes | None]:
+    """The current secret and, while a rotation overlaps, the previous one. Raises `WebhookNotFound`."""
     row = await connection.fetchrow(FIND_SECRETS, webhook.organisation_id, webhook.id)
-    return [] if row is None else [secret for secret in row if secret is not None]
+    if row is None:
+        raise WebhookNotFound
+    return row[0], row[1]
 
 
 FIND_FOREIGN_ACCOUNTS = """

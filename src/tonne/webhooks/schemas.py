@@ -36,7 +36,12 @@ _Status = Annotated[
     int | None, Meta(description="The HTTP status. Null when the receiver did not respond.", examples=[503])
 ]
 _Error = Annotated[
-    str | None, Meta(description="Why the request failed. Null when it was acknowledged.", examples=["timeout"])
+    str | None,
+    Meta(
+        description="Why the request failed. Null when it was acknowledged. `secret_unreadable`: nothing was sent, "
+        "because the service cannot read the signing secret; its operator must act, or you rotate the secret.",
+        examples=["timeout"],
+    ),
 ]
 _Duration = Annotated[int, Meta(description="How long the request took, in milliseconds.", examples=[87])]
 _Body = Annotated[str, Meta(description="The first 2 KiB of the receiver's response body.", examples=["OK"])]

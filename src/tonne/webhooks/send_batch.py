@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import structlog
 
-from tonne.base.secret_box import SecretBox
+from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings
 from tonne.webhooks.model import EventBatch, Lease
-from tonne.webhooks.outcomes import Delivered, SendOutcome
+from tonne.webhooks.outcomes import NOT_SIGNED, Delivered, SendOutcome
 from tonne.webhooks.sender import Sender
-from tonne.webhooks.signing import signed_headers
+from tonne.webhooks.signing import open_secrets, signed_headers
 
 _CACHED_SECRETS = 1000
 
@@ -32,7 +32,7 @@ class BatchSender:
     ) -> None:
         self._make_sender = make_sender
         self._sender: Sender | None = None
-        # Rotation seals a new secret, so a cached one is never out of date.
+        # A new secret is a new sealed value, so a cached one is never out of date.
         self._unseal = lru_cache(_CACHED_SECRETS)(box.open)
         self._brand = settings.brand
         self._needed_s = min(settings.webhook_timeout_s, settings.webhook_lease_s * 2 / 3)
@@ -42,8 +42,11 @@ class BatchSender:
         if time.monotonic() + self._needed_s > lease.expires_at:
             raise LeaseTooOld
         body = batch.body
-        sealed = [secret for secret in (lease.sealed_secret, lease.old_sealed_secret) if secret is not None]
-        secrets = [self._unseal(secret, lease.id) for secret in sealed]
+        try:
+            secrets = open_secrets(self._unseal, lease.id, lease.sealed_secret, lease.old_sealed_secret)
+        except SecretUnreadable as error:
+            _log.error("webhook_secret_unreadable", webhook_id=lease.id, reason=str(error))
+            return NOT_SIGNED
         headers = signed_headers(self._brand, secrets, lease.organisation_id, int(self._wall_clock()), body)
         if self._sender is None:
             self._sender = self._make_sender()

@@ -10,7 +10,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.webhooks import alerts, attempt_store, claim, parked_store
 from tonne.webhooks.model import EventBatch, Lease, ParkedAccount
-from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, Parked, Retry, SendOutcome
+from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, NotSigned, Parked, Retry, SendOutcome
 from tonne.webhooks.schedule import MAX_BATCH, pause_after
 
 _log = structlog.get_logger()
@@ -123,7 +123,8 @@ SELECT organisation_id, id, $7, date_trunc('milliseconds', clock_timestamp()), $
 async def _refuse(tx: Connection, lease: Lease, batch: EventBatch, outcome: Retry, pause: timedelta) -> bool:
     """False when the lease is lost."""
     attempt = (new_id("att"), list(batch.positions), *outcome.recorded)
-    return await tx.execute(REFUSE, *lease.fence, int(batch.is_head_alone), pause, *attempt) == "INSERT 0 1"
+    refused_alone = batch.is_head_alone and not isinstance(outcome, NotSigned)
+    return await tx.execute(REFUSE, *lease.fence, int(refused_alone), pause, *attempt) == "INSERT 0 1"
 
 
 MOVE_CURSOR = """

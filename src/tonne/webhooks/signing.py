@@ -3,12 +3,34 @@
 import hashlib
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from tonne.base.secret_box import SecretUnreadable
+
+_log = structlog.get_logger()
 
 
 def new_secret() -> str:
     """`whsec_` and 43 URL-safe characters, which are 256 random bits."""
     return f"whsec_{secrets.token_urlsafe(32)}"
+
+
+def open_secrets(
+    unseal: Callable[[bytes, str], str], webhook_id: str, sealed: bytes, old_sealed: bytes | None
+) -> list[str]:
+    """The secrets that sign. Raises SecretUnreadable if the current one cannot be opened.
+
+    A previous one that cannot be opened is left out: after the loss of a key, rotating the secret must be enough.
+    """
+    opened = [unseal(sealed, webhook_id)]
+    if old_sealed is not None:
+        try:
+            opened.append(unseal(old_sealed, webhook_id))
+        except SecretUnreadable as error:
+            _log.warning("old_webhook_secret_unreadable", webhook_id=webhook_id, reason=str(error))
+    return opened
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:

@@ -1,0 +1,130 @@
+"""tonne secrets"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import click
+
+from tonne.base.clock import utc_now
+from tonne.base.secret_box import SecretBox, SecretKeyMissing, create_key_file
+from tonne.base.settings import Settings
+from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
+from tonne.cli.output import print_table
+from tonne.db.migrate import require_compatible
+from tonne.db.pool import Connection
+from tonne.webhooks import reseal_secrets, secret_store
+from tonne.webhooks.check_secret_key import check_secret_key, find_unreadable_any_account
+
+T = TypeVar("T")
+
+
+@click.group()
+def secrets() -> None:
+    """Manage the keys that encrypt webhook secrets in the database."""
+
+
+@secrets.command("status")
+def status() -> None:
+    """Show how many values are sealed with which key."""
+    rows = _run(_read_status)
+    print_table(("key", "configured", "values"), rows)
+
+
+@secrets.command("rotate")
+def rotate() -> None:
+    """Encrypt all values again with the current key.
+
+    Before, set TONNE_SECRET_KEY to the new key and TONNE_SECRET_KEYS_OLD to the previous one, for all processes, and
+    restart them. The service can keep running. If the command is interrupted, run it again.
+    """
+    box, resealed, unreadable, retired = _run(_rotate)
+    click.echo(f"{resealed} webhook(s) now use key {box.key_id}.")
+    if retired:
+        click.echo(
+            f"No value needs key {' and '.join(retired)} any more. You can remove it from TONNE_SECRET_KEYS_OLD."
+        )
+    if unreadable:
+        raise click.ClickException(
+            f"The secrets of {len(unreadable)} webhook(s) cannot be opened: {', '.join(unreadable[:10])}. Add their "
+            "key to TONNE_SECRET_KEYS_OLD and run the command again. `tonne secrets status` lists the keys."
+        )
+
+
+@secrets.command("reset")
+@click.confirmation_option(prompt="Secrets sealed with a key that is not configured stay unreadable. Continue?")
+def reset() -> None:
+    """Accept the loss of a key.
+
+    Makes the configured keys the only ones of this database, so that Tonne starts again. Webhooks whose secret was
+    sealed with a lost key deliver nothing until their owners rotate the secret. No event is lost.
+    """
+    box, given_up, unreadable = _run(_reset)
+    click.echo(f"This database now uses key {box.key_id}.")
+    if given_up:
+        click.echo(f"Given up: key {' and '.join(given_up)}.")
+    if unreadable:
+        click.echo(f"Rotate the secrets of {len(unreadable)} webhook(s), which cannot be opened:")
+        for webhook_id in unreadable:
+            click.echo(f"- {webhook_id}")
+
+
+def _run(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
+    async def checked(connection: Connection) -> T:
+        await require_compatible(connection)
+        return await work(connection, settings)
+
+    with plain_failures():
+        settings = settings_from_environment()
+        with open_database(settings) as url:
+            return asyncio.run(with_connection(url, checked))
+
+
+async def _read_status(connection: Connection, settings: Settings) -> list[tuple[str, str, str]]:
+    try:
+        box: SecretBox | None = SecretBox.from_settings(settings)
+    except SecretKeyMissing:
+        box = None
+    counts = dict.fromkeys([*(box.key_ids if box else ()), *await secret_store.list_key_ids(connection)], 0)
+    counts |= await secret_store.count_secrets_any_account(connection)
+    return [
+        (key_id or "(no key id)", _role(box, key_id), str(count))
+        for key_id, count in sorted(counts.items(), key=lambda entry: (box is None or entry[0] != box.key_id, entry[0]))
+    ]
+
+
+def _role(box: SecretBox | None, key_id: str) -> str:
+    if not key_id:
+        return "-"
+    if box is None or key_id not in box.key_ids:
+        return "no"
+    return "current" if key_id == box.key_id else "old"
+
+
+async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox, int, list[str], list[str]]:
+    box = await check_secret_key(connection, settings)
+    after, resealed, unreadable = reseal_secrets.START, 0, list[str]()
+    while True:
+        # One transaction per batch, so that no webhook is locked for long and an interrupted run loses nothing.
+        async with connection.transaction():
+            batch = await reseal_secrets.reseal_batch_any_account(connection, box, after, actor=ACTOR, now=utc_now())
+        if batch is None:
+            break
+        after, resealed = batch.last, resealed + batch.resealed
+        unreadable += batch.unreadable
+    async with connection.transaction():
+        retired = await reseal_secrets.retire_keys_any_account(connection, box)
+    return box, resealed, unreadable, retired
+
+
+async def _reset(connection: Connection, settings: Settings) -> tuple[SecretBox, list[str], list[str]]:
+    try:
+        box = SecretBox.from_settings(settings)
+    except SecretKeyMissing:
+        if settings.database_url:
+            raise
+        create_key_file(settings)
+        box = SecretBox.from_settings(settings)
+    async with connection.transaction():
+        given_up = await reseal_secrets.give_up_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
+        return box, given_up, [row_id for row_id, _ in await find_unreadable_any_account(connection, box)]

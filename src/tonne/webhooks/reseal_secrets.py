@@ -1,0 +1,71 @@
+"""Encrypt the secrets of all webhooks again with the current key, so that older keys can be removed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.accounts import audit
+from tonne.base.secret_box import SecretBox, SecretUnreadable
+from tonne.db.pool import Connection
+from tonne.webhooks import secret_store
+
+BATCH = 100
+START = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ResealedBatch:
+    # The organisation and id of the last webhook, after which the next batch starts.
+    last: tuple[str, str]
+    resealed: int
+    # Webhooks with a secret that cannot be opened. They are left as they are.
+    unreadable: Sequence[str]
+
+
+async def reseal_batch_any_account(
+    tx: Connection, box: SecretBox, after: tuple[str, str], *, actor: str, now: datetime
+) -> ResealedBatch | None:
+    """Reseal the next webhooks. None when there are no more.
+
+    A worker may deliver meanwhile: it opens the old value and the new one.
+    """
+    rows = await secret_store.lock_sealed_otherwise_any_account(tx, after, box.header, BATCH)
+    if not rows:
+        return None
+    unreadable = []
+    for row in rows:
+        organisation_id, webhook_id = row["organisation_id"], row["id"]
+        try:
+            sealed = _reseal(box, row["secret_box"], webhook_id)
+            old_sealed = None if row["old"] is None else _reseal(box, row["old"], webhook_id)
+        except SecretUnreadable:
+            unreadable.append(webhook_id)
+            continue
+        await secret_store.replace_sealed(tx, organisation_id, webhook_id, sealed, old_sealed)
+        action, key_id = "webhook.secret_resealed", box.key_id
+        await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=webhook_id, key_id=key_id)
+    last = rows[-1]["organisation_id"], rows[-1]["id"]
+    return ResealedBatch(last, len(rows) - len(unreadable), unreadable)
+
+
+def _reseal(box: SecretBox, sealed: bytes, webhook_id: str) -> bytes:
+    return sealed if sealed.startswith(box.header) else box.seal(box.open(sealed, webhook_id), webhook_id)
+
+
+async def retire_keys_any_account(tx: Connection, box: SecretBox) -> list[str]:
+    """Remove the recorded keys that no value needs any more. Returns their ids."""
+    await secret_store.lock_keys(tx)
+    counts = await secret_store.count_secrets_any_account(tx)
+    # A value without the id of a key may need any of them.
+    return [] if "" in counts else await secret_store.forget_keys_except(tx, [box.key_id, *counts])
+
+
+async def give_up_keys_any_account(tx: Connection, box: SecretBox, *, actor: str, now: datetime) -> list[str]:
+    """Make the configured keys the only ones of this database. Returns the ids of the keys that were given up."""
+    await secret_store.lock_keys(tx)
+    given_up = await secret_store.forget_keys_except(tx, sorted(box.key_ids))
+    await secret_store.record_key(tx, box.key_id)
+    action = "organisation.secret_keys_given_up"
+    for organisation_id in await secret_store.list_organisations_any_account(tx):
+        await audit.record(tx, organisation_id, action, actor=actor, at=now, key_ids=given_up, key_id=box.key_id)
+    return given_up

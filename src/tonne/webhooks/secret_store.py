@@ -1,0 +1,104 @@
+"""SQL of sealed secrets and of the keys that they are sealed with, across all organisations."""
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from tonne.base.secret_box import HEADER_BYTES, PREFIX
+from tonne.db.pool import Connection
+
+LOCK_KEYS = "SELECT pg_advisory_xact_lock(hashtext('tonne secret keys'))"
+
+
+async def lock_keys(tx: Connection) -> None:
+    """Serialises processes that start with different keys, and commands that change the recorded keys."""
+    await tx.execute(LOCK_KEYS)
+
+
+LIST_KEYS = "SELECT id FROM secret_keys ORDER BY id"
+
+
+async def list_key_ids(connection: Connection) -> list[str]:
+    return [row["id"] for row in await connection.fetch(LIST_KEYS)]
+
+
+RECORD_KEY = "INSERT INTO secret_keys (id) VALUES ($1) ON CONFLICT (id) DO NOTHING"
+
+
+async def record_key(tx: Connection, key_id: str) -> None:
+    await tx.execute(RECORD_KEY, key_id)
+
+
+FORGET_KEYS = "DELETE FROM secret_keys WHERE NOT (id = ANY ($1)) RETURNING id"
+
+
+async def forget_keys_except(tx: Connection, kept: Sequence[str]) -> list[str]:
+    """The ids of the keys that were removed."""
+    return sorted(row["id"] for row in await tx.fetch(FORGET_KEYS, list(kept)))
+
+
+# Only values that still sign: webhooks that are not deleted, and old secrets within their overlap.
+LIST_SECRETS = """
+SELECT id, secret_box AS sealed FROM webhooks WHERE deleted_at IS NULL
+UNION ALL
+SELECT id, old_secret_box FROM webhooks
+WHERE deleted_at IS NULL AND old_secret_box IS NOT NULL AND old_secret_until > clock_timestamp()
+ORDER BY id LIMIT $1
+"""
+
+
+async def list_secrets_any_account(connection: Connection, limit: int | None = None) -> Sequence[asyncpg.Record]:
+    """The sealed secrets in use, each with the id of its webhook."""
+    return await connection.fetch(LIST_SECRETS, limit)
+
+
+COUNT_SECRETS = """
+SELECT CASE WHEN substring(sealed FROM 1 FOR $2) = $1::bytea
+            THEN encode(substring(sealed FROM $2 + 1 FOR $3 - $2), 'hex') ELSE '' END AS key_id, count(*) AS count
+FROM (SELECT secret_box FROM webhooks UNION ALL SELECT old_secret_box FROM webhooks) AS secrets (sealed)
+WHERE sealed IS NOT NULL GROUP BY 1
+"""
+
+
+async def count_secrets_any_account(connection: Connection) -> dict[str, int]:
+    """How many values are sealed with each key, by its id. Values without the id of a key are counted under ''."""
+    rows = await connection.fetch(COUNT_SECRETS, PREFIX, len(PREFIX), HEADER_BYTES)
+    return {row["key_id"]: row["count"] for row in rows}
+
+
+# Deleted webhooks too: afterwards, nothing in the database needs an old key.
+LOCK_OTHERS = """
+SELECT organisation_id, id, secret_box, CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old
+FROM webhooks
+WHERE (organisation_id, id) > ($1, $2)
+  AND (substring(secret_box FROM 1 FOR $4) <> $3::bytea OR substring(old_secret_box FROM 1 FOR $4) <> $3::bytea)
+ORDER BY organisation_id, id LIMIT $5 FOR UPDATE
+"""
+
+
+async def lock_sealed_otherwise_any_account(
+    tx: Connection, after: tuple[str, str], header: bytes, limit: int
+) -> Sequence[asyncpg.Record]:
+    """The next webhooks with a value that does not start with `header`, locked. `old` is null once it has expired."""
+    return await tx.fetch(LOCK_OTHERS, *after, header, HEADER_BYTES, limit)
+
+
+REPLACE_SECRETS = """
+UPDATE webhooks SET secret_box = $3, old_secret_box = $4, old_secret_until = CASE WHEN $4::bytea IS NULL THEN NULL
+                                                                                     ELSE old_secret_until END
+WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def replace_sealed(
+    tx: Connection, organisation_id: str, webhook_id: str, sealed: bytes, old_sealed: bytes | None
+) -> None:
+    await tx.execute(REPLACE_SECRETS, organisation_id, webhook_id, sealed, old_sealed)
+
+
+LIST_ORGANISATIONS = "SELECT DISTINCT organisation_id FROM webhooks WHERE deleted_at IS NULL ORDER BY organisation_id"
+
+
+async def list_organisations_any_account(connection: Connection) -> list[str]:
+    """The organisations that have webhooks."""
+    return [row["organisation_id"] for row in await connection.fetch(LIST_ORGANISATIONS)]
