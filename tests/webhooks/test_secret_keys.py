@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.api_client import ApiClient
-from tests.support.command import output_of, refusal_of, tonne
+from tests.support.command import TONNE, environment, output_of, refusal_of, tonne
 from tests.support.receivers import Receiver
 from tests.webhooks.stage import Hook, Stage, verify
 from tonne.base.secret_box import SecretBox, key_file
@@ -18,6 +19,7 @@ from tonne.base.settings import Settings, SettingsError
 from tonne.db.pool import Database
 from tonne.webhooks.check_secret_key import check_secret_key
 
+MALFORMED = "abc"
 NEW, OTHER = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 NEW_ID, OTHER_ID = (key_id_of(parse_key(key)) for key in (NEW, OTHER))
 
@@ -36,6 +38,13 @@ async def _refusal(database: Database, settings: Settings, **changes: Any) -> st
 
 def _run(stage: Stage, *words: str, **settings: str) -> str:
     return output_of("secrets", *words, database_url=stage.services.database._url, **settings)
+
+
+def _rotate_in_a_process(stage: Stage, keys: dict[str, str]) -> str:
+    variables = environment(database_url=stage.services.database._url, **keys)
+    return subprocess.run(
+        [TONNE, "secrets", "rotate"], env=variables, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def _keys(stage: Stage) -> dict[str, str]:
@@ -109,7 +118,7 @@ async def test_operations_4_a_wrong_key_stops_every_process(db: Database, settin
 
 @pytest.mark.parametrize("words", [("migrate",), ("org", "list"), ("doctor",), ("secrets", "status")], ids=" ".join)
 async def test_operations_15_a_malformed_key_stops_every_command(db: Database, words: tuple[str, ...]) -> None:
-    sentence = refusal_of(*words, database_url=db._url, secret_key="abc")
+    sentence = refusal_of(*words, database_url=db._url, secret_key=MALFORMED)
     assert sentence.startswith("TONNE_SECRET_KEY must be 32 bytes in base64")
 
 
@@ -164,9 +173,10 @@ async def test_security_13_rotation_reseals_everything_while_a_worker_delivers(
     )
     async with stage.working(stage.change(**keys)):
         ids = await stage.emit(stage.one, stage.two)
-        rotation = asyncio.create_task(asyncio.to_thread(_run, stage, "rotate", **keys))
+        rotation = asyncio.create_task(asyncio.to_thread(_rotate_in_a_process, stage, keys))
         while not rotation.done():
             ids += await stage.emit(stage.one)
+            await stage.idle()
         assert (await rotation).splitlines() == [
             f"3 webhook(s) now use key {NEW_ID}.",
             f"No value needs key {box.key_id} any more. You can remove it from TONNE_SECRET_KEYS_OLD.",

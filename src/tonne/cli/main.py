@@ -10,7 +10,7 @@ COMMANDS = {
     "api": "Run an API process.",
     "worker": "Run a worker process.",
     "migrate": "Apply pending database migrations.",
-    "secrets": "Manage the keys that encrypt webhook secrets.",
+    "secrets": "Manage the keys that encrypt webhook secrets in the database.",
     "doctor": "Check the data for broken invariants.",
     "org": "Manage organisations, the clients of this service.",
     "account": "Manage accounts and client accounts, which place the orders.",
