@@ -1,4 +1,4 @@
-"""What the stories are made of: a clock that they set, a catalogue of their own, buyers, and an operator."""
+"""A shop for the tests of supply: a clock, a catalogue, accounts that buy, and an operator."""
 
 import asyncio
 import csv
@@ -47,7 +47,7 @@ WHERE parcel.mode = $1 ORDER BY project.registry_project_id, lot.vintage, lot.id
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A parcel as a story sees it; `shared` when it is in the service's name."""
+    """A parcel as tests compare it; `shared` if it is in the service's name."""
 
     project: str
     vintage: int
@@ -61,7 +61,7 @@ class Cut:
 
 
 class Shop(Scene):
-    """One mode of a service. Its registry project ids are the names that the story gives its projects."""
+    """One mode of a service. The test names its projects; the names are the registry's project ids."""
 
     def __init__(self, services: Services, world: World, clock: ManualClock, mode: Mode) -> None:
         super().__init__(services, clock)
@@ -126,14 +126,14 @@ class Shop(Scene):
             )
 
     async def rename(self, scope: Scope, beneficiary: str) -> None:
-        """From now on it buys on behalf of somebody else."""
+        """Change the beneficiary of the account."""
         async with self.database.transaction() as tx:
             account = await find_account(tx, scope)
             assert account is not None
             await update_account(tx, replace(account, beneficiary=beneficiary))
 
     async def buy(self, scope: Scope, grams: int, *bundles: str) -> Order:
-        """Placed and paid in one go."""
+        """Place an order and mark it as paid."""
         return await self.pay(await self.place(scope, grams, *bundles))
 
     async def place(self, scope: Scope, grams: int, *bundles: str) -> Order:
@@ -151,11 +151,11 @@ class Shop(Scene):
         return paid
 
     async def work(self) -> None:
-        """Let the worker do all there is to do at this hour."""
+        """Run the jobs until nothing is due."""
         await self.run_jobs(self.services.close_units, self.services.allocate_orders)
 
     async def shown(self, order: Order) -> dict[str, Any]:
-        """The order as the interface shows it."""
+        """The order as the API returns it."""
         async with self.database.connection() as connection:
             document = await order_store.find_by_id(connection, order.scope, order.id)
         assert document is not None
@@ -180,7 +180,7 @@ class Shop(Scene):
             return await list_tasks_any_account(connection, self.mode)
 
     async def confirm(self, *tasks: Task) -> ConfirmationReport:
-        """The operator has retired these today, and imports what the registry said."""
+        """Import confirmations that these were retired today."""
         heads = "parcel_id,serial_block,first_number,last_number,retired_on,retirement_url"
         text = io.StringIO(f"{heads}\n")
         text.seek(0, io.SEEK_END)
@@ -194,7 +194,7 @@ class Shop(Scene):
             return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), now=now, actor="test")
 
     async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:
-        """A worker holds a retiring order and has looked at it; then `meanwhile` wants it too, and has to wait."""
+        """A worker has locked and read a retiring order; `meanwhile` then waits for the lock."""
         async with self.database.transaction() as tx:
             assert await lock_order(tx, order.scope, order.id) is not None
             task = asyncio.create_task(meanwhile)

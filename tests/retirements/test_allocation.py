@@ -1,4 +1,4 @@
-"""Paid orders get their grams: the oldest whole units, by weight, whole or not at all. Stories with dates."""
+"""Allocation to paid orders: oldest whole units first, by weight, and each order wholly or not at all."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +10,7 @@ from tonne.orders.model import Order
 
 
 def taken(cut: Cut) -> tuple[str, int, int, int]:
-    """What was cut from which lot, in whole tonnes."""
+    """The parcels by project and vintage, in whole tonnes."""
     return cut.project, cut.vintage, cut.start_grams // TONNE, cut.quantity_grams // TONNE
 
 
@@ -19,7 +19,7 @@ def tonnes_by_project(order: dict[str, Any]) -> dict[str, str]:
 
 
 def check_projects_sum_to_lines(order: dict[str, Any]) -> None:
-    """In grams and in minor units. Lines and their projects stand in the same order."""
+    """In grams and in minor units. Lines and their projects are in the same order."""
     projects = list(order["projects"])
     for line in order["bundles"]:
         quantity = cost = Decimal(0)
@@ -130,7 +130,7 @@ async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
     assert await live.statuses(*orders) == ["complete", "paid", "paid", "paid", "complete"]
     assert (await live.shown(orders[1]))["projects"] == []
     assert (await live.shown(orders[1]))["bundles"][0]["insufficient_available_quantity"] is True
-    # 5 March: 12 t arrive. Whoever paid first comes first: 7 t and 5 t; 6 t go on waiting.
+    # 5 March: 12 t arrive. First paid, first served: 7 t and 5 t; 6 t still wait.
     live.clock.turn_to(3, 5)
     file = tmp_path / "march.csv"
     file.write_text("\n".join(*live.lot_file("A", 2021, 12, retired=True).values()))
@@ -151,7 +151,7 @@ async def test_short_supply_then_supply(live: Shop, tmp_path: Path) -> None:
     await live.check_invariants()
 
 
-async def test_supply_goes_to_whoever_paid_first_not_to_whoever_ordered_first(live: Shop) -> None:
+async def test_supply_goes_to_orders_by_time_of_payment_not_of_placing(live: Shop) -> None:
     await live.sell("wind", {"A": 1})
     ada = await live.account("Ada")
     placed = [await live.place(ada, TONNE, "wind") for _ in range(10)]

@@ -1,4 +1,4 @@
-"""The certificate as its reader sees it."""
+"""The PDF of a certificate, as rendered."""
 
 import asyncio
 import hashlib
@@ -296,7 +296,7 @@ def test_test_mode_is_marked_on_every_page_behind_the_text(record: CertificateRe
 
 
 def test_a_template_cannot_read_files_outside_the_package(tmp_path: Path) -> None:
-    """Should one ever be tricked into it."""
+    """Even if a record contained them."""
     (tmp_path / "secret.txt").write_text("secret")
     with pytest.raises(PdfFailed, match="root"):
         render_pdf(tmp_path / "secret.txt", {"mode": "live"}, issued_at=datetime(2026, 11, 15, tzinfo=UTC))

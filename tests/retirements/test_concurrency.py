@@ -1,4 +1,4 @@
-"""Several workers, an operator and imports at once: nobody gets a gram too much, and nobody waits for ever."""
+"""Concurrent workers, operators and imports: no gram is allocated twice, and there is no deadlock."""
 
 import asyncio
 import random
@@ -27,12 +27,12 @@ WHERE lot.mode = $1 AND project.registry_project_id = ANY ($2::text[])
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the first worker does not leave with everything."""
+    """Otherwise the first worker would claim all orders."""
     monkeypatch.setattr("tonne.retirements.allocate_orders.BATCH", 7)
 
 
 async def work_at_once(shop: Shop, workers: int) -> None:
-    """So many workers, each a house of its own, which begin together and stop when there is nothing left to do."""
+    """Run this many workers, each with its own services, from the same moment until none has anything to do."""
     meet = asyncio.Barrier(workers)
 
     async def work() -> None:
@@ -45,7 +45,7 @@ async def work_at_once(shop: Shop, workers: int) -> None:
 
 
 async def sums(shop: Shop, *projects: str) -> tuple[int, int]:
-    """What the lots of these projects hold, and what was taken of it."""
+    """The total and the allocated grams of the lots of these projects."""
     async with shop.services.database.connection() as connection:
         row = await connection.fetchrow(LOT_SUMS, shop.mode, projects)
     assert row is not None
@@ -103,7 +103,7 @@ async def done(shop: Shop, order: Order) -> bool:
 
 
 async def test_the_rest_of_a_unit_is_given_away_once(live: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lot has anything left that workers could meet at: all they share is the unit."""
+    """No lot has free grams, so that the workers compete only for the unit."""
     monkeypatch.setattr("tonne.retirements.allocate_orders.BATCH", 1)
     await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 1, retired=True)
@@ -118,7 +118,7 @@ async def test_the_rest_of_a_unit_is_given_away_once(live: Shop, monkeypatch: py
 
 
 async def test_workers_on_different_bundles_of_the_same_projects_never_lock_each_other_out(live: Shop) -> None:
-    """Each bundle names its projects in another order; workers hold their lots in one and the same."""
+    """Each bundle lists its projects in another order; workers lock lots in the order of their ids."""
     await live.sell("mix-0", {"A": 1, "B": 1, "C": 1, "D": 1})
     await live.sell("mix-1", {"D": 1, "C": 1, "B": 1, "A": 1})
     await live.sell("mix-2", {"C": 1, "A": 1, "D": 1, "B": 1})
@@ -181,7 +181,7 @@ async def test_workers_closers_operator_and_imports_all_at_once(live: Shop) -> N
 
 
 async def test_an_import_that_changes_a_lot_and_a_worker_do_not_lock_each_other_out(live: Shop, tmp_path: Path) -> None:
-    """The worker holds an order and wants the lots; the import must not hold a lot and want the order."""
+    """The worker locks orders before lots; an import in the other order would deadlock with it."""
     await live.sell("wind", {"A": 1})
     lot = live.lot_file("A", 2020, 3)
     await live.import_files(lot)

@@ -74,7 +74,7 @@ async def test_an_account_that_waits_stays_paid_until_the_helpers_move_it(
     answer = await helped(api, second, "complete")
     assert (answer.status_code, answer.json()["status"]) == (200, "complete")
     assert answer.json()["certificate"] == f"http://tonne.test/v1/orders/{second}/certificate"
-    assert (await api.get(f"/v1/orders/{third}")).json()["status"] == "paid", "nobody helped this one"
+    assert (await api.get(f"/v1/orders/{third}")).json()["status"] == "paid", "no helper was called for this one"
     # One unit serves both fractions, and none is left for a person to retire.
     cuts = await trial.cuts()
     assert [(cut.allocated_grams, cut.status) for cut in cuts] == [
@@ -207,8 +207,7 @@ async def test_retirements_show_the_own_shares_only(api: ApiClient, trial: Shop)
     await trial.buy(theirs, 300_000, "wind")
     again = await trial.buy(ours, 100_000, "wind")
     await trial.work()
-    # Our two whole tonnes, and the unit that we share with others: it says what of it is ours, and of whom the rest is
-    # nobody's business.
+    # Our two whole tonnes, and a unit that others share: only our own shares of it are shown.
     shared, whole = sorted(await retirements(api), key=lambda each: str(each["quantity"]))
     assert {key: whole[key] for key in ("registry", "registry_project_id", "project_name", "country", "vintage")} == {
         "registry": "Verra",

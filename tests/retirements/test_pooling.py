@@ -1,4 +1,4 @@
-"""Fractions share a unit: of one account until it is full or a month is over, then of everybody. Stories with dates."""
+"""Fractions share a unit: those of one account until it is full or a month has passed, then those of all accounts."""
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 
@@ -13,7 +13,7 @@ async def test_three_fractions_of_one_account_fill_a_tonne(live: Shop) -> None:
     assert [(cut.allocated_grams, cut.status, cut.beneficiary) for cut in await live.cuts()] == [
         (300_000, "open", "Ada")
     ]
-    # 8 March: half a tonne goes into the same unit. It is not full yet, and nobody has to do anything.
+    # 8 March: half a tonne goes into the same unit. It is not full yet, so the operator has nothing to retire.
     live.clock.turn_to(3, 8)
     second = await live.buy(ada, 500_000, "wind")
     await live.work()
@@ -198,7 +198,7 @@ async def test_in_test_mode_fractions_complete_at_once_and_share_units(trial: Sh
 
 
 async def test_a_confirmation_that_comes_while_a_worker_looks_at_the_order_is_not_lost(live: Shop) -> None:
-    """The worker has seen that a gram is missing and puts the order aside: the wake-up must outlive that."""
+    """The worker has seen an unretired gram and postpones the order: the wake-up must not be lost."""
     await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 10)
     order = await live.buy(await live.account("Ada"), TONNE, "wind")

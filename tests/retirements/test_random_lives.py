@@ -1,4 +1,4 @@
-"""Random orders, lots, confirmations and crashes: after every step everything that must be true is true."""
+"""Random orders, lots, confirmations and crashes: the invariants hold after every step."""
 
 import contextlib
 import os
@@ -25,11 +25,11 @@ CHUNKS, LIVES, STEPS = 9, 12, 10
 
 
 class Crash(Exception):
-    """The process is gone, and the transaction with it."""
+    """The process dies and its transaction is rolled back."""
 
 
 class Life:
-    """One random story. Each has bundles and projects of its own, so that many can pass in one database."""
+    """One random sequence, with bundles and projects of its own, so that many can run in one database."""
 
     def __init__(self, shop: Shop, rng: random.Random, name: str) -> None:
         self.shop = shop
@@ -67,7 +67,7 @@ class Life:
         await self.shop.services.allocate_orders.run_once()
 
     async def crash(self) -> None:
-        """At the end of a transaction in which everything was done."""
+        """Crash before the commit of a transaction that has done all its work."""
         status = self.rng.choice((OrderStatus.PAID, OrderStatus.RETIRING))
         settings, now = self.shop.services.settings, self.shop.clock.now
         async with self._crashing() as tx:
@@ -89,7 +89,7 @@ class Life:
         await self.shop.services.close_units.run_once()
 
     async def confirm(self) -> None:
-        """Some of what is on the list, in any order; then the same again, which changes nothing."""
+        """Confirm part of the work list, in any order. Confirming it again changes nothing."""
         tasks = await self.shop.work_list()
         some = self.rng.sample(tasks, self.rng.randint(0, len(tasks)))
         assert (await self.shop.confirm(*some)).confirmed_count == len(some)

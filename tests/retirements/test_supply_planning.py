@@ -1,4 +1,4 @@
-"""What is true of every allocation, on thousands of random orders: no gram is lost, doubled or taken out of turn."""
+"""Properties of every allocation, on thousands of random orders: no gram is lost or allocated twice."""
 
 import os
 import random
@@ -22,7 +22,7 @@ URL = "https://registry.example/1"
 
 @dataclass
 class Stock:
-    """What the caller would have locked, and how finely each project is retired."""
+    """The locked lots and units, and the granularity of each project."""
 
     lots: list[Lot]
     units: list[Parcel]
@@ -55,7 +55,7 @@ def lot(name: str, project_id: str, vintage: int, tonnes: int, taken_grams: int 
 def unit(
     name: str, project_id: str, grams: int, filled_grams: int, *, status: ParcelStatus, buyer: Recipient | None = None
 ) -> Parcel:
-    """A unit with room; without a buyer it is in the service's name."""
+    """A unit with free grams; without a buyer it is in the service's name."""
     retired = status is ParcelStatus.RETIRED
     return Parcel(
         id=name,
@@ -106,7 +106,7 @@ def random_buyers(rng: random.Random) -> list[Recipient]:
 
 
 def place_of(share: Share) -> tuple[int, str, int, int]:
-    """A share without the id of its parcel, which is drawn anew each time."""
+    """A share without the random id of its parcel."""
     return share.line_position, share.parcel.lot_id, share.parcel.start_grams, share.quantity_grams
 
 
@@ -117,7 +117,7 @@ def check_shares(bid: Bid, shares: list[Share]) -> None:
         grams[share.line_position] += share.quantity_grams
         parcel = share.parcel
         assert parcel.project_id in {s.project_id for w in bid.wanted for s in w.sources}
-        assert parcel.account_id in {None, bid.buyer.account_id}, "nobody gets into another account's unit"
+        assert parcel.account_id in {None, bid.buyer.account_id}, "no account gets a share of another account's unit"
         assert parcel.account_id is None or parcel.beneficiary == bid.buyer.beneficiary
         if bid.buyer.retires_at_once:
             assert parcel.status is ParcelStatus.RETIRED, "nothing is left for a person to do"
@@ -235,7 +235,7 @@ def test_the_rest_of_a_unit_is_used_up_also_after_the_service_got_another_name()
 
 
 def test_small_orders_take_their_fraction_from_projects_by_weight() -> None:
-    """Each from one project, whichever its id points to; in the long run as often as the weights say."""
+    """Each comes from one project, chosen by the order's id, in proportion to the weights."""
     sources = [Source("prj_a", 70, TONNE), Source("prj_b", 30, TONNE)]
     stock = Stock([lot("lot_a", "prj_a", 2020, 900), lot("lot_b", "prj_b", 2020, 900)], [], dict.fromkeys("ab", TONNE))
     supply, drawn = stock.supply(), defaultdict[str, int](int)

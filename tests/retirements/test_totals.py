@@ -1,4 +1,4 @@
-"""Totals: what a Sustainability page adds up, counted in the transaction in which an order completes."""
+"""Totals of the Sustainability page, updated in the transaction that completes an order."""
 
 import asyncio
 import random
