@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from tonne.base.ids import new_id
 from tonne.base.paging import Position
 from tonne.db.pool import Connection
 from tonne.webhooks.model import EventBatch, Lease, Webhook
@@ -23,9 +22,22 @@ VALUES ($1, $2, $3, date_trunc('milliseconds', clock_timestamp()), $4, $5, $6, $
 """  # noqa: S608 - only the constant above is inserted
 
 
-async def record_attempt(tx: Connection, lease: Lease, batch: EventBatch, outcome: SendOutcome) -> None:
-    attempt = (new_id("att"), list(batch.positions), isinstance(outcome, Delivered), *outcome.recorded)
+async def record_attempt(
+    tx: Connection, lease: Lease, batch: EventBatch, outcome: SendOutcome, attempt_id: str
+) -> None:
+    attempt = (attempt_id, list(batch.positions), isinstance(outcome, Delivered), *outcome.recorded)
     await tx.execute(RECORD_ATTEMPT, lease.organisation_id, lease.id, *attempt)
+
+
+# The index leads with the time. No outage that a settlement is retried in lasts longer than a lease.
+IS_RECORDED = """
+SELECT true FROM webhook_attempts
+WHERE organisation_id = $1 AND webhook_id = $2 AND at > clock_timestamp() - interval '15 minutes' AND id = $3
+"""
+
+
+async def is_recorded(connection: Connection, lease: Lease, attempt_id: str) -> bool:
+    return await connection.fetchval(IS_RECORDED, lease.organisation_id, lease.id, attempt_id) is True
 
 
 LIST_ATTEMPTS = """

@@ -8,6 +8,7 @@ import structlog
 
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
+from tonne.db.errors import is_database_unavailable
 from tonne.db.pool import Database
 from tonne.webhooks import claim
 from tonne.webhooks.main_stream import MainStream
@@ -36,9 +37,10 @@ class Deliverer:
         self._settings = settings
         self._stopping = asyncio.Event()
         self._sender = BatchSender(make_sender, box, settings, wall_clock)
-        reads, settlement = SharedEventReads(database), Settlement(database, settings)
-        self._parked_accounts = ParkedAccounts(database, self._sender, settlement, self._stopping)
-        self._main_stream = MainStream(database, reads, self._sender, settlement, self._stopping)
+        self._settlement = Settlement(database, settings)
+        self._parked_accounts = ParkedAccounts(database, self._sender, self._settlement, self._stopping)
+        reads = SharedEventReads(database)
+        self._main_stream = MainStream(database, reads, self._sender, self._settlement, self._stopping)
         self._busy: set[asyncio.Task[None]] = set()
         # Set when a webhook is released with more events due: the job then runs again without waiting.
         self.more_due = asyncio.Event()
@@ -67,13 +69,21 @@ class Deliverer:
     async def _deliver(self, lease: Lease) -> None:
         """After a crash the lease expires, and a worker sends the unsettled events again."""
         try:
+            await self._take_turn(lease)
+            if await self._settlement.release(lease):
+                self.more_due.set()
+        except Exception:  # noqa: BLE001 - an error of one webhook must not stop the others
+            _log.exception("delivery_crashed", webhook_id=lease.id)
+
+    async def _take_turn(self, lease: Lease) -> None:
+        """Returns also if the turn was cut short: the lease is then released, and the webhook is due again at once."""
+        try:
             held = await self._parked_accounts.deliver_due(lease)
             if held is not None:
                 await self._main_stream.deliver(held)
-            async with self._database.connection() as connection:
-                if await claim.release(connection, lease):
-                    self.more_due.set()
         except LeaseTooOld:
             _log.warning("lease_too_old", webhook_id=lease.id)
-        except Exception:  # noqa: BLE001 - an error of one webhook must not stop the others
-            _log.exception("delivery_crashed", webhook_id=lease.id)
+        except Exception as error:
+            if not is_database_unavailable(error):
+                raise
+            _log.warning("delivery_interrupted", webhook_id=lease.id, error=repr(error))

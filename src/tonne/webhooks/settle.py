@@ -1,6 +1,7 @@
 """Record what came of a request: cursor, back-off and attempt change together, and only under a valid lease."""
 
 import time
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import structlog
@@ -10,6 +11,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.webhooks import alerts, attempt_store, claim, parked_store
 from tonne.webhooks.model import EventBatch, Lease, ParkedAccount
+from tonne.webhooks.outage import retry_until
 from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, NotSigned, Parked, Retry, SendOutcome
 from tonne.webhooks.schedule import MAX_BATCH, pause_after
 
@@ -24,13 +26,18 @@ class Settlement:
 
     async def settle(self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome) -> Lease | None:
         """Settle a batch of the main stream. Returns the renewed lease if another request may follow at once."""
+        attempt_id = new_id("att")
+        return await self._once(lease, attempt_id, lambda: self._settle(lease, batch, outcome, attempt_id))
+
+    async def _settle(self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome, attempt_id: str) -> Lease | None:
         match outcome:
             case Delivered():
                 async with self._database.connection() as connection:
-                    return await _acknowledge(connection, lease, batch, outcome, self._lease_s)
+                    return await _acknowledge(connection, lease, batch, outcome, self._lease_s, attempt_id=attempt_id)
             case Retry():
+                pause = self._pause(lease.failures + 1)
                 async with self._database.transaction() as tx:
-                    if await _refuse(tx, lease, batch, outcome, self._pause(lease.failures + 1)):
+                    if await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
                         await alerts.alert_if_due(tx, lease, outcome, self._settings)
                 return None
             case Parked(account_id, position, probe):
@@ -38,7 +45,7 @@ class Settlement:
                     if not await claim.lock_lease(tx, lease):
                         return None
                     await parked_store.park(tx, lease, account_id, position, self._pause(lease.head_refusals))
-                    renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s)
+                    renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s, attempt_id=attempt_id)
                 _log.warning("account_parked", webhook_id=lease.id, account_id=account_id, position=position)
                 return renewed
 
@@ -46,22 +53,52 @@ class Settlement:
         self, lease: Lease, account: ParkedAccount, batch: EventBatch, outcome: SendOutcome
     ) -> Lease | None:
         """Settle a batch of a parked account. Returns the renewed lease; None when it is lost."""
-        async with self._database.transaction() as tx:
-            if not await claim.lock_lease(tx, lease):
-                return None
-            await attempt_store.record_attempt(tx, lease, batch, outcome)
-            if isinstance(outcome, Delivered):
-                await parked_store.advance_parked(tx, lease, account.account_id, batch.positions[-1])
-            else:
-                await parked_store.refuse_parked(tx, lease, account.account_id, self._pause(account.refusals + 1))
-                await alerts.alert_parked_if_due(tx, lease, account.account_id, outcome, self._settings)
-            return await claim.renew(tx, lease, self._lease_s)
+        attempt_id = new_id("att")
+
+        async def settle() -> Lease | None:
+            async with self._database.transaction() as tx:
+                if not await claim.lock_lease(tx, lease):
+                    return None
+                await attempt_store.record_attempt(tx, lease, batch, outcome, attempt_id)
+                if isinstance(outcome, Delivered):
+                    await parked_store.advance_parked(tx, lease, account.account_id, batch.positions[-1])
+                else:
+                    await parked_store.refuse_parked(tx, lease, account.account_id, self._pause(account.refusals + 1))
+                    await alerts.alert_parked_if_due(tx, lease, account.account_id, outcome, self._settings)
+                return await claim.renew(tx, lease, self._lease_s)
+
+        return await self._once(lease, attempt_id, settle)
 
     async def pass_over(self, lease: Lease, reaches: int) -> Lease | None:
         """Move the cursor past positions without an event in scope. Returns the renewed lease."""
-        async with self._database.connection() as connection:
-            await _move_cursor(connection, lease, reaches)
-            return await claim.renew(connection, lease, self._lease_s)
+
+        async def move() -> Lease | None:
+            async with self._database.connection() as connection:
+                await _move_cursor(connection, lease, reaches)
+                return await claim.renew(connection, lease, self._lease_s)
+
+        return await retry_until(lease.expires_at, move)
+
+    async def release(self, lease: Lease) -> bool:
+        """True when more events are due now."""
+
+        async def release() -> bool:
+            async with self._database.connection() as connection:
+                return await claim.release(connection, lease)
+
+        # Not `lease.expires_at`: the lease may have been renewed since.
+        return await retry_until(time.monotonic() + self._lease_s, release)
+
+    async def _once(self, lease: Lease, attempt_id: str, settle: Callable[[], Awaitable[Lease | None]]) -> Lease | None:
+        """Retry while the database is unavailable, without settling twice."""
+
+        async def settle_again() -> Lease | None:
+            async with self._database.connection() as connection:
+                if await attempt_store.is_recorded(connection, lease, attempt_id):
+                    return await claim.renew(connection, lease, self._lease_s)
+            return await settle()
+
+        return await retry_until(lease.expires_at, settle, settle_again)
 
     def _pause(self, failures: int) -> timedelta:
         return pause_after(failures, self._settings.webhook_time_scale)
@@ -91,13 +128,13 @@ WHERE in_use AND set_config('synchronous_commit', 'off', true) = 'off'
 
 
 async def _acknowledge(
-    connection: Connection, lease: Lease, batch: EventBatch, outcome: Delivered, lease_s: float
+    connection: Connection, lease: Lease, batch: EventBatch, outcome: Delivered, lease_s: float, *, attempt_id: str
 ) -> Lease | None:
     """The renewed lease; None when it is lost, so that the events are sent again, or the webhook is not in use."""
     expires_at = time.monotonic() + lease_s
     # The database writes out consecutive positions faster than a list is encoded.
     positions = None if isinstance(batch.positions, range) else list(batch.positions)
-    attempt = (new_id("att"), positions, batch.positions[0], *outcome.recorded)
+    attempt = (attempt_id, positions, batch.positions[0], *outcome.recorded)
     row = await connection.fetchrow(
         ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s)
     )
@@ -120,9 +157,11 @@ SELECT organisation_id, id, $7, date_trunc('milliseconds', clock_timestamp()), $
 """  # noqa: S608 - only the constant is inserted
 
 
-async def _refuse(tx: Connection, lease: Lease, batch: EventBatch, outcome: Retry, pause: timedelta) -> bool:
+async def _refuse(
+    tx: Connection, lease: Lease, batch: EventBatch, outcome: Retry, pause: timedelta, *, attempt_id: str
+) -> bool:
     """False when the lease is lost."""
-    attempt = (new_id("att"), list(batch.positions), *outcome.recorded)
+    attempt = (attempt_id, list(batch.positions), *outcome.recorded)
     refused_alone = batch.is_head_alone and not isinstance(outcome, NotSigned)
     return await tx.execute(REFUSE, *lease.fence, int(refused_alone), pause, *attempt) == "INSERT 0 1"
 

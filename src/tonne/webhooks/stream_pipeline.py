@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 
 from tonne.webhooks.model import EventBatch, Lease
+from tonne.webhooks.outage import retry_until
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 from tonne.webhooks.schedule import BATCHES_PER_CLAIM, MAX_BATCH
 from tonne.webhooks.send_batch import BatchSender
@@ -75,4 +76,5 @@ class StreamPipeline:
     async def _read(self, after: int, limit: int) -> EventBatch | None:
         if limit == 0 or after >= self.lease.last_position:
             return None
-        return await self.reads.read(self.lease, after, limit)
+        lease = self.lease
+        return await retry_until(lease.expires_at, lambda: self.reads.read(lease, after, limit))

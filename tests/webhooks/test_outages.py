@@ -1,0 +1,103 @@
+"""The database is unavailable for a moment: delivery resumes when it is back, not when the leases expire."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conftest import Server
+from tests.support.receivers import Receiver, after, reply
+from tests.webhooks.relay import Relay, relayed_services
+from tests.webhooks.stage import Stage, Worker
+from tonne.app import Services
+from tonne.webhooks.claim import claim_any_account
+from tonne.webhooks.model import EventBatch
+from tonne.webhooks.outcomes import Delivered
+from tonne.webhooks.settle import Settlement
+
+RESUMES_WITHIN_S = 5.0
+
+
+@pytest.fixture
+async def relayed(server: Server, stage: Stage) -> AsyncIterator[tuple[Relay, Services]]:
+    name = await stage.fetchval("SELECT current_database()")
+    async with relayed_services(server.socket_folder, name, stage.services.settings) as pair:
+        yield pair
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_operations_7_a_response_during_an_outage_is_settled_when_the_database_is_back(
+    stage: Stage, receiver: Receiver, relayed: tuple[Relay, Services], status: int
+) -> None:
+    relay, services = relayed
+    released = asyncio.Event()
+    receiver.next(after(released, reply(status)))
+    hook = await stage.register(receiver.url)
+    ids = await stage.emit(stage.one, stage.two)
+    worker = Worker(services)
+    await receiver.count(1)
+    relay.shut()
+    released.set()
+    later = await stage.emit(stage.one)
+    assert (await stage.row(hook))["lease_until"] is not None
+    await relay.open()
+    back_at = time.monotonic()
+    await receiver.arrived(lambda: later[0] in [event["event_id"] for event in receiver.events])
+    assert receiver.deliveries[-1].at_s - back_at < RESUMES_WITHIN_S
+    await stage.idle()
+    await worker.stop()
+    assert [event["event_id"] for event in receiver.events] == (ids + later if status == 200 else ids + ids + later)
+    row = await stage.row(hook)
+    assert row["acknowledged_count"] == sum(attempt["acknowledged"] for attempt in await stage.attempts(hook))
+    assert row["refused_count"] == (status == 500)
+
+
+async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(server: Server, stage: Stage) -> None:
+    hook = await stage.register("https://receiver.test/")
+    await stage.emit(stage.one, stage.one)
+    name = await stage.fetchval("SELECT current_database()")
+    settings = stage.change(database_connections=1)
+    async with relayed_services(server.socket_folder, name, settings) as (relay, services):
+        async with services.database.connection() as connection:
+            [lease] = await claim_any_account(connection, 1, settings.webhook_lease_s)
+        settlement, outcome = Settlement(services.database, settings), Delivered(200, None, 1, "")
+        # The first settlement prepares the statement: the second one then needs only one response.
+        renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)
+        assert renewed is not None
+        relay.responding.clear()
+        settling = asyncio.create_task(settlement.settle(renewed, EventBatch([2], b"{}", 2), outcome))
+
+        async def committed() -> bool:
+            return bool((await stage.row(hook))["cursor_position"] == 2)
+
+        await stage.until(committed)
+        relay.drop_connections()
+        relay.responding.set()
+        settled = await settling
+        assert settled is not None
+        assert settled.cursor_position == 2
+        await settlement.release(settled)
+    assert len(await stage.attempts(hook)) == (await stage.row(hook))["acknowledged_count"] == 2
+
+
+async def test_operations_7_an_outage_while_events_are_read_does_not_keep_the_lease(
+    stage: Stage, receiver: Receiver, relayed: tuple[Relay, Services]
+) -> None:
+    relay, services = relayed
+    hook = await stage.register(receiver.url, stage.one)
+    worker = Worker(services)
+    ids = await stage.emit(stage.one, stage.one)
+    await receiver.arrived(lambda: len(receiver.events) == 2)
+    relay.responding.clear()
+    ids += await stage.emit(stage.one)
+
+    async def claimed() -> bool:
+        return (await stage.row(hook))["lease_until"] is not None
+
+    await stage.until(claimed)
+    relay.responding.set()
+    relay.drop_connections()
+    await stage.idle()
+    await worker.stop()
+    assert set(ids) == {event["event_id"] for event in receiver.events}
