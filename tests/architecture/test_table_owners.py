@@ -40,11 +40,13 @@ def test_the_documentation_lists_the_owners() -> None:
 
 
 def test_the_schema_groups_tables_by_owner() -> None:
-    text = (ROOT / "src" / "tonne" / "db" / "migrations" / "0001_schema.sql").read_text(encoding="utf-8")
-    _, *parts = re.split(r"^-- ([a-z]+) -+$", text, flags=re.MULTILINE)
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    assert list(sections) == [package for package in PACKAGES if package in sections]
-    grouped = {table: package for package in sections for table in re.findall(r"CREATE TABLE (\w+)", sections[package])}
+    grouped = {}
+    for path in (ROOT / "src" / "tonne" / "db" / "migrations").glob("*.sql"):
+        _, *parts = re.split(r"^-- ([a-z]+) -+$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        sections = dict(zip(parts[::2], parts[1::2], strict=True))
+        assert list(sections) == [package for package in PACKAGES if package in sections]
+        for package, section in sections.items():
+            grouped |= dict.fromkeys(re.findall(r"CREATE TABLE (\w+)", section), package)
     assert grouped == {table: min(packages) for table, packages in _owners().items()}
 
 

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from tests.support.api_client import ApiClient
-from tests.support.command import TONNE, environment, output_of, refusal_of, tonne
+from tests.support.command import TONNE, output_of, refusal_of, tonne
+from tests.support.processes import environment
 from tests.support.receivers import Receiver
 from tests.webhooks.stage import Hook, Stage, verify
 from tonne.base.secret_box import SecretBox, key_file
@@ -41,7 +42,7 @@ def _run(stage: Stage, *words: str, **settings: str) -> str:
 
 
 def _rotate_in_a_process(stage: Stage, keys: dict[str, str]) -> str:
-    variables = environment(database_url=stage.services.database._url, **keys)
+    variables = environment({"database_url": stage.services.database._url, **keys})
     return subprocess.run(
         [TONNE, "secrets", "rotate"], env=variables, capture_output=True, text=True, check=True
     ).stdout
