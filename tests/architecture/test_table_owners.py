@@ -40,7 +40,7 @@ def test_the_documentation_lists_the_owners() -> None:
 
 
 def test_the_schema_groups_tables_by_owner() -> None:
-    grouped = {}
+    grouped: dict[str, str] = {}
     for path in (ROOT / "src" / "tonne" / "db" / "migrations").glob("*.sql"):
         _, *parts = re.split(r"^-- ([a-z]+) -+$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         sections = dict(zip(parts[::2], parts[1::2], strict=True))
