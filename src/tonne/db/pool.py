@@ -90,6 +90,7 @@ class Database:
 
     async def connect(self) -> Connection:
         """A connection of its own, outside of the pool. The caller closes it."""
+        self._require_open()
         return await connect(self._url, self._settings)
 
     def connection(self) -> "_Acquired":
@@ -123,8 +124,7 @@ class Database:
     async def acquire(self) -> Connection:
         """An idle connection, a new one, or the next that is released. Waiters are served in order."""
         while True:
-            if not self._open:
-                raise asyncpg.InterfaceError("the database is not open")
+            self._require_open()
             connection = self._take_idle()
             if connection is None and self._count < self._settings.database_connections:
                 connection = await self._connect()
@@ -143,6 +143,10 @@ class Database:
             self._waiters.hand_over(None)
         elif not self._waiters.hand_over(connection):
             self._idle.append(connection)
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise asyncpg.InterfaceError("the database is not open")
 
     def _take_idle(self) -> Connection | None:
         while self._idle:
