@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: run test setup lint format bench chaos lock clean
+.PHONY: run test test-integration setup lint format bench chaos lock clean
 
 run: .venv/runtime.done
 	@exec $(BIN)/tonne serve --demo
@@ -16,6 +16,11 @@ run: .venv/runtime.done
 test: .venv/dev.done
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m pytest -n auto -q
+
+# Needs other programs, such as nginx, and installs them where it can.
+test-integration: .venv/dev.done
+	@$(BIN)/python -m tests.integration.programs
+	@$(BIN)/python -m pytest -q -m integration tests/integration
 
 setup: .venv/dev.done
 

@@ -15,7 +15,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 SOURCE_FILE = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|sql|html|css|js))`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 VARIABLE = re.compile(r"\bTONNE_[A-Z_]+\b")
-PROJECT_FOLDERS = ("src", "tests", "bench", "chaos", "docs", "examples")
+PROJECT_FOLDERS = ("src", "tests", "bench", "chaos", "deploy", "docs", "examples")
 
 
 def _is_file(name: str) -> bool:

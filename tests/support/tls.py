@@ -19,6 +19,10 @@ class Authority:
         self.ca_file = folder / "authority.pem"
         self._ca.cert_pem.write_to_path(str(self.ca_file))
 
+    def write_certificate(self, path: Path) -> None:
+        """Write a valid certificate with its key, for a server in another process."""
+        self._ca.issue_cert(*NAMES).private_key_and_cert_chain_pem.write_to_path(str(path))
+
     def context(self, kind: str = "good") -> ssl.SSLContext:
         """The server side of a certificate of this kind: `good`, or one of INVALID."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

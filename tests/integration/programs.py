@@ -1,0 +1,41 @@
+"""The programs that the integration tests need. Run as a module, it installs those that are missing."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+# Each program with its Debian package.
+PACKAGES = {"nginx": "nginx"}
+# Debian puts some programs where only root has a path to them.
+PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+
+
+def find_program(name: str) -> str:
+    """The path of an installed program. A missing one fails the test: it is never skipped."""
+    found = shutil.which(name, path=PATH)
+    assert found is not None, f"{name} is not installed: run make test-integration, which installs it."
+    return found
+
+
+def install_missing() -> str | None:
+    """Install what is missing. Returns what to do if that is not possible."""
+    packages = [package for program, package in PACKAGES.items() if shutil.which(program, path=PATH) is None]
+    if not packages:
+        return None
+    failure = f"The integration tests need programs that are not installed: apt-get install {' '.join(packages)}"
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return failure
+    sys.stderr.write(f"Installing {', '.join(packages)} for the integration tests ...\n")
+    # RUNLEVEL=1: do not start the installed services.
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    install = ["apt-get", "-qq", "install", "-y", "--no-install-recommends", *packages]
+    for command in (["apt-get", "-qq", "update"], install):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return f"{failure}\n{done.stderr}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(install_missing())

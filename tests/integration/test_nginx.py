@@ -1,0 +1,204 @@
+"""nginx with the sample configuration in front of `tonne serve`."""
+
+import contextlib
+import os
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import psutil
+import pytest
+
+from tests.integration.programs import find_program
+from tests.support.api_client import codes
+from tests.support.command import wait_until
+from tests.support.processes import HOST, ROOT, Process, free_port
+from tests.support.tls import Authority
+
+SAMPLE = ROOT / "deploy" / "nginx" / "tonne.conf"
+PUBLIC_URL = "https://offsets.example.com"
+WRONG_KEY = {"Authorization": "Bearer wrong"}
+MAX_WRONG_KEYS = 3
+ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
+# What a system's own nginx.conf adds around a file in conf.d; one worker, so that connections can be counted.
+MAIN = """
+{user}
+worker_processes 1;
+daemon off;
+error_log {folder}/error.log;
+pid {folder}/nginx.pid;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/tonne.conf;
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Tonne on `port`; nginx on `http_port` and `https_port`."""
+
+    port: int
+    http_port: int
+    https_port: int
+    authority: Authority
+    key: str
+
+    @property
+    def url(self) -> str:
+        return f"https://{HOST}:{self.https_port}"
+
+    def client(self, address: str = HOST, **headers: str) -> httpx.Client:
+        """A client that connects from this address."""
+        tls = ssl.create_default_context(cafile=self.authority.ca_file)
+        transport = httpx.HTTPTransport(verify=tls, local_address=address)
+        authorisation = {"Authorization": f"Bearer {self.key}"}
+        return httpx.Client(transport=transport, base_url=self.url, headers={**authorisation, **headers}, timeout=30)
+
+    def connections_to_tonne(self) -> int:
+        """How many connections nginx has to Tonne."""
+        found = [entry for entry in psutil.net_connections("tcp") if entry.raddr and entry.raddr.port == self.port]
+        return len([entry for entry in found if entry.status == psutil.CONN_ESTABLISHED])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("nginx")
+    data = folder / "data"
+    port = free_port()
+    settings = {
+        "data_dir": data,
+        "port": port,
+        "public_url": PUBLIC_URL,
+        "trusted_proxies": HOST,
+        "failed_auth_burst": MAX_WRONG_KEYS,
+    }
+    tonne = Process("tonne", "serve", "--demo", settings=settings, log=folder / "tonne.log")
+    try:
+        tonne.wait_until_ready(port)
+        demo: dict[str, Any] = msgspec.json.decode((data / "demo.json").read_bytes())
+        site = Site(port, free_port(), free_port(), Authority(folder), demo["test"]["api_key"])
+        with _nginx(folder, site):
+            yield site
+    finally:
+        tonne.stop()
+
+
+@contextlib.contextmanager
+def _nginx(folder: Path, site: Site) -> Iterator[None]:
+    certificate = folder / "certificate.pem"
+    site.authority.write_certificate(certificate)
+    config = SAMPLE.read_text(encoding="utf-8")
+    for line, replacement in {
+        "server 127.0.0.1:8080;": f"server {HOST}:{site.port};",
+        "listen 80;": f"listen {HOST}:{site.http_port};",
+        "listen 443 ssl http2;": f"listen {HOST}:{site.https_port} ssl http2;",
+        "ssl_certificate /etc/ssl/certs/offsets.example.com.pem;": f"ssl_certificate {certificate};",
+        "ssl_certificate_key /etc/ssl/private/offsets.example.com.pem;": f"ssl_certificate_key {certificate};",
+    }.items():
+        assert config.count(line) == 1, line
+        config = config.replace(line, replacement)
+    (folder / "tonne.conf").write_text(config, encoding="utf-8")
+    # As root, nginx would run its worker as a user that cannot enter the folder of the test.
+    user = "user root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(MAIN.format(user=user, folder=folder), encoding="utf-8")
+    command = [
+        find_program("nginx"),
+        "-p",
+        str(folder),
+        "-c",
+        str(folder / "nginx.conf"),
+        "-e",
+        str(folder / "error.log"),
+    ]
+    checked = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    assert "warn" not in checked.stderr
+    nginx = subprocess.Popen(command)
+    try:
+        wait_until(lambda: _accepts(site.https_port), 20, "nginx accepts connections")
+        yield
+    finally:
+        nginx.terminate()
+        nginx.wait(20)
+
+
+def _accepts(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
+        return True
+    return False
+
+
+def test_plain_http_is_redirected_to_tls(site: Site) -> None:
+    response = httpx.get(f"http://{HOST}:{site.http_port}/v1/orders?limit=1", headers={"Host": "offsets.example.com"})
+    assert (response.status_code, response.headers["location"]) == (308, f"{PUBLIC_URL}/v1/orders?limit=1")
+
+
+def test_an_order_can_be_placed_and_read_through_the_proxy(site: Site) -> None:
+    with site.client() as client:
+        placed = client.post("/v1/orders/by-mass", json=ONE_TONNE)
+        assert placed.status_code == 201, placed.text
+        order = placed.json()
+        assert order["bundles"][0]["primary_image"].startswith(PUBLIC_URL)
+        assert client.get(f"/v1/orders/{order['id']}").json()["id"] == order["id"]
+        assert client.get("/health/ready").status_code == 200
+
+
+def test_the_metrics_are_not_public(site: Site) -> None:
+    with site.client() as client:
+        assert client.get("/metrics").status_code == 404
+    assert httpx.get(f"http://{HOST}:{site.port}/metrics").status_code == 200
+
+
+def test_the_rate_limit_for_wrong_keys_applies_to_the_address_of_the_client(site: Site) -> None:
+    with site.client("127.0.0.2", **WRONG_KEY) as attacker, site.client("127.0.0.3", **WRONG_KEY) as other:
+        statuses = [attacker.get("/v1/orders").status_code for _ in range(MAX_WRONG_KEYS + 1)]
+        assert statuses == [401] * MAX_WRONG_KEYS + [429]
+        assert other.get("/v1/orders").status_code == 401
+        spoofed = attacker.get("/v1/orders", headers={"X-Forwarded-For": "203.0.113.7"})
+        assert (spoofed.status_code, codes(spoofed)) == (429, ["rate_limited"])
+    with site.client("127.0.0.2") as client:
+        assert client.get("/v1/orders").status_code == 200, "a valid key is not affected"
+
+
+def test_tonne_rejects_a_large_body_with_its_own_error(site: Site) -> None:
+    body = {**ONE_TONNE, "metadata": {"note": "x" * 300_000}}
+    with site.client() as client:
+        response = client.post("/v1/orders/by-mass", json=body)
+        assert (response.status_code, codes(response)) == (413, ["body_too_large"])
+        assert client.post("/v1/orders/by-mass", content=b"x" * 2_000_000).status_code == 413
+
+
+def test_a_request_that_is_not_complete_does_not_occupy_tonne(site: Site) -> None:
+    """nginx reads the whole body before it connects to Tonne."""
+    body = msgspec.json.encode(ONE_TONNE)
+    head = (
+        f"POST /v1/orders/by-mass HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {site.key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    ).encode()
+    tls = ssl.create_default_context(cafile=site.authority.ca_file)
+    with (
+        site.client() as client,
+        socket.create_connection((HOST, site.https_port), timeout=30) as raw,
+        tls.wrap_socket(raw, server_hostname=HOST) as slow,
+    ):
+        client.get("/v1/orders")
+        before = site.connections_to_tonne()
+        slow.sendall(head + body[:-1])
+        # nginx has one worker: when it has handled this request, it has also read the incomplete one.
+        client.get("/v1/orders")
+        assert site.connections_to_tonne() == before
+        slow.sendall(body[-1:])
+        assert slow.recv(65536).startswith(b"HTTP/1.1 201 ")
