@@ -69,7 +69,9 @@ def test_every_imported_package_is_a_requirement_of_its_own() -> None:
     assert missing == set()
 
 
-@pytest.mark.parametrize("target", ["run", "test", "test-integration", "setup", "lint", "format", "bench", "chaos", "lock", "clean"])
+@pytest.mark.parametrize(
+    "target", ["run", "test", "test-integration", "setup", "lint", "format", "bench", "chaos", "lock", "clean"]
+)
 def test_every_make_target_can_be_read(target: str) -> None:
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -88,4 +90,8 @@ def test_make_says_which_python_it_needs(tmp_path: Path) -> None:
 
 def test_ci_runs_what_people_run() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert [line for line in script.splitlines() if line.startswith("make")] == ["make lint", "make test", "make test-integration"]
+    assert [line for line in script.splitlines() if line.startswith("make")] == [
+        "make lint",
+        "make test",
+        "make test-integration",
+    ]
