@@ -1,4 +1,4 @@
-"""A client as our users write one: a key, JSON in, JSON out."""
+"""An API client for tests."""
 
 from typing import Any
 from urllib.parse import quote
@@ -29,7 +29,7 @@ class ApiClient:
         return str(answer.json()["id"])
 
     async def order(self, **body: Any) -> dict[str, Any]:
-        """An order by mass, of one tonne unless told otherwise."""
+        """Place an order by mass, of one tonne by default."""
         answer = await self.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}, **body})
         assert answer.status_code == 201, answer.text
         order: dict[str, Any] = answer.json()
@@ -43,7 +43,7 @@ class ApiClient:
 
 
 def codes(answer: httpx.Response) -> list[str]:
-    """The codes of all faults, having checked that the error has the one shape that errors have."""
+    """The codes of all errors in a response. Checks that the response has the documented form."""
     body = answer.json()
     assert set(body) == {"error", "errors", "request_id"}
     assert body["error"] == body["errors"][0]

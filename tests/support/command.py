@@ -1,4 +1,4 @@
-"""The real `tonne` command, run as a person runs it."""
+"""Runs the `tonne` command."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProc
     servers, and whatever starts a PostgreSQL, run in one of their own.
     """
     if "database_url" in settings and words[0] not in {"serve", "api", "worker"}:
-        with ThreadPoolExecutor(1) as thread:  # with an event loop of its own, whatever runs in ours
+        with ThreadPoolExecutor(1) as thread:  # the command needs an event loop of its own
             return thread.submit(_run_here, words, environment(settings)).result()
     return subprocess.run(
         [TONNE, *words], env=environment(settings), capture_output=True, text=True, timeout=60, check=False
@@ -47,14 +47,14 @@ def _run_here(words: Sequence[str], variables: dict[str, str]) -> subprocess.Com
 
 
 def output_of(*words: str, **settings: str | Path | int) -> str:
-    """What a command that succeeds prints; it has nothing to say on standard error."""
+    """The output of a command that succeeds and prints nothing on standard error."""
     done = tonne(*words, **settings)
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout.removesuffix("\n")
 
 
 def refusal_of(*words: str, **settings: str | Path | int) -> str:
-    """The one sentence with which a command fails."""
+    """The error message of a command that fails: one line."""
     done = tonne(*words, **settings)
     assert done.returncode == 1, done
     assert done.stdout == "", done
@@ -79,7 +79,7 @@ class Operator:
         return refusal_of(*words, database_url=self.url, public_url=self.public_url)
 
     def facts(self, *words: str) -> dict[str, str]:
-        """The names and values that a `show` command prints, without the further lines of a value."""
+        """The names and values that a `show` command prints; of a longer value only the first line."""
         lines = [line for line in self.does(*words).splitlines() if line[0] != " "]
         return {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
 
@@ -92,7 +92,7 @@ def wait_until(true: Callable[[], bool], within_s: float, what: str) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """A process that has ended and that nobody has asked about yet is not running."""
+    """A zombie is not running."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -100,7 +100,7 @@ def is_running(pid: int) -> bool:
 
 
 class Service:
-    """`tonne serve --demo` on a data folder of its own, and everything that it starts."""
+    """`tonne serve --demo` with a data folder of its own, and the processes that it starts."""
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
@@ -111,7 +111,7 @@ class Service:
         self._started: set[int] = set()
 
     def begin(self) -> None:
-        """Start, and do not wait until it is ready."""
+        """Start without waiting until it is ready."""
         with self._output.open("wb") as out, self._errors.open("wb") as err:
             self._parent = subprocess.Popen(
                 [TONNE, "serve", "--demo"],
@@ -122,7 +122,7 @@ class Service:
             )
 
     def start(self) -> str:
-        """Start, wait until the service says that it is ready, and return what it says."""
+        """Start, wait until the service is ready, and return its output."""
         self.begin()
         parent = self.parent
 
@@ -150,7 +150,7 @@ class Service:
         return facts
 
     def children(self) -> dict[str, int]:
-        """The api and the worker, by name."""
+        """The process ids of the api and the worker, by name."""
         found: dict[str, int] = {}
         for child in psutil.Process(self.parent.pid).children():
             words = child.cmdline()
@@ -164,13 +164,13 @@ class Service:
             return None
 
     def left(self) -> list[int]:
-        """What is still running of all that was started, PostgreSQL included."""
+        """The started processes that still run, including PostgreSQL."""
         folder = str(self.data_dir)
         named = [p.pid for p in psutil.process_iter(["cmdline"]) if any(folder in w for w in p.info["cmdline"] or ())]
         return sorted({pid for pid in (*self._started, *named) if is_running(pid)})
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
-        """Ask it to stop as Ctrl-C does, and return its exit code."""
+        """Stop it like Ctrl-C does, and return its exit code."""
         self.parent.send_signal(number)
         return self.parent.wait(40)
 
@@ -183,7 +183,7 @@ class Service:
             return answer.status, answer.read()
 
     def clean_up(self) -> None:
-        """Whatever a test that failed has left running."""
+        """Kill what a failed test has left running."""
         with contextlib.suppress(AssertionError, ProcessLookupError):
             self.parent.kill()
             self.parent.wait(10)

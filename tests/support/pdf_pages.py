@@ -1,4 +1,4 @@
-"""A PDF file as its reader sees it: text, fonts, links, where every sign stands, and single dots of the page."""
+"""Reads PDF files: text, fonts, links, positions of characters, and single pixels of a page."""
 
 import io
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ def page_texts(pdf: bytes) -> list[str]:
 
 
 def lacks_signs(pdf: bytes) -> bool:
-    """Whether a box stands for a sign that no font has: it is read as the null character."""
+    """Whether a character has no glyph in any font: it is read as the null character."""
     return any("\x00" in page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages)
 
 
 def squeezed(text: str) -> str:
-    """Without any space: where a line ends, and whether a gap is a space, is the layout's business."""
+    """Without whitespace, because line breaks and gaps depend on the layout."""
     return "".join(text.split())
 
 
 def fonts(pdf: bytes) -> dict[str, bool]:
-    """The name of each font without the mark of its subset, and whether the file carries it."""
+    """The name of each font without its subset prefix, and whether it is embedded."""
     found: dict[str, bool] = {}
     for page in pypdf.PdfReader(io.BytesIO(pdf)).pages:
         resources: Any = page["/Resources"]
@@ -43,7 +43,7 @@ def links(pdf: bytes) -> set[str]:
 
 
 def outside(pdf: bytes, margin_mm: float) -> Iterator[str]:
-    """Signs that come closer to the edge of their page than they should."""
+    """Characters inside the margin of their page."""
     margin = margin_mm * POINTS_PER_MM
     for page in pypdfium2.PdfDocument(pdf):
         width, height = page.get_size()
@@ -56,14 +56,14 @@ def outside(pdf: bytes, margin_mm: float) -> Iterator[str]:
 
 
 def extent(pdf: bytes, letters: str) -> tuple[float, float]:
-    """How far to the left and to the right these letters stand on page one, in points."""
+    """The leftmost and rightmost position of these letters on page one, in points."""
     text = pypdfium2.PdfDocument(pdf)[0].get_textpage()
     boxes = [text.get_charbox(index) for index, sign in enumerate(text.get_text_range()) if sign in letters]
     return min(box[0] for box in boxes), max(box[2] for box in boxes)
 
 
 class Dots:
-    """A page as dots, asked for by their place in millimetres from its top left corner."""
+    """The pixels of a page, addressed in millimetres from its top left corner."""
 
     def __init__(self, pdf: bytes, page: int = 0, dots_per_point: int = 4) -> None:
         bitmap = pypdfium2.PdfDocument(pdf)[page].render(scale=dots_per_point, grayscale=True)

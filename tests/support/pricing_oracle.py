@@ -1,4 +1,4 @@
-"""What an order must cost, worked out from the rules in exact fractions of tonnes and currency units.
+"""The expected price of an order, calculated from the rules in exact fractions of tonnes and currency units.
 
 Nothing here is shared with the code under test but the rules themselves: see docs/pricing.md.
 """
@@ -58,7 +58,7 @@ def _half_up(number: Fraction) -> int:
 
 
 def largest_remainder(total: int, shares: Sequence[Fraction]) -> list[int]:
-    """Hand out the whole parts, then one unit at a time to whoever is furthest below their due."""
+    """Distribute the whole parts, then one unit at a time to the share that is furthest below its exact value."""
     whole = sum(shares)
     due = [total * share / whole for share in shares]
     got = [math.floor(part) for part in due]
@@ -81,7 +81,7 @@ def grams_by_quantity(case: Case, mass_grams: int) -> list[int]:
 
 
 def grams_by_value(case: Case, value_minor: int) -> list[int]:
-    """One quantity from the blended gross price, each line cut to the gram; nothing when everything is free."""
+    """The quantity at the blended gross price, each line rounded down to the gram; 0 if everything is free."""
     _, gross = unit_prices(case)
     parts = [Fraction(weight, sum(case.weights)) for weight in case.weights]
     blended = sum(part * price for part, price in zip(parts, gross, strict=True))
@@ -92,7 +92,7 @@ def grams_by_value(case: Case, value_minor: int) -> list[int]:
 
 
 def judge(case: Case, priced: Priced, grams: Sequence[int]) -> None:
-    """Compare every number of `priced` with what the rules give for these grams of each bundle."""
+    """Compare every number of `priced` with the result of the rules for these grams of each bundle."""
     units = 10 ** DECIMALS[case.currency]
     net, gross = unit_prices(case)
     bought = [i for i, mass in enumerate(grams) if mass > 0]

@@ -1,4 +1,4 @@
-"""The tenants that most tests meet: two organisations with accounts in both modes, and the demo catalogue."""
+"""The data of most tests: two organisations with accounts in both modes, and the demo catalogue."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -18,7 +18,7 @@ from tonne.retirements.import_lots import import_files
 
 
 class Tenant(msgspec.Struct, frozen=True):
-    """An account, a client account beside it, and a key whose default is the first."""
+    """An account, a client account of the same organisation, and a key whose default account is the first."""
 
     scope: Scope
     client_account_id: str
@@ -27,7 +27,7 @@ class Tenant(msgspec.Struct, frozen=True):
 
 
 class World(msgspec.Struct, frozen=True):
-    """`ours` and `theirs` are different organisations. Bundles are enabled ones, by slug."""
+    """`ours` and `theirs` are different organisations. The bundles are enabled, by slug."""
 
     ours_test: Tenant
     ours_live: Tenant
