@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from tests.support.processes import HOST
 from tests.support.receivers import Listener
@@ -51,13 +52,12 @@ class Relay(Listener):
 
 
 @asynccontextmanager
-async def relayed_services(
-    socket_folder: str, database_name: str, settings: Settings
-) -> AsyncIterator[tuple[Relay, Services]]:
-    """The relay, and services with a deliverer that reach the database through it."""
-    relay = Relay(socket_folder)
+async def relayed_services(url: str, settings: Settings) -> AsyncIterator[tuple[Relay, Services]]:
+    """The relay to the database at this URL, and services with a deliverer that reach the database through it."""
+    parts = urlsplit(url)
+    relay = Relay(parse_qs(parts.query)["host"][0])
     await relay.open()
-    database = Database(f"postgresql://postgres@{HOST}:{relay.port}/{database_name}?sslmode=disable", settings)
+    database = Database(f"postgresql://postgres@{HOST}:{relay.port}{parts.path}?sslmode=disable", settings)
     await database.open()
     services = Services(database, settings)
     services.deliverer = Deliverer(database, lambda: Sender(settings), services.box, settings)

@@ -22,7 +22,7 @@ RESUMES_WITHIN_S = 5.0
 @pytest.fixture
 async def relayed(server: Server, stage: Stage) -> AsyncIterator[tuple[Relay, Services]]:
     name = await stage.fetchval("SELECT current_database()")
-    async with relayed_services(server.socket_folder, name, stage.services.settings) as pair:
+    async with relayed_services(server.url(name), stage.services.settings) as pair:
         yield pair
 
 
@@ -58,7 +58,7 @@ async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(ser
     await stage.emit(stage.one, stage.one)
     name = await stage.fetchval("SELECT current_database()")
     settings = stage.change(database_connections=1)
-    async with relayed_services(server.socket_folder, name, settings) as (relay, services):
+    async with relayed_services(server.url(name), settings) as (relay, services):
         async with services.database.connection() as connection:
             [lease] = await claim_any_account(connection, 1, settings.webhook_lease_s)
         settlement, outcome = Settlement(services.database, settings), Delivered(200, None, 1, "")

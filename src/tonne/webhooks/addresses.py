@@ -15,18 +15,23 @@ from tonne.base.urls import UrlInvalid, parse_url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# `ipaddress.is_global` is not enough: it accepts NAT64 addresses that contain a private IPv4 address.
-REFUSED = parse_networks(
+# Global unicast. Everything else is refused, also what is not assigned yet.
+GLOBAL = parse_networks("0.0.0.0/0, 2000::/3")
+# Special networks within it. `ipaddress.is_global` is not enough: it accepts some addresses that wrap a private one.
+SPECIAL = parse_networks(
     "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, 192.0.2.0/24, "
     "192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, 224.0.0.0/4, 240.0.0.0/4, "
-    "::/96, 64:ff9b::/96, 64:ff9b:1::/48, 100::/64, 2001::/23, 2001:db8::/32, 2002::/16, 3fff::/20, 5f00::/16, "
-    "fc00::/7, fe80::/10, fec0::/10, ff00::/8"
+    "2001::/23, 2001:db8::/32, 2002::/16, 3fff::/20"
 )
-# Metadata servers of clouds, which hand out credentials: refused whatever the settings allow.
-NEVER = parse_networks("169.254.0.0/16")
+# Metadata servers of clouds, which hand out credentials: refused whatever the settings allow. 168.63.129.16 is in a
+# public range; the others are local.
+NEVER = parse_networks(
+    "169.254.0.0/16, 168.63.129.16/32, 100.100.100.200/32, 192.0.0.192/32, fd00:ec2::254/128, fd20:ce::254/128"
+)
 
-# IPv4-compatible addresses and both NAT64 prefixes: the last 32 bits are the IPv4 address.
-_TRANSLATED = parse_networks("::/96, 64:ff9b::/96, 64:ff9b:1::/48")
+# Networks in which the last 32 bits are an IPv4 address: mapped, translated (SIIT), compatible, and NAT64.
+_WRAPPING = parse_networks("::ffff:0:0/96, ::ffff:0:0:0/96, ::/96, 64:ff9b::/96, 64:ff9b:1::/48")
+_NOT_WRAPPING = parse_networks("::/127")
 
 
 class AddressRefused(OSError):
@@ -41,16 +46,24 @@ class AddressPolicy:
     ports: frozenset[int] = frozenset({443, 8443})
 
     def permits(self, text: str) -> bool:
-        address = unwrap(ipaddress.ip_address(text.partition("%")[0]))
+        """A wrapped IPv4 address is checked too: a translator on the route would connect to it."""
+        address = ipaddress.ip_address(text.partition("%")[0])
+        wrapped = wrapped_addresses(address)
+        # A mapped address is only a spelling of the IPv4 address.
+        mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
+        return all(self._permits(each) for each in (wrapped if mapped else [address, *wrapped]))
+
+    def _permits(self, address: Address) -> bool:
         if _within(address, NEVER):
             return False
-        return _within(address, self.opened) or not _within(address, REFUSED)
+        return _within(address, self.opened) or (_within(address, GLOBAL) and not _within(address, SPECIAL))
 
     def check_addresses(self, addresses: Iterable[str]) -> None:
         """Every address must be public: a name could resolve to a public and a private one."""
         for address in addresses:
             if not self.permits(address):
-                raise AddressRefused(f"the address {address} is not public")
+                # Without the address: it would reveal what internal names resolve to.
+                raise AddressRefused("its address is not public")
 
     def parse_url(self, text: str) -> yarl.URL:
         """The URL in the form in which it is requested; raises UrlInvalid."""
@@ -62,24 +75,18 @@ class AddressPolicy:
         return yarl.URL(str(url))
 
 
-def unwrap(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address contains, as far as it matters.
-
-    A mapped address (::ffff:0:0/96) connects to the inner one. The other forms are refused as such; their inner
-    address matters only if it is one that the settings can never allow.
-    """
-    if not isinstance(address, ipaddress.IPv6Address):
-        return address
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
+def wrapped_addresses(address: Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that an IPv6 address contains."""
+    if not isinstance(address, ipaddress.IPv6Address) or _within(address, _NOT_WRAPPING):
+        return []
     inner: list[ipaddress.IPv4Address] = []
-    if _within(address, _TRANSLATED):
+    if _within(address, _WRAPPING):
         inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     if address.sixtofour is not None:
         inner.append(address.sixtofour)
     if address.teredo is not None:
         inner += address.teredo
-    return next((wrapped for wrapped in inner if _within(wrapped, NEVER)), address)
+    return inner
 
 
 def _within(address: Address, networks: Sequence[Network]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import asyncpg
 
 from tonne.db.pool import Connection
-from tonne.webhooks.model import EventBatch, Lease
+from tonne.webhooks.model import EventBatch, Lease, Probe
 from tonne.webhooks.schedule import MAX_BATCH_BYTES
 
 MAX_EVENTS_BYTES = MAX_BATCH_BYTES - len(EventBatch([], b"", 0).body)
@@ -74,24 +74,29 @@ async def account_at(connection: Connection, lease: Lease, position: int) -> str
 
 # The next event of every other account that is not parked, however long the backlog of the first account is.
 READ_PROBES = """
-SELECT event.position, event.payload
+SELECT account.id AS account_id, event.position, event.payload
 FROM accounts account
 JOIN LATERAL (SELECT position, convert_to(payload, 'UTF8') AS payload FROM events
               WHERE organisation_id = $1 AND mode = $2 AND account_id = account.id AND position > $3
               ORDER BY position LIMIT 1) event ON true
-WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id <> $6
+WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id <> $6 AND event.position > $7
   AND (cardinality($4::text[]) = 0 OR account.id = ANY ($4))
   AND NOT EXISTS (SELECT FROM webhook_parked parked
                   WHERE parked.organisation_id = $1 AND parked.webhook_id = $5 AND parked.account_id = account.id)
-ORDER BY event.position LIMIT $7
+ORDER BY event.position LIMIT $8
 """
 
 
-async def read_probes(connection: Connection, lease: Lease, without_account: str, limit: int) -> list[EventBatch]:
-    """Batches of one event each, in order of position."""
+async def read_probes(
+    connection: Connection, lease: Lease, without_account: str, after: int, limit: int
+) -> list[Probe]:
+    """In order of position, those after a position that may be ahead of the cursor."""
     key, accounts = (lease.organisation_id, lease.mode, lease.cursor_position), list(lease.account_ids)
-    rows = await connection.fetch(READ_PROBES, *key, accounts, lease.id, without_account, limit)
-    return [EventBatch([row["position"]], row["payload"], row["position"], is_probe=True) for row in rows]
+    rows = await connection.fetch(READ_PROBES, *key, accounts, lease.id, without_account, after, limit)
+    return [
+        Probe(row["account_id"], EventBatch([row["position"]], row["payload"], row["position"], is_probe=True))
+        for row in rows
+    ]
 
 
 READ_PARKED = """

@@ -20,6 +20,7 @@ LEASE_COLUMNS = """
     webhook.secret_box AS sealed_secret,
     CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END AS old_sealed_secret,
     webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals, webhook.version,
+    webhook.probe_after, webhook.accepted_probe,
     webhook.lease_token AS token, webhook.next_attempt_at <= clock_timestamp() AS main_due,
     (SELECT stream.last_position FROM event_streams stream
      WHERE stream.organisation_id = webhook.organisation_id AND stream.mode = webhook.mode) AS last_position,
@@ -84,6 +85,9 @@ UPDATE webhooks SET lease_until = NULL WHERE organisation_id = $1 AND id = $2 AN
 RETURNING next_attempt_at <= clock_timestamp()
       AND cursor_position < (SELECT stream.last_position FROM event_streams stream
                              WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode)
+      OR EXISTS (SELECT FROM webhook_parked parked
+                 WHERE parked.organisation_id = webhooks.organisation_id AND parked.webhook_id = webhooks.id
+                   AND parked.position <= webhooks.cursor_position AND parked.next_attempt_at <= clock_timestamp())
 """
 
 

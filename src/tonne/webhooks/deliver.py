@@ -78,9 +78,8 @@ class Deliverer:
     async def _take_turn(self, lease: Lease) -> None:
         """Returns also if the turn was cut short: the lease is then released, and the webhook is due again at once."""
         try:
-            held = await self._parked_accounts.deliver_due(lease)
-            if held is not None:
-                await self._main_stream.deliver(held)
+            await self._main_stream.deliver(lease)
+            await self._parked_accounts.deliver_one(lease)
         except LeaseTooOld:
             _log.warning("lease_too_old", webhook_id=lease.id)
         except Exception as error:

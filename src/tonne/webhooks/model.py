@@ -64,6 +64,9 @@ class Lease:
     failures: int
     # How often the first event after the cursor has been refused alone.
     head_refusals: int
+    # The state of probing: see the columns of the same names.
+    probe_after: int | None
+    accepted_probe: int | None
     # Fencing token: settling under an older one changes nothing.
     token: int
     # Incremented by every change of the registration: a request sent before the change does not move the cursor.
@@ -108,3 +111,15 @@ class EventBatch:
     def is_head_alone(self) -> bool:
         """Only the first event after the cursor: a refusal is a refusal of that event."""
         return len(self.positions) == 1 and not self.is_probe
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The next event of an account, as a batch of its own."""
+
+    account_id: str
+    batch: EventBatch
+
+    @property
+    def position(self) -> int:
+        return self.batch.positions[0]

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+# Not authorised, no such page, gone, too busy, or a proxy without a receiver behind it.
+REFUSES_EVERYTHING = frozenset({401, 403, 404, 405, 408, 410, 429, 502, 503, 504})
+
 
 @dataclass(frozen=True, slots=True)
 class ReceiverResponse:
@@ -27,6 +30,11 @@ class Delivered(ReceiverResponse):
 class Retry(ReceiverResponse):
     """Anything else acknowledges none of the events. They are sent again after a back-off."""
 
+    @property
+    def concerns_event(self) -> bool:
+        """The receiver works and refuses this event. Other statuses and errors say that it refuses everything."""
+        return self.status is not None and self.status not in REFUSES_EVERYTHING
+
 
 @dataclass(frozen=True, slots=True)
 class Gone(Retry):
@@ -42,12 +50,20 @@ NOT_SIGNED = NotSigned(None, "secret_unreadable", 0, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
-    """The receiver refuses this account's event but accepted the `probe` of another account."""
-
+class RefusedAccount:
     account_id: str
     position: int
+    refusals: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The receiver refuses an event of each of these accounts but accepted the `probe` of another account."""
+
+    accounts: tuple[RefusedAccount, ...]
     probe: Delivered
+    # The position of the probe if the cursor does not reach it.
+    ahead: int | None
 
 
 SendOutcome = Delivered | Retry

@@ -1,6 +1,7 @@
 """Deliver the waiting events of parked accounts, each account with a back-off of its own."""
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
 
 from tonne.db.pool import Database
@@ -11,6 +12,9 @@ from tonne.webhooks.schedule import BATCHES_PER_CLAIM, MAX_BATCH
 from tonne.webhooks.send_batch import BatchSender
 from tonne.webhooks.settle import Settlement
 
+# With events waiting in the main stream, no further request for a parked account is sent after this time.
+MAIN_WAITS_S = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class ParkedAccounts:
@@ -19,20 +23,21 @@ class ParkedAccounts:
     settlement: Settlement
     stopping: asyncio.Event
 
-    async def deliver_due(self, lease: Lease) -> Lease | None:
-        """Returns the renewed lease; None when it is lost."""
-        if not lease.has_parked:
-            return lease
+    async def deliver_one(self, lease: Lease) -> None:
+        """Of the accounts that are due, the one that waits longest: the main stream waits for its response."""
+        if not lease.has_parked or self.stopping.is_set():
+            return
+        held = await self.settlement.renew(lease)
+        if held is None:
+            return
         async with self.database.connection() as connection:
-            due = await parked_store.list_due(connection, lease)
-        held: Lease | None = lease
-        for account in due:
-            held = held and await self._deliver(held, account)
-        return held
+            account = await parked_store.find_due(connection, held)
+        if account is not None:
+            await self._deliver(held, account)
 
-    async def _deliver(self, lease: Lease, account: ParkedAccount) -> Lease | None:
-        """One event, then twice as many after each success."""
-        limit = 1
+    async def _deliver(self, lease: Lease, account: ParkedAccount) -> None:
+        """One event, then twice as many after each success, until the main stream has waited for long enough."""
+        limit, started = 1, time.monotonic()
         for _ in range(BATCHES_PER_CLAIM):
             async with self.database.connection() as connection:
                 batch = await batch_store.read_parked(connection, lease, account.account_id, account.position, limit)
@@ -41,7 +46,9 @@ class ParkedAccounts:
             outcome = await self.sender.send(lease, batch)
             renewed = await self.settlement.settle_parked(lease, account, batch, outcome)
             if renewed is None or not isinstance(outcome, Delivered):
-                return renewed
+                return
+            main_waits = renewed.main_due and renewed.cursor_position < renewed.last_position
+            if main_waits and time.monotonic() - started > MAIN_WAITS_S:
+                return
             lease, limit = renewed, min(limit * 2, MAX_BATCH)
             account = replace(account, position=batch.positions[-1] + 1, refusals=0)
-        return lease

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from tonne.db.pool import Connection
 from tonne.webhooks.model import Lease, ParkedAccount, Webhook
+from tonne.webhooks.outcomes import RefusedAccount
 
 _COLUMNS = """parked.account_id, parked.position, event.id AS event_id, event.event_type, parked.refusals,
     parked.parked_at, parked.next_attempt_at"""
@@ -20,19 +21,19 @@ async def list_parked(connection: Connection, webhook: Webhook) -> list[ParkedAc
     return [ParkedAccount(**row) for row in rows]
 
 
-LIST_DUE = f"""
+FIND_DUE = f"""
 SELECT {_COLUMNS} FROM webhook_parked parked JOIN events event
   ON event.organisation_id = $1 AND event.mode = $3 AND event.position = parked.position
 WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.position <= $4
   AND parked.next_attempt_at <= clock_timestamp()
-ORDER BY parked.next_attempt_at
+ORDER BY parked.next_attempt_at LIMIT 1
 """  # noqa: S608 - only the constant above is inserted
 
 
-async def list_due(connection: Connection, lease: Lease) -> list[ParkedAccount]:
-    """Without accounts whose refused event is ahead of the cursor: after a rewind earlier events must go first."""
-    rows = await connection.fetch(LIST_DUE, lease.organisation_id, lease.id, lease.mode, lease.cursor_position)
-    return [ParkedAccount(**row) for row in rows]
+async def find_due(connection: Connection, lease: Lease) -> ParkedAccount | None:
+    """Not an account whose refused event is ahead of the cursor: after a rewind earlier events must go first."""
+    row = await connection.fetchrow(FIND_DUE, lease.organisation_id, lease.id, lease.mode, lease.cursor_position)
+    return None if row is None else ParkedAccount(**row)
 
 
 PARK = """
@@ -42,8 +43,9 @@ ON CONFLICT (organisation_id, webhook_id, account_id) DO UPDATE SET position = l
 """
 
 
-async def park(tx: Connection, lease: Lease, account_id: str, position: int, pause: timedelta) -> None:
-    await tx.execute(PARK, lease.organisation_id, lease.id, account_id, position, lease.head_refusals, pause)
+async def park(tx: Connection, lease: Lease, account: RefusedAccount, pause: timedelta) -> None:
+    refused = (account.account_id, account.position, account.refusals)
+    await tx.execute(PARK, lease.organisation_id, lease.id, *refused, pause)
 
 
 REFUSE_PARKED = """
@@ -54,6 +56,17 @@ WHERE organisation_id = $1 AND webhook_id = $2 AND account_id = $3
 
 async def refuse_parked(tx: Connection, lease: Lease, account_id: str, pause: timedelta) -> None:
     await tx.execute(REFUSE_PARKED, lease.organisation_id, lease.id, account_id, pause)
+
+
+POSTPONE = """
+UPDATE webhook_parked SET next_attempt_at = greatest(next_attempt_at, clock_timestamp() + $3::interval)
+WHERE organisation_id = $1 AND webhook_id = $2
+"""
+
+
+async def postpone(tx: Connection, lease: Lease, pause: timedelta) -> None:
+    """No parked account of the webhook is due before the pause ends."""
+    await tx.execute(POSTPONE, lease.organisation_id, lease.id, pause)
 
 
 # To the account's next event up to the cursor. Without one the account is no longer parked.

@@ -6,9 +6,11 @@ from datetime import timedelta
 # The last pause repeats without end: an event is never dropped.
 BACKOFF_S = (1, 2, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
 SPREAD = 0.2
-# After so many refusals of a single event, sent alone, Tonne probes other accounts: at most this many of them.
+# After so many refusals of a single event, sent alone, Tonne probes other accounts: so many of them in one turn, but no
+# more after so many requests without a response.
 REFUSALS_BEFORE_PARKING = 5
 PROBES = 20
+MAX_UNANSWERED = 3
 # Admins get a mail when a receiver has been failing for this long, and a second mail.
 ALERT_AFTER = (timedelta(hours=1), timedelta(hours=24))
 

@@ -16,6 +16,10 @@ from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, NotSigned, Parke
 from tonne.webhooks.schedule import MAX_BATCH, pause_after
 
 _log = structlog.get_logger()
+# After a slow refusal for a parked account, no parked account is due for so many times its duration: the main stream,
+# which waits for such requests, keeps most of the time.
+SLOW_MS = 1000
+QUIET_PER_SLOW_REQUEST = 4
 
 
 class Settlement:
@@ -40,14 +44,46 @@ class Settlement:
                     if await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
                         await alerts.alert_if_due(tx, lease, outcome, self._settings)
                 return None
-            case Parked(account_id, position, probe):
+            case Parked(accounts, probe, ahead):
                 async with self._database.transaction() as tx:
                     if not await claim.lock_lease(tx, lease):
                         return None
-                    await parked_store.park(tx, lease, account_id, position, self._pause(lease.head_refusals))
+                    for account in accounts:
+                        await parked_store.park(tx, lease, account, self._pause(account.refusals))
+                    await _keep_accepted_probe(tx, lease, ahead)
                     renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s, attempt_id=attempt_id)
-                _log.warning("account_parked", webhook_id=lease.id, account_id=account_id, position=position)
+                for account in accounts:
+                    found = {"account_id": account.account_id, "position": account.position}
+                    _log.warning("account_parked", webhook_id=lease.id, **found)
                 return renewed
+
+    async def record_refusal(self, lease: Lease, batch: EventBatch, outcome: Retry) -> Lease | None:
+        """Record a refusal in a turn that goes on. Returns the renewed lease; None when it is lost."""
+        attempt_id = new_id("att")
+
+        async def record() -> Lease | None:
+            async with self._database.transaction() as tx:
+                if not await claim.lock_lease(tx, lease):
+                    return None
+                await attempt_store.record_attempt(tx, lease, batch, outcome, attempt_id)
+                return await claim.renew(tx, lease, self._lease_s)
+
+        return await self._once(lease, attempt_id, record)
+
+    async def settle_probes(
+        self, lease: Lease, batch: EventBatch, outcome: Retry, *, probe_after: int, soon: bool
+    ) -> None:
+        """Settle the last request of a turn in which no event was accepted. `soon`: without a longer back-off."""
+        attempt_id = new_id("att")
+
+        async def settle() -> None:
+            pause = self._pause(1 if soon else lease.failures + 1)
+            async with self._database.transaction() as tx:
+                if await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
+                    await _continue_probing(tx, lease, probe_after, lease.failures if soon else lease.failures + 1)
+                    await alerts.alert_if_due(tx, lease, outcome, self._settings)
+
+        await self._once(lease, attempt_id, settle)
 
     async def settle_parked(
         self, lease: Lease, account: ParkedAccount, batch: EventBatch, outcome: SendOutcome
@@ -64,6 +100,9 @@ class Settlement:
                     await parked_store.advance_parked(tx, lease, account.account_id, batch.positions[-1])
                 else:
                     await parked_store.refuse_parked(tx, lease, account.account_id, self._pause(account.refusals + 1))
+                    if outcome.duration_ms >= SLOW_MS:
+                        quiet = timedelta(milliseconds=outcome.duration_ms * QUIET_PER_SLOW_REQUEST)
+                        await parked_store.postpone(tx, lease, quiet)
                     await alerts.alert_parked_if_due(tx, lease, account.account_id, outcome, self._settings)
                 return await claim.renew(tx, lease, self._lease_s)
 
@@ -78,6 +117,11 @@ class Settlement:
                 return await claim.renew(connection, lease, self._lease_s)
 
         return await retry_until(lease.expires_at, move)
+
+    async def renew(self, lease: Lease) -> Lease | None:
+        """None when the lease is lost or the webhook is not in use."""
+        async with self._database.connection() as connection:
+            return await claim.renew(connection, lease, self._lease_s)
 
     async def release(self, lease: Lease) -> bool:
         """True when more events are due now."""
@@ -112,8 +156,9 @@ WITH settled AS (
     UPDATE webhooks webhook
     SET cursor_position = CASE WHEN version = $4 THEN greatest(cursor_position, $5) ELSE cursor_position END,
         batch_limit = least($13, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
-        alerts_sent = 0, next_attempt_at = clock_timestamp(), acknowledged_count = acknowledged_count + 1,
-        lease_until = clock_timestamp() + $14::interval, last_attempt_at = clock_timestamp()
+        probe_after = NULL, alerts_sent = 0, next_attempt_at = clock_timestamp(),
+        acknowledged_count = acknowledged_count + 1, lease_until = clock_timestamp() + $14::interval,
+        last_attempt_at = clock_timestamp()
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
     RETURNING {claim.LEASE_COLUMNS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use
 ), attempt AS (
@@ -164,6 +209,25 @@ async def _refuse(
     attempt = (attempt_id, list(batch.positions), *outcome.recorded)
     refused_alone = batch.is_head_alone and not isinstance(outcome, NotSigned)
     return await tx.execute(REFUSE, *lease.fence, int(refused_alone), pause, *attempt) == "INSERT 0 1"
+
+
+CONTINUE_PROBING = """
+UPDATE webhooks SET probe_after = $4, accepted_probe = NULL, failures = greatest(1, $5::integer)
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+"""
+
+
+async def _continue_probing(tx: Connection, lease: Lease, probe_after: int, failures: int) -> None:
+    await tx.execute(CONTINUE_PROBING, lease.organisation_id, lease.id, lease.token, probe_after, failures)
+
+
+KEEP_ACCEPTED_PROBE = """
+UPDATE webhooks SET accepted_probe = $4 WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+"""
+
+
+async def _keep_accepted_probe(tx: Connection, lease: Lease, position: int | None) -> None:
+    await tx.execute(KEEP_ACCEPTED_PROBE, lease.organisation_id, lease.id, lease.token, position)
 
 
 MOVE_CURSOR = """
