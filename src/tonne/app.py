@@ -272,9 +272,10 @@ def build_app(services: Services) -> AsgiApp:
         await services.close()
 
     settings = services.settings
-    shares = FairShare(max(1, settings.database_connections // 2), settings.database_acquire_s)
+    # Waiting here holds no connection, so it may take as long as a statement.
+    shares = FairShare(max(1, settings.database_connections // 2), settings.statement_timeout_s)
     app = Application(services.routes(), services.authenticator, shares, start=start, stop=stop)
-    return RequestMiddleware(app, services.metrics)
+    return RequestMiddleware(app, services.metrics, settings)
 
 
 def create_app() -> AsgiApp:

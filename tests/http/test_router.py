@@ -16,11 +16,11 @@ def route(path: str, method: str = "GET") -> Route:
 
 
 PATHS = (
-    "/orders",
-    "/orders/by-mass",
-    "/orders/by-key/{key:path}",
-    "/orders/{order_id}",
-    "/orders/{order_id}/lines/{line_id}",
+    "/v1/orders",
+    "/v1/orders/by-mass",
+    "/v1/orders/by-key/{key:path}",
+    "/v1/orders/{order_id}",
+    "/v1/orders/{order_id}/lines/{line_id}",
 )
 ROUTER = Router([route(path) for path in PATHS])
 
@@ -33,38 +33,43 @@ def found(path: str) -> tuple[str, dict[str, str]] | None:
     return resource.by_method["GET"].path, parameters
 
 
-@pytest.mark.parametrize("path", ["/orders", "/orders/", "//orders", "/orders//"])
-def test_repeated_and_trailing_slashes_are_ignored(path: str) -> None:
-    assert found(path) == ("/orders", {})
+def test_one_trailing_slash_is_ignored_under_v1_and_no_other() -> None:
+    assert found("/v1/orders") == found("/v1/orders/") == ("/v1/orders", {})
+    assert found("//v1/orders") is found("/v1//orders") is found("/v1/orders//") is None
+    router = Router([route("/metrics")])
+    for path in ("/metrics/", "//metrics"):
+        with pytest.raises(RouteNotFound):
+            router.find(path)
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/", "*", "/order", "/Orders", "/orders%2F", "/orders/a/b", "/orders/a/lines", "/a/orders"]
+    "path",
+    ["", "/", "*", "/v1/order", "/v1/Orders", "/v1/orders%2F", "/v1/orders/a/b", "/v1/a/orders"],
 )
 def test_other_paths_are_not_found(path: str) -> None:
     assert found(path) is None
 
 
 def test_a_fixed_segment_is_preferred_to_a_parameter() -> None:
-    assert found("/orders/by-mass") == ("/orders/by-mass", {})
-    assert found("/orders/by-mass/") == ("/orders/by-mass", {})
-    assert found("/orders/by-mass2") == ("/orders/{order_id}", {"order_id": "by-mass2"})
+    assert found("/v1/orders/by-mass") == ("/v1/orders/by-mass", {})
+    assert found("/v1/orders/by-mass/") == ("/v1/orders/by-mass", {})
+    assert found("/v1/orders/by-mass2") == ("/v1/orders/{order_id}", {"order_id": "by-mass2"})
 
 
 def test_a_parameter_is_one_segment_whatever_is_encoded_in_it() -> None:
-    assert found("/orders/a%2Fb") == ("/orders/{order_id}", {"order_id": "a%2Fb"})
-    assert found("/orders/1/lines/%2F/") == (
-        "/orders/{order_id}/lines/{line_id}",
+    assert found("/v1/orders/a%2Fb") == ("/v1/orders/{order_id}", {"order_id": "a%2Fb"})
+    assert found("/v1/orders/1/lines/%2F/") == (
+        "/v1/orders/{order_id}/lines/{line_id}",
         {"order_id": "1", "line_id": "%2F"},
     )
 
 
 @pytest.mark.parametrize("rest", ["a", "a/b", "a%2Fb", "a//b/", "/a", "//a", "a/../b", "%2F", "by-mass"])
 def test_the_rest_of_a_path_keeps_its_slashes(rest: str) -> None:
-    assert found(f"/orders/by-key/{rest}") == ("/orders/by-key/{key:path}", {"key": rest})
+    assert found(f"/v1/orders/by-key/{rest}") == ("/v1/orders/by-key/{key:path}", {"key": rest})
 
 
-@pytest.mark.parametrize("path", ["/orders/by-key", "/orders/by-key/", "/orders/by-key//"])
+@pytest.mark.parametrize("path", ["/v1/orders/by-key", "/v1/orders/by-key/", "/v1/orders/by-key//"])
 def test_the_rest_of_a_path_is_not_empty(path: str) -> None:
     assert found(path) is None
 

@@ -16,6 +16,7 @@ class Kind(Enum):
     WRONG_MEDIA_TYPE = auto()
     METHOD_NOT_ALLOWED = auto()
     RATE_LIMITED = auto()
+    TIMED_OUT = auto()
     UNAVAILABLE = auto()
     INTERNAL = auto()
 

@@ -18,8 +18,7 @@ def configure_logs(level: str, process: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _remove_row_data,
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(serializer=_encode),
+            *_renderers(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(numeric),
         logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
@@ -27,6 +26,14 @@ def configure_logs(level: str, process: str) -> None:
     )
     structlog.contextvars.bind_contextvars(process=process)
     logging.basicConfig(handlers=[LibraryHandler()], level=max(numeric, logging.WARNING), force=True)
+
+
+def _renderers() -> list[Any]:
+    """JSON lines, or aligned text for a person who reads them on a terminal."""
+    if not sys.stderr.isatty():
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_encode)]
+    console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    return [console, lambda _logger, _method, line: line.encode("utf-8", "backslashreplace")]
 
 
 def _remove_row_data(_logger: Any, _method: str, event: Any) -> Any:

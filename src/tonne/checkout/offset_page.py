@@ -163,7 +163,7 @@ class OffsetPage:
 
 
 def require_within_limit(buckets: TokenBuckets, request: Request) -> None:
-    buckets.require(request.client, message="Too many attempts from your network. Wait a minute, then try again.")
+    buckets.require(request.limited_as, message="Too many attempts from your network. Wait a minute, then try again.")
 
 
 def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:

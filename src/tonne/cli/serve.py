@@ -13,6 +13,7 @@ from typing import Any
 import click
 import uvloop
 from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
 
@@ -36,6 +37,10 @@ _GRANIAN_LOGS = {
     "handlers": {"json": {"class": "tonne.base.logs.LibraryHandler"}},
     "loggers": {"_granian": {"handlers": ["json"], "propagate": False}},
 }
+HEADERS_WITHIN_MS = 5_000
+BACKLOG = 4096
+# Requests in progress per process. Clients that send a body slowly hold one each until the time limit of bodies.
+MAX_REQUESTS = 8192
 _WITH_PARENT = click.option("--stop-with-parent", "with_parent", is_flag=True, hidden=True)
 
 
@@ -117,6 +122,9 @@ def api(with_parent: bool) -> None:
                 port=settings.port,
                 interface=Interfaces.ASGI,
                 http=HTTPModes.http1,
+                http1_settings=HTTP1Settings(header_read_timeout=HEADERS_WITHIN_MS),
+                backlog=BACKLOG,
+                backpressure=MAX_REQUESTS,
                 websockets=False,
                 loop=Loops.uvloop,
                 workers=settings.api_processes,

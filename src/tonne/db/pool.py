@@ -76,7 +76,7 @@ class Database:
         self._settings = settings
         self._idle: list[Connection] = []
         self._in_use: set[Connection] = set()
-        self._open = False
+        self.is_open = False
         # Connections that are open or being opened.
         self._count = 0
         # Waiters get a released connection, or None if they may open one.
@@ -84,7 +84,7 @@ class Database:
 
     async def open(self) -> "Database":
         """Open the first connection, so that an unreachable database is detected at the start."""
-        self._open = True
+        self.is_open = True
         async with self.connection():
             return self
 
@@ -114,7 +114,7 @@ class Database:
 
     async def close(self) -> None:
         """Close idle connections, and terminate those still in use."""
-        self._open = False
+        self.is_open = False
         idle, self._idle = self._idle, []
         for connection in list(self._in_use):
             connection.terminate()
@@ -145,7 +145,7 @@ class Database:
             self._idle.append(connection)
 
     def _require_open(self) -> None:
-        if not self._open:
+        if not self.is_open:
             raise asyncpg.InterfaceError("the database is not open")
 
     def _take_idle(self) -> Connection | None:

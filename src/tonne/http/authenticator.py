@@ -1,7 +1,6 @@
 """Authenticates API keys, applies the rate limits, and determines the scope that a request acts in."""
 
 import hashlib
-import ipaddress
 import math
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from tonne.base.expiring_cache import ExpiringCache
 from tonne.base.ids import is_id
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
+from tonne.http.client_address import client_address
 from tonne.http.errors import AccountNotFound, RateLimited, Unauthorised
 from tonne.http.rate_limit import Quota, TokenBuckets, rate_limited
 
@@ -72,17 +72,7 @@ class Authenticator:
 
     def client_address(self, peer: str, forwarded_for: bytes | None) -> str:
         """The client's address: the last one in X-Forwarded-For that is not a trusted proxy."""
-        address = peer
-        hops = forwarded_for.decode("latin-1").split(",") if forwarded_for else []
-        while hops and self._is_proxy(address):
-            address = hops.pop().strip()
-        return address
-
-    def _is_proxy(self, address: str) -> bool:
-        try:
-            return any(ipaddress.ip_address(address) in network for network in self._proxies)
-        except ValueError:
-            return False
+        return client_address(peer, forwarded_for, self._proxies)
 
     async def _identify(self, headers: dict[bytes, bytes], client: str) -> KeyHolder:
         scheme, _, key = headers.get(b"authorization", b"").partition(b" ")

@@ -12,6 +12,7 @@ STATUS: dict[Kind, int] = {
     Kind.INVALID: 400,
     Kind.UNAUTHENTICATED: 401,
     Kind.NOT_FOUND: 404,
+    Kind.TIMED_OUT: 408,
     Kind.METHOD_NOT_ALLOWED: 405,
     Kind.CONFLICT: 409,
     Kind.TOO_LARGE: 413,
@@ -57,7 +58,11 @@ class RouteNotFound(TonneError, kind=Kind.NOT_FOUND, code="route_not_found"):
 def require_test_mode(scope: Scope) -> None:
     """Test helpers do not exist in live mode."""
     if scope.mode is not Mode.TEST:
-        raise RouteNotFound
+        raise RouteNotFound("Test helpers work with test API keys only.")
+
+
+class BodyTimeout(TonneError, kind=Kind.TIMED_OUT, code="request_timeout"):
+    message = "The body did not arrive within 10 seconds. Send the whole request again."
 
 
 class MethodNotAllowed(TonneError, kind=Kind.METHOD_NOT_ALLOWED, code="method_not_allowed"):

@@ -56,6 +56,8 @@ class HealthEndpoints:
         return json_response(HealthOut("ok"))
 
     async def _check(self) -> None:
+        if not self._database.is_open:
+            raise ServiceUnavailable
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._database.connect()
         await require_compatible(self._connection)

@@ -2,8 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
@@ -13,6 +15,8 @@ from tonne.base.decimals import parse_decimal
 from tonne.base.errors import Fault, Invalid
 
 MAX_DEPTH = 32
+MAX_FAULTS = 50
+MAX_NAME = 100
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _NOT_LETTERS = re.compile(r"[^A-Za-z0-9]")
 _UNSAFE = re.compile("[\x00\ud800-\udfff]")
@@ -36,6 +40,18 @@ class Document:
     def __init__(self, raw: bytes, members: dict[str, Any]) -> None:
         self.raw = raw
         self.members = members
+
+    def add_member(self, name: str, value: str) -> None:
+        """As if the body had it. Raises Invalid if the body has it with another value."""
+        found = self.members.get(name)
+        if found is not None and found != value:
+            raise _invalid(f"The {name} of the body and the Idempotency-Key header differ. Send one of them.", name)
+        if found is None:
+            self.members.pop(name, None)
+            rest = msgspec.json.decode(self.raw, type=dict[str, msgspec.Raw])
+            rest.pop(name, None)
+            self.raw = msgspec.json.encode({name: value, **rest})
+            self.members[name] = value
 
     def raw_member(self, name: str) -> str | None:
         """One member exactly as it was sent, with its key order and its spelling of numbers."""
@@ -69,8 +85,16 @@ def read(document: Document, shape: type[T]) -> T:
     faults: list[Fault] = []
     value = _read_struct(shape, document.members, "", faults)
     if faults:
-        raise Invalid(faults)
+        raise Invalid(_bounded(faults))
     return value  # type: ignore[no-any-return]
+
+
+def _bounded(faults: list[Fault]) -> list[Fault]:
+    """A hostile body must not get a response that is larger than itself."""
+    left_out = len(faults) - MAX_FAULTS
+    if left_out <= 0:
+        return faults
+    return [*faults[:MAX_FAULTS], Fault("validation_error", f"The body has {left_out} more errors.")]
 
 
 def _invalid(message: str, field: str | None = None) -> Invalid:
@@ -84,9 +108,9 @@ def _refuse_constant(name: str) -> NoReturn:
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _JsonInvalid(f"The body contains the key {json.dumps(twice)} twice in one object.")
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise _JsonInvalid(f"The body contains the key {json.dumps(twice[:MAX_NAME])} twice in one object.")
     return members
 
 
@@ -138,7 +162,10 @@ def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: lis
         return None
     fields = _fields(shape)
     known = {field.encode_name for field, _ in fields}
-    faults.extend(_unknown(name, known, path) for name in value if name not in known)
+    unknown = [name for name in value if name not in known]
+    # Looking for similar names is slow: only for as many as the response shows.
+    faults.extend(_unknown(name, known, path) for name in unknown[:MAX_FAULTS])
+    faults.extend(Fault("validation_error", "Unknown field.") for _ in unknown[MAX_FAULTS:])
     found: dict[str, Any] = {}
     for field, hint in fields:
         there = f"{path}.{field.encode_name}" if path else field.encode_name
@@ -152,11 +179,16 @@ def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: lis
 
 
 def _unknown(name: str, known: set[str], path: str) -> Fault:
-    there = f"{path}.{name}" if path else name
+    shown = name[:MAX_NAME]
+    there = f"{path}.{shown}" if path else shown
+    return Fault("validation_error", f"Unknown field {there}. {did_you_mean(shown, known)}", there)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Advice about a name that is not known."""
     letters = _NOT_LETTERS.sub("", name).lower()
-    meant = next((each for each in known if each.replace("_", "") == letters), None)
-    advice = f"Did you mean {meant}?" if meant else "Remove it."
-    return Fault("validation_error", f"Unknown field {there}. {advice}", there)
+    meant = [each for each in known if each.replace("_", "") == letters] or get_close_matches(name, known, 1)
+    return f"Did you mean {meant[0]}?" if meant else "Remove it."
 
 
 def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:
@@ -200,6 +232,8 @@ def _read_decimal(value: Any) -> Decimal:
     """Decimals may be strings or numbers; both are parsed without floating point."""
     number = parse_decimal(value) if isinstance(value, str) else None
     if number is None:
+        if isinstance(value, str) and value.startswith("-"):
+            raise ValueError("expected a positive number")
         raise ValueError(
             "expected a decimal such as 1.105697, at most 15 digits before the point and 12 after, no exponent"
         )

@@ -8,7 +8,9 @@ from typing import Any
 import structlog
 
 from tonne.base.ids import new_id
+from tonne.base.settings import Settings
 from tonne.http.asgi import AsgiApp, AsgiScope, Message, Receive, Send, send_response
+from tonne.http.authenticator import RawHeaders
 from tonne.http.errors import InternalError, error_body
 from tonne.http.metrics import Metrics
 from tonne.http.route import Response
@@ -19,13 +21,15 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _DISCARD_BYTES = 32 * 1024 * 1024
 _DISCARD_S = 3.0
 _QUIET = {"/health/live", "/health/ready", "/metrics"}
-_SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
+_SAFE_HEADERS: RawHeaders = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 
 
 class RequestMiddleware:
-    def __init__(self, app: AsgiApp, metrics: Metrics) -> None:
+    def __init__(self, app: AsgiApp, metrics: Metrics, settings: Settings) -> None:
         self._app = app
         self._metrics = metrics
+        self._headers = [*_SAFE_HEADERS, _HSTS] if settings.base_url.startswith("https://") else _SAFE_HEADERS
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -39,7 +43,7 @@ class RequestMiddleware:
         # Routed while still percent-encoded: an encoded slash does not end a segment.
         scope["raw_path"] = scope["raw_path"].partition(b"?")[0]
         scope["path"] = scope["raw_path"].decode("latin-1")
-        exchange = _Exchange(scope, receive, send, seen)
+        exchange = _Exchange(scope, receive, send, seen, self._headers)
         self._metrics.in_flight.inc()
         try:
             await self._app(scope, exchange.receive, exchange.send)
@@ -62,12 +66,15 @@ class RequestMiddleware:
 class _Exchange:
     """Observes the messages of one request and its response."""
 
-    def __init__(self, scope: AsgiScope, receive: Receive, send: Send, seen: dict[str, Any]) -> None:
+    def __init__(
+        self, scope: AsgiScope, receive: Receive, send: Send, seen: dict[str, Any], headers: RawHeaders
+    ) -> None:
         self.status = 0
         self._scope = scope
         self._receive = receive
         self._send = send
         self._seen = seen
+        self._headers = headers
         self._body_read = False
 
     async def receive(self) -> Message:
@@ -82,7 +89,7 @@ class _Exchange:
                 *message.get("headers", ()),
                 *self._seen.pop("headers", ()),
                 (b"x-request-id", self._seen["request_id"].encode()),
-                *_SAFE_HEADERS,
+                *self._headers,
             ]
         elif self.status >= 400 and not message.get("more_body", False) and self._has_unread_body():
             # Closing the connection while the client is still sending would lose the response: send it, then read on.

@@ -1,6 +1,6 @@
 """Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -10,8 +10,9 @@ import msgspec
 
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.base.scope import Scope
+from tonne.http.client_address import limit_name
 from tonne.http.errors import FormInvalid, MediaTypeInvalid
-from tonne.http.json_body import Document, decode_json
+from tonne.http.json_body import MAX_FAULTS, MAX_NAME, Document, decode_json, did_you_mean
 
 JSON = b"application/json"
 FORM = b"application/x-www-form-urlencoded"
@@ -35,7 +36,9 @@ class Response:
 class Request:
     """A request that passed its route's access rule."""
 
-    __slots__ = ("_key_id", "_path_parameters", "_scope", "body", "client", "headers", "query_string")
+    __slots__ = (
+        *("_key_id", "_path_parameters", "_scope", "body", "client", "headers", "idempotency_key", "query_string"),
+    )
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Request:
         path_parameters: dict[str, str],
         query_string: bytes,
         body: bytes,
+        idempotency_key: str | None = None,
     ) -> None:
         self._scope = scope
         self._key_id = key_id
@@ -56,6 +60,8 @@ class Request:
         self._path_parameters = path_parameters
         self.query_string = query_string
         self.body = body
+        # The header, for routes whose body has the field of the same name.
+        self.idempotency_key = idempotency_key
 
     @property
     def scope(self) -> Scope:
@@ -63,6 +69,11 @@ class Request:
         if self._scope is None:
             raise LookupError("this route is public: it has no scope")
         return self._scope
+
+    @property
+    def limited_as(self) -> str:
+        """The name under which limits per client are counted."""
+        return limit_name(self.client)
 
     @property
     def actor(self) -> str:
@@ -129,7 +140,21 @@ class Request:
         media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if media_type != JSON:
             raise MediaTypeInvalid
-        return decode_json(self.body)
+        document = decode_json(self.body)
+        if self.idempotency_key is not None:
+            document.add_member("idempotency_key", self.idempotency_key)
+        return document
+
+    def check_query(self, known: Collection[str]) -> None:
+        """Raises Invalid for unknown parameters: a misspelt filter would return the wrong rows."""
+        unknown = list(dict.fromkeys(name for name, _ in self._query_pairs() if name not in known))
+        if unknown:
+            raise Invalid(
+                [
+                    Fault("validation_error", f"Unknown query parameter {name}. {did_you_mean(name, known)}", name)
+                    for name in (name[:MAX_NAME] for name in unknown[:MAX_FAULTS])
+                ]
+            )
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

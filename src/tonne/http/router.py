@@ -51,7 +51,8 @@ class Router:
     def find(self, path: str) -> tuple[Resource, dict[str, str]]:
         """The resource at a path that is still percent-encoded, and its parameters, encoded as well.
 
-        Repeated slashes count as one, and one at the end is ignored, except within a `{name:path}` parameter.
+        An empty segment matches nothing: a proxy that protects `/metrics` would not recognise `//metrics`. Under `/v1/`
+        one slash at the end is ignored.
         """
         fixed = self._fixed.get(path)
         if fixed is not None:
@@ -59,15 +60,22 @@ class Router:
         node, values, matched = self._root, list[str](), 0
         segments = path.split("/")
         for position, segment in enumerate(segments):
-            if not segment:
+            if position == 0:
                 continue
             child = node.children.get(segment)
+            if not segment and not (node.parameter and node.parameter.takes_rest):
+                if position == len(segments) - 1 and path.startswith("/v1/"):
+                    break
+                raise RouteNotFound
             if child is None:
                 child = node.parameter
                 if child is None:
                     raise RouteNotFound
                 if child.takes_rest:
-                    values.append("/".join(segments[matched + 1 :]))
+                    rest = "/".join(segments[matched + 1 :])
+                    if not rest.strip("/"):
+                        raise RouteNotFound
+                    values.append(rest)
                     node = child
                     break
                 values.append(segment)

@@ -1,6 +1,8 @@
 """The ASGI application: finds the route, applies its access rule, calls the endpoint, turns failures into responses."""
 
+import asyncio
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
 import asyncpg
@@ -8,13 +10,16 @@ import structlog
 
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.db.errors import is_database_unavailable
-from tonne.http.asgi import AsgiScope, Receive, Send, send_response
+from tonne.http.asgi import AsgiScope, Message, Receive, Send, send_response
 from tonne.http.authenticator import Authenticator
+from tonne.http.client_address import limit_name
 from tonne.http.errors import (
     STATUS,
+    BodyTimeout,
     BodyTooLarge,
     InternalError,
     MethodNotAllowed,
+    RateLimited,
     ServiceUnavailable,
     error_body,
 )
@@ -23,6 +28,8 @@ from tonne.http.route import JSON, Access, Request, Response, Route
 from tonne.http.router import Router
 
 MAX_BODY_BYTES = 256 * 1024
+BODY_WITHIN_S = 10.0
+MAX_HALF_READ = 100
 
 # Signs of load or of a conflict with another request: the client may repeat the request.
 _REPEATABLE = (
@@ -49,6 +56,8 @@ class Application:
         self._router = Router(routes)
         self._authenticator = authenticator
         self._shares = shares
+        # Bodies that are being received, by client.
+        self._half_read: Counter[str] = Counter()
         self._start = start
         self._stop = stop
 
@@ -56,7 +65,11 @@ class Application:
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            await send_response(await self._respond(scope, receive), send, head_only=scope["method"] == "HEAD")
+            response = await self._respond(scope, receive)
+            if scope["path"].startswith("/v1/"):
+                # A shared cache must not keep what belongs to one account.
+                response.headers.setdefault("Cache-Control", "no-store")
+            await send_response(response, send, head_only=scope["method"] == "HEAD")
         else:
             raise ValueError(f"the protocol {scope['type']} is not supported")
 
@@ -84,8 +97,9 @@ class Application:
             headers = dict(asgi["headers"])
             scope = None
             client = self._authenticator.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
+            seen["client"] = client
             if route.access is Access.API_KEY:
-                holder, scope, seen["headers"] = await self._authenticator.admit(headers, client)
+                holder, scope, seen["headers"] = await self._authenticator.admit(headers, limit_name(client))
                 seen["key_id"], seen["account_id"] = holder.key_id, scope.account_id
             request = Request(
                 scope=scope,
@@ -94,8 +108,11 @@ class Application:
                 headers=headers,
                 path_parameters=parameters,
                 query_string=asgi["query_string"],
-                body=await _read_body(receive, headers) if route.body else b"",
+                body=await self._read_body(receive, headers, client) if route.body else b"",
+                idempotency_key=_idempotency_key(route, headers),
             )
+            if request.query_string and route.path.startswith("/v1/"):
+                request.check_query({parameter.name for parameter in route.query})
             if scope is None:
                 return await route.endpoint(request)
             await self._shares.enter(scope.organisation_id)
@@ -106,6 +123,70 @@ class Application:
         except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
             return _error_response(error, seen["request_id"], route)
 
+    async def _read_body(self, receive: Receive, headers: dict[bytes, bytes], client: str) -> bytes:
+        """The whole body. A body that is too large is read only as far as is needed to know that.
+
+        One client may have only so many bodies half sent: each costs a connection and memory until the time limit.
+        """
+        declared = headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:20]) > MAX_BODY_BYTES:
+            raise BodyTooLarge
+        message = await _receive_within(BODY_WITHIN_S, receive)
+        body, more = message.get("body", b""), bool(message.get("more_body", False))
+        if not more and message["type"] != "http.disconnect":
+            return _checked(body)
+        name = limit_name(client)
+        if self._half_read[name] >= MAX_HALF_READ:
+            raise RateLimited("Too many requests with an incomplete body from this address. Send whole requests.")
+        self._half_read[name] += 1
+        try:
+            async with asyncio.timeout(BODY_WITHIN_S):
+                return await _read_rest(receive, message)
+        except TimeoutError as error:
+            raise BodyTimeout from error
+        finally:
+            self._half_read[name] -= 1
+            if not self._half_read[name]:
+                del self._half_read[name]
+
+
+async def _receive_within(seconds: float, receive: Receive) -> Message:
+    try:
+        async with asyncio.timeout(seconds):
+            return await receive()
+    except TimeoutError as error:
+        raise BodyTimeout from error
+
+
+async def _read_rest(receive: Receive, message: Message) -> bytes:
+    parts = [message.get("body", b"")]
+    size = len(parts[0])
+    while True:
+        if message["type"] == "http.disconnect":
+            # Otherwise the part that arrived would be processed as if it were the whole body.
+            raise Invalid([Fault("validation_error", "The body ended early: send the whole request again.")])
+        if size > MAX_BODY_BYTES:
+            raise BodyTooLarge
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+
+
+def _checked(body: bytes) -> bytes:
+    if len(body) > MAX_BODY_BYTES:
+        raise BodyTooLarge
+    return body
+
+
+def _idempotency_key(route: Route, headers: dict[bytes, bytes]) -> str | None:
+    """The Idempotency-Key header, for routes whose body has such a field. Other routes ignore it."""
+    value = headers.get(b"idempotency-key")
+    if value is None or route.body is None or "idempotency_key" not in route.body.__struct_fields__:
+        return None
+    return value.decode("utf-8", "replace")
+
 
 def _options(method: str, allow: str) -> Response:
     if method == "OPTIONS":
@@ -113,24 +194,6 @@ def _options(method: str, allow: str) -> Response:
     refusal = MethodNotAllowed()
     refusal.headers["Allow"] = allow
     raise refusal
-
-
-async def _read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
-    """The whole body. A body that is too large is read only as far as is needed to know that."""
-    declared = headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared[:20]) > MAX_BODY_BYTES:
-        raise BodyTooLarge
-    body, more = b"", True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            # Otherwise the part that arrived would be processed as if it were the whole body.
-            raise Invalid([Fault("validation_error", "The body ended early: send the whole request again.")])
-        body += message.get("body", b"")
-        more = bool(message.get("more_body", False))
-        if len(body) > MAX_BODY_BYTES:
-            raise BodyTooLarge
-    return body
 
 
 def _error_response(error: Exception, request_id: str, route: Route | None) -> Response:

@@ -123,7 +123,7 @@ class CertificatePages:
 
     def _count(self, request: Request, count: int = 1) -> None:
         message = "Too many certificate lookups from your network. Wait a minute, then reload the page."
-        self._lookups.require(request.client, count, message)
+        self._lookups.require(request.limited_as, count, message)
 
 
 async def _find_public(connection: Connection, number: str) -> tuple[Scope, CertificateRecord] | None:

@@ -1,11 +1,12 @@
 """Formats numbers, amounts and dates in the visitor's locale."""
 
+import re
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 
-from babel import Locale, UnknownLocaleError
+from babel import Locale
 from babel.dates import format_date
 from babel.numbers import format_currency, format_decimal, format_percent, get_decimal_symbol
 
@@ -15,18 +16,30 @@ from tonne.base.money import format_money
 
 DEFAULT = Locale("en")
 _MAX_HEADER = 200
+# A closed list: Babel keeps the data of every locale that was ever used, some 200 kB each.
+_LOCALES = frozenset(
+    re.findall(
+        r"\w+",
+        """ar ar_EG bg bn ca cs da de de_AT de_CH el en en_AU en_CA en_GB en_IE en_IN en_NZ en_US es es_MX et fa fi fr
+        fr_CA fr_CH ga he hi hr hu id is it ja ko lt lv ms mt nb nl nl_BE no pl pt pt_BR pt_PT ro ru sk sl sr sv th tr
+        uk vi zh zh_CN zh_TW""",
+    )
+)
 
 
-@lru_cache(1000)
 def locale_of(accept_language: str) -> Locale:
-    """The first known language of the header, English if there is none."""
+    """The first language of the header that is in the list, English if there is none."""
     for part in accept_language[:_MAX_HEADER].split(","):
-        name = part.partition(";")[0].strip()
-        try:
-            return Locale.parse(name, sep="-")
-        except (ValueError, UnknownLocaleError, TypeError):
-            continue
+        language, _, territory = part.partition(";")[0].strip().replace("_", "-").partition("-")
+        for name in (f"{language.lower()}_{territory.upper()}", language.lower()):
+            if name in _LOCALES:
+                return _locale(name)
     return DEFAULT
+
+
+@cache
+def _locale(name: str) -> Locale:
+    return Locale.parse(name)
 
 
 def money(amount_minor: int, currency: str, locale: Locale) -> str:

@@ -1,0 +1,39 @@
+"""The client's address, as proxies and sockets spell it, and the name under which its limits are counted."""
+
+import ipaddress
+import re
+from collections.abc import Sequence
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# "203.0.113.9:4711" and "[2001:db8::1]:4711": some proxies add the port.
+_WITH_PORT = re.compile(r"(?:\[([^\]]+)\]|([^:]+))(?::\d+)?")
+_IPV6_SITE = 64
+
+
+def parse_address(text: str) -> Address | None:
+    """Without port and zone; an IPv4 address that is mapped into IPv6 as itself."""
+    found = _WITH_PORT.fullmatch(text.strip())
+    plain = (found[1] or found[2]) if found else text.strip()
+    try:
+        address = ipaddress.ip_address(plain.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def client_address(peer: str, forwarded_for: bytes | None, proxies: Sequence[Network]) -> str:
+    """The last address of X-Forwarded-For that is not a trusted proxy, or the peer's."""
+    address = parse_address(peer)
+    hops = forwarded_for.decode("latin-1").split(",") if forwarded_for else []
+    while hops and address is not None and any(address in network for network in proxies):
+        address = parse_address(hops.pop())
+    return peer if address is None else str(address)
+
+
+def limit_name(client: str) -> str:
+    """Limits count a whole /64 of IPv6 as one client: one customer gets that many addresses."""
+    address = parse_address(client)
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, _IPV6_SITE), strict=False))
+    return client
