@@ -314,55 +314,55 @@ async def test_a_listener_without_a_database_stops_when_asked_to() -> None:
     await asyncio.wait_for(listening, WITHIN_S)
 
 
-class Looks:
+class PollCounter:
     """A job that is idle and counts its polls."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.looked = asyncio.Event()
+        self.polled = asyncio.Event()
 
     async def run_once(self) -> bool:
         self.count += 1
-        self.looked.set()
+        self.polled.set()
         return False
 
     async def again(self) -> None:
-        await asyncio.wait_for(self.looked.wait(), WITHIN_S)
+        await asyncio.wait_for(self.polled.wait(), WITHIN_S)
 
 
 @pytest.fixture
-async def sleeper() -> AsyncIterator[tuple[Looks, Job]]:
+async def sleeper() -> AsyncIterator[tuple[PollCounter, Job]]:
     """A worker whose job has polled once and polls again in a minute."""
-    looks = Looks()
-    job = Job("look", looks.run_once)
+    polls = PollCounter()
+    job = Job("count_polls", polls.run_once)
     stop = asyncio.Event()
     running = asyncio.create_task(run_jobs([job], stop, 60.0))
-    await looks.again()
-    looks.looked.clear()
-    yield looks, job
+    await polls.again()
+    polls.polled.clear()
+    yield polls, job
     stop.set()
     await asyncio.wait_for(running, WITHIN_S)
 
 
-async def test_a_sleeping_job_polls_at_once_when_it_is_woken(sleeper: tuple[Looks, Job]) -> None:
-    looks, job = sleeper
+async def test_a_sleeping_job_polls_at_once_when_it_is_woken(sleeper: tuple[PollCounter, Job]) -> None:
+    polls, job = sleeper
     job.wake.set()
-    await looks.again()
-    assert looks.count == 2
+    await polls.again()
+    assert polls.count == 2
 
 
 async def test_an_order_wakes_a_sleeping_worker(
-    api: ApiClient, services: Services, database_url: str, sleeper: tuple[Looks, Job]
+    api: ApiClient, services: Services, database_url: str, sleeper: tuple[PollCounter, Job]
 ) -> None:
-    looks, job = sleeper
+    polls, job = sleeper
     stop = asyncio.Event()
     listening = asyncio.create_task(listen(database_url, Settings(), job.wake.set, stop))
     await until_listening(services)
-    # What was committed before anybody listened.
-    await looks.again()
-    looks.looked.clear()
+    # Committed before the listener was connected.
+    await polls.again()
+    polls.polled.clear()
     await api.order()
-    await looks.again()
+    await polls.again()
     stop.set()
     await asyncio.wait_for(listening, WITHIN_S)
 

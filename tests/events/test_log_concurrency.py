@@ -110,7 +110,7 @@ async def _storm(db: Database, scopes: list[Scope], readers: list[Reader]) -> li
     await asyncio.gather(*following)
     async with db.connection() as connection:
         for reader in readers:
-            # To the end: what was committed just before the last look.
+            # Read to the end: events may have been committed after the last read.
             before = -1
             while before != len(reader.seen):
                 before = len(reader.seen)

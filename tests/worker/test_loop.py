@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from tonne.worker import loop
 from tonne.worker.loop import Job, run_jobs
 
-# Long enough that a test which needs a second look would not end in time.
+# Longer than the time limit of a test: a test that needs a second poll fails.
 FOREVER_S = 60.0
 
 
@@ -112,7 +112,7 @@ async def test_the_pause_grows_with_every_failure_in_a_row() -> None:
 
     await _run(Job("failing", failing), stop=stop, poll_s=0.005)
     pauses = [after - before for before, after in itertools.pairwise(moments)]
-    # Doubled each time and spread by a fifth: the nth is at least 0.8 x 2^n times the first look's pause.
+    # Doubled each time and spread by a fifth: the nth is at least 0.8 x 2^n times the poll interval.
     assert all(pause >= 0.8 * 0.005 * 2**n for n, pause in enumerate(pauses, start=1))
 
 
@@ -120,14 +120,14 @@ async def test_a_woken_job_does_not_wait_for_its_next_poll() -> None:
     stop, idle = asyncio.Event(), asyncio.Event()
     looks = []
 
-    async def look() -> bool:
+    async def poll() -> bool:
         looks.append(1)
         idle.set()
         if len(looks) == 2:
             stop.set()
         return False
 
-    job = Job("look", look)
+    job = Job("poll", poll)
     running = asyncio.create_task(_run(job, stop=stop))
     await idle.wait()
     job.wake.set()
@@ -141,7 +141,7 @@ async def test_a_wake_up_during_a_run_is_not_lost() -> None:
     looks = []
     jobs: list[Job] = []
 
-    async def look() -> bool:
+    async def poll() -> bool:
         looks.append(1)
         if len(looks) == 1:
             jobs[0].wake.set()
@@ -149,7 +149,7 @@ async def test_a_wake_up_during_a_run_is_not_lost() -> None:
             stop.set()
         return False
 
-    jobs.append(Job("look", look))
+    jobs.append(Job("poll", poll))
     await _run(*jobs, stop=stop)
     assert len(looks) == 2
 
