@@ -150,7 +150,7 @@ class Cluster:
             if value:
                 return value
             if time.monotonic() > deadline:
-                raise NotAsExpected(f"waited {within_s:g} s in vain until {what}")
+                raise NotAsExpected(f"not within {within_s:g} s: {what}")
             await asyncio.sleep(every_s)
 
     async def until_true(self, what: str, sql: str, *arguments: Any, within_s: float = 20.0) -> Any:
@@ -163,9 +163,7 @@ class Cluster:
         while rows := await self.fetch(sql):
             if time.monotonic() > deadline:
                 shown = "; ".join(row[0] for row in rows[:5])
-                raise NotAsExpected(
-                    f"waited {within_s:g} s in vain until {what}: {len(rows)} are left, such as {shown}"
-                )
+                raise NotAsExpected(f"not within {within_s:g} s: {what}; {len(rows)} are left, such as {shown}")
             await asyncio.sleep(0.1)
 
     async def until_waiting_in(self, statement: str, *, waiting: bool = True) -> None:

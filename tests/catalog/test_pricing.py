@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, judge
+from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price
 from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, format_tonnes
 from tonne.base.money import format_money
@@ -38,7 +38,7 @@ def test_the_vectors_come_out_to_the_cent(
     assert [format_money(line.gross_unit_price_minor, "EUR") for line in priced.lines] == gross.split(" and ")
     costs = (priced.offset_cost_minor, priced.total_cost_minor, priced.commission_minor)
     assert [format_money(cost, "EUR") for cost in costs] == [offset_cost, total_cost, commission]
-    judge(case, priced, grams)
+    check_price(case, priced, grams)
 
 
 def test_the_manual_shows_exactly_these_vectors() -> None:

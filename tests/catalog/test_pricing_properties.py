@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.pricing_oracle import GRAMS, TEN_PER_CENT, Case, grams_by_quantity, grams_by_value, judge
+from tests.support.pricing_oracle import GRAMS, TEN_PER_CENT, Case, check_price, grams_by_quantity, grams_by_value
 from tonne.base.currency import DECIMALS
 from tonne.base.mass import MAX_GRAMS
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid
@@ -112,7 +112,7 @@ def test_orders_by_quantity_cost_what_the_oracle_says_to_the_last_unit() -> None
         mass_grams = _random_mass(rng)
         if (priced := _by_quantity(case, mass_grams)) is not None:
             priced_cases += 1
-            judge(case, priced, grams_by_quantity(case, mass_grams))
+            check_price(case, priced, grams_by_quantity(case, mass_grams))
     assert priced_cases > 0.95 * ORACLE_CASES
 
 
@@ -121,7 +121,7 @@ def test_orders_by_value_buy_and_cost_what_the_oracle_says_to_the_last_unit() ->
         value_minor = _random_value(rng)
         grams = grams_by_value(case, value_minor)
         if 1 <= sum(grams) <= MAX_GRAMS:
-            judge(case, case.by_value(value_minor), grams)
+            check_price(case, case.by_value(value_minor), grams)
         else:
             with pytest.raises((ValueInvalid, QuantityInvalid)):
                 case.by_value(value_minor)

@@ -91,7 +91,7 @@ def grams_by_value(case: Case, value_minor: int) -> list[int]:
     return [math.floor(tonnes * part * GRAMS) for part in parts]
 
 
-def judge(case: Case, priced: Priced, grams: Sequence[int]) -> None:
+def check_price(case: Case, priced: Priced, grams: Sequence[int]) -> None:
     """Compare every number of `priced` with the result of the rules for these grams of each bundle."""
     units = 10 ** DECIMALS[case.currency]
     net, gross = unit_prices(case)
