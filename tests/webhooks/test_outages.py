@@ -60,7 +60,7 @@ async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(ser
     settings = stage.change(database_connections=1)
     async with relayed_services(server.url(name), settings) as (relay, services):
         async with services.database.connection() as connection:
-            [lease] = await claim_any_account(connection, 1, settings.webhook_lease_s)
+            [lease] = await claim_any_account(connection, 1, 1, settings.webhook_lease_s)
         settlement, outcome = Settlement(services.database, settings), Delivered(200, None, 1, "")
         # The first settlement prepares the statement: the second one then needs only one response.
         renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)

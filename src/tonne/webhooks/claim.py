@@ -28,30 +28,58 @@ LEASE_COLUMNS = """
                                                 AND parked.webhook_id = webhook.id) AS has_parked
 """
 
-# The webhook that was claimed longest ago comes first, so that no organisation starves another.
-CLAIM = f"""
-WITH due AS (
-    SELECT webhook.organisation_id, webhook.mode, webhook.id
-    FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
+# Webhooks that may be due: something waits, the stream has changed recently, or a parked account is due. Each is found
+# by an index, so that idle webhooks cost nothing. now(), because an index cannot be searched for clock_timestamp().
+_CANDIDATES = """
+    SELECT id FROM webhooks WHERE due_at <= now()
+    UNION
+    SELECT webhook.id FROM event_streams stream JOIN webhooks webhook USING (organisation_id, mode)
+    WHERE stream.last_sequence > now() - interval '1 minute' AND webhook.deleted_at IS NULL
+      AND webhook.cursor_position < stream.last_position
+    UNION
+    SELECT webhook_id FROM webhook_parked WHERE next_attempt_at <= now()
+"""
+_DUE = """
+    SELECT webhook.id
+    FROM candidates JOIN webhooks webhook USING (id) JOIN event_streams stream USING (organisation_id, mode)
+    CROSS JOIN LATERAL (SELECT webhook.cursor_position < stream.last_position
+                               AND webhook.next_attempt_at <= clock_timestamp() AS due) main
     WHERE webhook.enabled AND webhook.deleted_at IS NULL
       AND (webhook.lease_until IS NULL OR webhook.lease_until < clock_timestamp())
-      AND (webhook.cursor_position < stream.last_position AND webhook.next_attempt_at <= clock_timestamp()
-           OR EXISTS (SELECT FROM webhook_parked parked
-                      WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id
-                        AND parked.position <= webhook.cursor_position
-                        AND parked.next_attempt_at <= clock_timestamp()))
+      AND (main.due OR EXISTS (SELECT FROM webhook_parked parked
+                               WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id
+                                 AND parked.position <= webhook.cursor_position
+                                 AND parked.next_attempt_at <= clock_timestamp()))
+"""
+# The webhook that was claimed longest ago comes first, so that no organisation starves another. Failing webhooks, and
+# those due only for a parked account, are limited: their receivers may hang, and the others would wait for a place.
+_CLAIM = f"""
+), failing AS (
+    {_DUE} AND (webhook.failures > 0 OR NOT main.due)
+    ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $2 FOR UPDATE OF webhook SKIP LOCKED
+), healthy AS (
+    {_DUE} AND webhook.failures = 0 AND main.due
     ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $1 FOR UPDATE OF webhook SKIP LOCKED
+), due AS (
+    SELECT id FROM failing UNION ALL SELECT id FROM healthy
 )
-UPDATE webhooks webhook SET lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $2::interval,
+UPDATE webhooks webhook SET lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $3::interval,
                             last_attempt_at = clock_timestamp()
-FROM due WHERE (webhook.organisation_id, webhook.mode, webhook.id) = (due.organisation_id, due.mode, due.id)
+FROM due WHERE webhook.id = due.id
 RETURNING {LEASE_COLUMNS}
-"""  # noqa: S608 - only the constant above is inserted
+"""  # noqa: S608 - only the constants above are inserted
+CLAIM = f"WITH candidates AS MATERIALIZED ({_CANDIDATES}{_CLAIM}"
+# Also finds what the indexes miss: the lease of a worker that crashed, a clock that is wrong.
+CLAIM_BY_SCAN = f"WITH candidates AS MATERIALIZED (SELECT id FROM webhooks WHERE enabled AND deleted_at IS NULL{_CLAIM}"  # noqa: S608
 
 
-async def claim_any_account(connection: Connection, limit: int, lease_s: float) -> list[Lease]:
+async def claim_any_account(
+    connection: Connection, healthy: int, failing: int, lease_s: float, *, full_scan: bool = True
+) -> list[Lease]:
+    """At most so many webhooks without failures, and so many others."""
     expires_at = time.monotonic() + lease_s
-    rows = await connection.fetch(CLAIM, limit, timedelta(seconds=lease_s))
+    statement = CLAIM_BY_SCAN if full_scan else CLAIM
+    rows = await connection.fetch(statement, healthy, failing, timedelta(seconds=lease_s))
     return [lease_from(row, expires_at) for row in rows]
 
 
@@ -81,10 +109,14 @@ async def lock_lease(tx: Connection, lease: Lease) -> bool:
 
 
 RELEASE = """
-UPDATE webhooks SET lease_until = NULL WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
-RETURNING next_attempt_at <= clock_timestamp()
-      AND cursor_position < (SELECT stream.last_position FROM event_streams stream
-                             WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode)
+UPDATE webhooks
+SET lease_until = NULL,
+    due_at = CASE WHEN cursor_position < (
+                       SELECT stream.last_position FROM event_streams stream
+                       WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode
+                   ) THEN next_attempt_at END
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+RETURNING coalesce(due_at <= clock_timestamp(), false)
       OR EXISTS (SELECT FROM webhook_parked parked
                  WHERE parked.organisation_id = webhooks.organisation_id AND parked.webhook_id = webhooks.id
                    AND parked.position <= webhooks.cursor_position AND parked.next_attempt_at <= clock_timestamp())

@@ -14,12 +14,15 @@ from tonne.webhooks import claim
 from tonne.webhooks.main_stream import MainStream
 from tonne.webhooks.model import Lease
 from tonne.webhooks.parked_accounts import ParkedAccounts
+from tonne.webhooks.places import SLOW_TURN_S, Places
 from tonne.webhooks.send_batch import BatchSender, LeaseTooOld
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.settle import Settlement
 from tonne.webhooks.shared_event_reads import SharedEventReads
 
 _log = structlog.get_logger()
+# Every so often all webhooks are read, also those that seem idle.
+FULL_SCAN_EVERY_S = 10.0
 
 
 class Deliverer:
@@ -42,18 +45,26 @@ class Deliverer:
         reads = SharedEventReads(database)
         self._main_stream = MainStream(database, reads, self._sender, self._settlement, self._stopping)
         self._busy: set[asyncio.Task[None]] = set()
+        self._places = Places(settings.webhook_concurrency)
+        self._next_full_scan = 0.0
         # Set when a webhook is released with more events due: the job then runs again without waiting.
         self.more_due = asyncio.Event()
 
     async def run_once(self) -> bool:
         """Claim as many due webhooks as there are free places and start delivery. False when none was due."""
-        free = self._settings.webhook_concurrency - len(self._busy)
-        if free <= 0:
-            await asyncio.wait(self._busy, return_when=asyncio.FIRST_COMPLETED)
+        healthy, failing = self._places.free()
+        if healthy <= 0 and failing <= 0:
+            # Not longer: a turn that becomes slow frees its place.
+            await asyncio.wait(self._busy, timeout=SLOW_TURN_S / 4, return_when=asyncio.FIRST_COMPLETED)
             return True
+        full_scan = time.monotonic() >= self._next_full_scan
         async with self._database.connection() as connection:
-            leases = await claim.claim_any_account(connection, free, self._settings.webhook_lease_s)
+            lease_s = self._settings.webhook_lease_s
+            leases = await claim.claim_any_account(connection, healthy, failing, lease_s, full_scan=full_scan)
+        if full_scan:
+            self._next_full_scan = time.monotonic() + FULL_SCAN_EVERY_S
         for lease in leases:
+            self._places.take(lease)
             task = asyncio.create_task(self._deliver(lease))
             self._busy.add(task)
             task.add_done_callback(self._busy.discard)
@@ -74,12 +85,17 @@ class Deliverer:
                 self.more_due.set()
         except Exception:  # noqa: BLE001 - an error of one webhook must not stop the others
             _log.exception("delivery_crashed", webhook_id=lease.id)
+        finally:
+            if self._places.leave(lease):
+                self.more_due.set()
 
     async def _take_turn(self, lease: Lease) -> None:
         """Returns also if the turn was cut short: the lease is then released, and the webhook is due again at once."""
         try:
             await self._main_stream.deliver(lease)
-            await self._parked_accounts.deliver_one(lease)
+            # Its receiver may hang on this account. Without a place for that, another turn sends the request.
+            if lease.has_parked and self._places.may_hang(lease):
+                await self._parked_accounts.deliver_one(lease)
         except LeaseTooOld:
             _log.warning("lease_too_old", webhook_id=lease.id)
         except Exception as error:

@@ -24,7 +24,7 @@ async def read_progress(connection: Connection, webhook: Webhook) -> Progress:
 # Never forward: that would skip events. The new version stops a request in flight from moving the cursor.
 REWIND = """
 UPDATE webhooks SET cursor_position = least(cursor_position, $3), version = version + 1, head_refusals = 0,
-                    next_attempt_at = clock_timestamp()
+                    next_attempt_at = clock_timestamp(), due_at = clock_timestamp()
 WHERE organisation_id = $1 AND id = $2
 """
 
@@ -38,7 +38,8 @@ RETRY_NOW = """
 WITH parked AS (
     UPDATE webhook_parked SET next_attempt_at = clock_timestamp() WHERE organisation_id = $1 AND webhook_id = $2
 )
-UPDATE webhooks SET next_attempt_at = clock_timestamp() WHERE organisation_id = $1 AND id = $2
+UPDATE webhooks SET next_attempt_at = clock_timestamp(), due_at = clock_timestamp()
+WHERE organisation_id = $1 AND id = $2
 """
 
 

@@ -84,7 +84,7 @@ async def list_webhooks(connection: Connection, scope: Scope, start: Position, l
 # The new version stops a request in flight from moving the cursor. The webhook is due at once.
 UPDATE_WEBHOOK = """
 UPDATE webhooks SET url = $3, enabled = $4, account_ids = $5, version = version + 1, head_refusals = 0,
-                    next_attempt_at = clock_timestamp()
+                    next_attempt_at = clock_timestamp(), due_at = clock_timestamp()
 WHERE organisation_id = $1 AND id = $2 RETURNING cursor_position
 """
 # Scopes that were recorded before a rewind, for positions that the cursor has not reached again.
