@@ -4,6 +4,7 @@ import asyncio
 import time
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -190,3 +191,13 @@ async def test_security_22_responses_of_the_api_are_not_stored_and_https_stays_h
     scope = {"type": "http", "method": "GET", "raw_path": b"/health/live", "path": "/health/live"}
     await build_app(secure)({**scope, "query_string": b"", "headers": [], "client": ("127.0.0.1", 1)}, receive, send)
     assert dict(sent[0]["headers"])[b"strict-transport-security"] == b"max-age=31536000"
+
+
+async def test_security_20_rendering_the_certificate_of_a_checkout_is_limited(
+    services: Services, settings: Settings
+) -> None:
+    few = Services(services.database, msgspec.structs.replace(settings, checkouts_burst=2))
+    transport = httpx.ASGITransport(build_app(few), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
+        path = f"/checkout/{'x' * 43}/certificate.pdf"
+        assert [(await http.get(path)).status_code for _ in range(3)] == [404, 404, 429]

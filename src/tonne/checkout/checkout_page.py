@@ -93,6 +93,7 @@ class CheckoutPage:
         self._guard = guard
         self._clock = clock
         self._payments = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
+        self._certificates = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
 
     async def show(self, request: Request) -> Response:
         view = await self._view(request)
@@ -133,7 +134,8 @@ class CheckoutPage:
         return response
 
     async def certificate(self, request: Request) -> Response:
-        """Available even if the account does not publish its certificates."""
+        """Available even if the account does not publish its certificates. Limited: rendering a PDF costs CPU time."""
+        require_within_limit(self._certificates, request)
         view = await self._view(request)
         if view.certificate is None:
             raise CheckoutNotFound("There is no certificate yet. Come back when the order is complete.")

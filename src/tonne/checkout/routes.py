@@ -79,5 +79,5 @@ def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Render
         page("GET /checkout/{token}", checkout.show, None, CheckoutNotFound),
         page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),
         page("GET /checkout/{token}/state", checkout.state, StateOut, CheckoutNotFound, show_error=None),
-        page("GET /checkout/{token}/certificate.pdf", checkout.certificate, None, CheckoutNotFound),
+        page("GET /checkout/{token}/certificate.pdf", checkout.certificate, None, CheckoutNotFound, RateLimited),
     ]
