@@ -16,7 +16,7 @@ from tonne.webhooks.model import EventBatch
 from tonne.webhooks.outcomes import Delivered
 from tonne.webhooks.settle import Settlement
 
-RESUMES_WITHIN_S = 5.0
+RESUMES_WITHIN_S = 2.0
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ LEASE_COLUMNS = """
 
 # Webhooks that may be due: something waits, the stream has changed recently, or a parked account is due. Each is found
 # by an index, so that idle webhooks cost nothing. now(), because an index cannot be searched for clock_timestamp().
-_CANDIDATES = """
+_CANDIDATES = """candidates AS MATERIALIZED (
     SELECT id FROM webhooks WHERE due_at <= now()
     UNION
     SELECT webhook.id FROM event_streams stream JOIN webhooks webhook USING (organisation_id, mode)
@@ -38,10 +38,10 @@ _CANDIDATES = """
       AND webhook.cursor_position < stream.last_position
     UNION
     SELECT webhook_id FROM webhook_parked WHERE next_attempt_at <= now()
-"""
-_DUE = """
-    SELECT webhook.id
-    FROM candidates JOIN webhooks webhook USING (id) JOIN event_streams stream USING (organisation_id, mode)
+)"""
+# All of them. Also finds what the indexes miss: the lease of a worker that crashed, a clock that is wrong.
+_ALL = "candidates AS MATERIALIZED (SELECT id FROM webhooks WHERE enabled AND deleted_at IS NULL)"
+_DUE = """FROM candidates candidate JOIN webhooks webhook USING (id) JOIN event_streams stream USING (organisation_id, mode)
     CROSS JOIN LATERAL (SELECT webhook.cursor_position < stream.last_position
                                AND webhook.next_attempt_at <= clock_timestamp() AS due) main
     WHERE webhook.enabled AND webhook.deleted_at IS NULL
@@ -53,12 +53,11 @@ _DUE = """
 """
 # The webhook that was claimed longest ago comes first, so that no organisation starves another. Failing webhooks, and
 # those due only for a parked account, are limited: their receivers may hang, and the others would wait for a place.
-_CLAIM = f"""
-), failing AS (
-    {_DUE} AND (webhook.failures > 0 OR NOT main.due)
+_CLAIM = f"""failing AS (
+    SELECT webhook.id {_DUE} AND (webhook.failures > 0 OR NOT main.due)
     ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $2 FOR UPDATE OF webhook SKIP LOCKED
 ), healthy AS (
-    {_DUE} AND webhook.failures = 0 AND main.due
+    SELECT webhook.id {_DUE} AND webhook.failures = 0 AND main.due
     ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $1 FOR UPDATE OF webhook SKIP LOCKED
 ), due AS (
     SELECT id FROM failing UNION ALL SELECT id FROM healthy
@@ -68,9 +67,8 @@ UPDATE webhooks webhook SET lease_token = webhook.lease_token + 1, lease_until =
 FROM due WHERE webhook.id = due.id
 RETURNING {LEASE_COLUMNS}
 """  # noqa: S608 - only the constants above are inserted
-CLAIM = f"WITH candidates AS MATERIALIZED ({_CANDIDATES}{_CLAIM}"
-# Also finds what the indexes miss: the lease of a worker that crashed, a clock that is wrong.
-CLAIM_BY_SCAN = f"WITH candidates AS MATERIALIZED (SELECT id FROM webhooks WHERE enabled AND deleted_at IS NULL{_CLAIM}"  # noqa: S608
+CLAIM = f"WITH {_CANDIDATES}, {_CLAIM}"
+CLAIM_BY_SCAN = f"WITH {_ALL}, {_CLAIM}"
 
 
 async def claim_any_account(
