@@ -41,7 +41,8 @@ _CANDIDATES = """candidates AS MATERIALIZED (
 )"""
 # All of them. Also finds what the indexes miss: the lease of a worker that crashed, a clock that is wrong.
 _ALL = "candidates AS MATERIALIZED (SELECT id FROM webhooks WHERE enabled AND deleted_at IS NULL)"
-_DUE = """FROM candidates candidate JOIN webhooks webhook USING (id) JOIN event_streams stream USING (organisation_id, mode)
+_DUE = """FROM candidates candidate JOIN webhooks webhook USING (id)
+    JOIN event_streams stream USING (organisation_id, mode)
     CROSS JOIN LATERAL (SELECT webhook.cursor_position < stream.last_position
                                AND webhook.next_attempt_at <= clock_timestamp() AS due) main
     WHERE webhook.enabled AND webhook.deleted_at IS NULL
