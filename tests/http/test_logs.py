@@ -14,6 +14,7 @@ from tests.support.world import World
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 # What a log line of a request may say. A new field is a decision: it must never hold what a client sent.
 ALLOWED = {
+    "client",
     "event",
     "level",
     "timestamp",
