@@ -127,8 +127,8 @@ async def _build(connection: Connection, waiting: list[str]) -> None:
 
 
 COLUMNS = """
-SELECT attname, attnum = ANY (indkey::smallint[]) AS is_key
-FROM pg_attribute JOIN pg_index ON indrelid = attrelid AND indisprimary
+SELECT attname, coalesce(attnum = ANY (indkey::smallint[]), false) AS is_key
+FROM pg_attribute LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary
 WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
 ORDER BY attnum
 """
