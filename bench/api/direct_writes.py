@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from bench.environment import METADATA
+from bench.environment import METADATA, SECRET_KEY
 from bench.tenants import MASS_GRAMS, MODE, Tenant
 from tonne.app import Services
 from tonne.base.clock import utc_now
@@ -86,7 +86,7 @@ async def prepare_orders(
     url: str, server_port: int, tenants: Sequence[Tenant], key_prefix: str, count: int
 ) -> list[list[_Statement]]:
     """The statements of orders for tenants at random. The port is part of the image addresses in the documents."""
-    settings = Settings(port=server_port)
+    settings = Settings(port=server_port, secret_key=SECRET_KEY)
     database = await Database(url, settings).open()
     services = Services(database, settings)
     catalogue = await services.catalogues.current(MODE)
