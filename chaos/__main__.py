@@ -19,6 +19,7 @@ from chaos.report import Report
 from chaos.scenario import Scenario
 from chaos.scenarios import SCENARIOS
 from tests.support.postgres import PostgresServer
+from tests.support.world import TESTER
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.catalog.demo import demo_files
@@ -83,7 +84,7 @@ async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
 
 
 async def _import_catalogue(tx: Connection) -> None:
-    await import_files(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now())
+    await import_files(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now(), actor=TESTER)
 
 
 async def _play(

@@ -17,7 +17,7 @@ from chaos.receivers import Behaviour, Receiver, accept
 from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
-from tests.support.world import add_account
+from tests.support.world import TESTER, add_account
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.model import AccountKind, PaymentMethod
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
@@ -216,7 +216,7 @@ class Cluster:
         now = utc_now()
         scopes: list[Scope] = []
         async with self.connection() as tx, tx.transaction():
-            opened = await open_organisation(tx, new_id("name"), DEFAULT_FEE_RATE, actor="chaos", now=now)
+            opened = await open_organisation(tx, new_id("name"), DEFAULT_FEE_RATE, actor=TESTER, now=now)
             for payment in payments:
                 kind = AccountKind.CLIENT_ACCOUNT if scopes else AccountKind.ACCOUNT
                 method = PaymentMethod.CARD if payment.card else PaymentMethod.INVOICE
@@ -224,9 +224,9 @@ class Cluster:
                 scope = await add_account(tx, opened.id, Mode.TEST, kind=kind, method=method, auto_advance=advances)
                 if payment.card:
                     card = CardDetails(new_id("cus"), payment.card, "visa", payment.card[-4:], "2049-12")
-                    await store_card(tx, scope, card, actor="chaos", now=now)
+                    await store_card(tx, scope, card, actor=TESTER, now=now)
                 scopes.append(scope)
-            _, key = await issue_key(tx, scopes[0], "chaos", actor="chaos", now=now)
+            _, key = await issue_key(tx, scopes[0], "chaos", actor=TESTER, now=now)
         return Organisation(opened.id, key, scopes)
 
     async def receiver(self, name: str, behaviour: Behaviour = accept, certificate: str = "good") -> Receiver:

@@ -13,6 +13,7 @@ from bench.delivery.receivers import Receiver, start_receivers
 from bench.environment import SECRET_KEY, Environment, Worker, open_environment
 from bench.tenants import MODE, Tenant
 from tests.support.processes import HOST
+from tonne.base.actor import job_actor
 from tonne.base.clock import utc_now
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
@@ -22,7 +23,7 @@ from tonne.webhooks.model import Webhook
 from tonne.webhooks.register import register_webhook, remove_webhook
 
 RECEIVERS = 200
-_ACTOR = "bench"
+_ACTOR = job_actor("bench")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.clock import START
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.accounts import store
 from tonne.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
@@ -20,7 +20,7 @@ from tonne.db.pool import Connection, Database
 
 
 async def _organisation(tx: Connection, name: str = "Ours", fee_rate: str = "0.10") -> str:
-    return (await open_organisation(tx, name, Decimal(fee_rate), actor="test", now=START)).id
+    return (await open_organisation(tx, name, Decimal(fee_rate), actor=TESTER, now=START)).id
 
 
 def _account(organisation_id: str, **changes: Any) -> Account:
@@ -46,7 +46,7 @@ async def test_an_organisation_opens_in_both_modes_each_with_its_own_stream(db: 
 async def test_a_fee_rate_is_stored_exactly(db: Database, fee_rate: str) -> None:
     async with db.transaction() as tx:
         organisation_id = await _organisation(tx, fee_rate=fee_rate)
-        scope = (await open_account(tx, _account(organisation_id), actor="test")).scope
+        scope = (await open_account(tx, _account(organisation_id), actor=TESTER)).scope
         assert (await store.find_terms(tx, scope)).fee_rate == Fraction(fee_rate)
 
 
@@ -66,7 +66,7 @@ async def test_an_unprintable_name_is_rejected(db: Database, name: str) -> None:
         organisation_id = await _organisation(tx)
         for changes in ({"name": name}, {"beneficiary": name}):
             with pytest.raises(NameInvalid):
-                await open_account(tx, _account(organisation_id, **changes), actor="test")
+                await open_account(tx, _account(organisation_id, **changes), actor=TESTER)
 
 
 @pytest.mark.parametrize("name", ["x", "Fjörd & Söhne GmbH", "株式会社", 'O\'Brien "Ltd" <b>', "x" * 200])
@@ -81,20 +81,20 @@ async def test_an_unknown_currency_is_rejected(db: Database, currency: str) -> N
     async with db.transaction() as tx:
         organisation_id = await _organisation(tx)
         with pytest.raises(CurrencyUnknown) as refusal:
-            await open_account(tx, _account(organisation_id, currency=currency), actor="test")
+            await open_account(tx, _account(organisation_id, currency=currency), actor=TESTER)
     assert refusal.value.faults[0].field == "currency"
 
 
 async def test_an_account_needs_an_organisation(db: Database) -> None:
     with pytest.raises(OrganisationNotFound):
         async with db.transaction() as tx:
-            await open_account(tx, _account("org_gone"), actor="test")
+            await open_account(tx, _account("org_gone"), actor=TESTER)
 
 
 async def test_accounts_are_listed_per_organisation(db: Database) -> None:
     async with db.transaction() as tx:
         ours, theirs = await _organisation(tx), await _organisation(tx, "Theirs")
-        account = await open_account(tx, _account(ours, kind=AccountKind.CLIENT_ACCOUNT, currency="JPY"), actor="test")
+        account = await open_account(tx, _account(ours, kind=AccountKind.CLIENT_ACCOUNT, currency="JPY"), actor=TESTER)
         assert await store.list_accounts(tx, ours) == [account]
         assert await store.list_accounts(tx, theirs) == []
         assert await store.find_account_any_account(tx, account.scope.account_id) == account
@@ -105,7 +105,7 @@ async def test_accounts_are_listed_per_organisation(db: Database) -> None:
 
 async def test_a_changed_account_keeps_its_currency(db: Database) -> None:
     async with db.transaction() as tx:
-        account = await open_account(tx, _account(await _organisation(tx)), actor="test")
+        account = await open_account(tx, _account(await _organisation(tx)), actor=TESTER)
         changed = replace(account, name="New", beneficiary="Other", payment_method=PaymentMethod.CARD, currency="USD")
         await store.update_account(tx, changed)
         assert await store.list_accounts(tx, account.scope.organisation_id) == [replace(changed, currency="EUR")]
@@ -143,11 +143,11 @@ async def test_terms_of_an_account_are_not_found_in_another_scope(populated_db: 
 async def test_opening_is_audited(db: Database) -> None:
     async with db.transaction() as tx:
         organisation_id = await _organisation(tx)
-        account = await open_account(tx, _account(organisation_id), actor="someone")
+        account = await open_account(tx, _account(organisation_id), actor=TESTER)
         rows = await tx.fetch(
             "SELECT actor, action, subject_id FROM audit_log WHERE organisation_id = $1 ORDER BY id", organisation_id
         )
     assert [tuple(row) for row in rows] == [
-        ("test", "organisation.opened", organisation_id),
-        ("someone", "account.opened", account.scope.account_id),
+        (str(TESTER), "organisation.opened", organisation_id),
+        (str(TESTER), "account.opened", account.scope.account_id),
     ]

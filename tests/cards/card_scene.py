@@ -7,7 +7,7 @@ import asyncpg
 
 from tests.support.clock import START, ManualClock
 from tests.support.scene import Scene
-from tests.support.world import Tenant
+from tests.support.world import TESTER, Tenant
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
@@ -127,7 +127,7 @@ class CardScene(Scene):
         if number is not None:
             stored = await describe_card(self.gateways, Mode.TEST, None, number)
             async with self.database.transaction() as tx:
-                await store_card(tx, self.scope, stored, actor="test", now=self.clock())
+                await store_card(tx, self.scope, stored, actor=TESTER, now=self.clock())
 
     async def order_as_the_account_says(self) -> Order:
         return await self.place_order(self.scope)
@@ -143,7 +143,7 @@ class CardScene(Scene):
         async with self.database.transaction() as tx:
             found = await lock_order(tx, order.scope, order.id)
             assert found is not None
-            return await cancel_order(tx, found, settings=self.settings, actor="test", reason=reason, now=self.clock())
+            return await cancel_order(tx, found, settings=self.settings, actor=TESTER, reason=reason, now=self.clock())
 
     async def due_at(self, order: Order) -> datetime | None:
         at: datetime | None = await self.fetchval("SELECT next_attempt_at FROM orders WHERE id = $1", order.id)

@@ -19,7 +19,7 @@ from tests.gateways.localstripe_server import localstripe
 from tests.support.api_client import codes
 from tests.support.clock import START, ManualClock
 from tests.support.orders import place
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -77,7 +77,7 @@ class LiveScene(CardScene):
         await self.pay_by_card(None)
         stored = await describe_card(self.gateways, Mode.LIVE, card.customer, card.method)
         async with self.database.transaction() as tx:
-            await store_card(tx, self.scope, stored, actor="test", now=self.clock())
+            await store_card(tx, self.scope, stored, actor=TESTER, now=self.clock())
         return await place(self.services, self.scope, self.clock())
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import httpx
 
 from tests.support.api_client import ApiClient, codes
-from tests.support.world import World
+from tests.support.world import TESTER, World
+from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.db.pool import Database
@@ -97,7 +98,7 @@ async def test_a_disabled_bundle_is_not_listed_but_can_be_read(
 ) -> None:
     bundle = world.bundles_test["wind-power"]
     async with populated_db.transaction() as tx:
-        await switch_bundle(tx, bundle, enabled=False)
+        await switch_bundle(tx, bundle, enabled=False, actor=TESTER, now=utc_now())
     listed = {item["id"] for item in await read_all(api, "/v1/bundles", 100)}
     assert listed == set(world.bundles_test.values()) - {bundle}
     for off_sale in (bundle, world.disabled_bundle_test):

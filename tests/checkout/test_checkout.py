@@ -191,7 +191,7 @@ async def test_an_unpaid_order_is_cancelled_when_the_checkout_expires(
     await age(services)
     await work(services)
     [order] = await rows("SELECT status, cancelled_by, cancel_reason FROM orders")
-    assert (order["status"], order["cancelled_by"]) == ("cancelled", "checkout")
+    assert (order["status"], order["cancelled_by"]) == ("cancelled", "system:close_checkouts")
     assert "This order was cancelled" in (await shopper.open(address)).text
 
 

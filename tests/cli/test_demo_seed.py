@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.support.clock import START
+from tests.support.world import TESTER
 from tonne.accounts import store
 from tonne.accounts.open_organisation import open_organisation
 from tonne.base.settings import Settings
@@ -92,7 +93,7 @@ async def test_a_revoked_demo_key_is_replaced(db: Database, settings: Settings) 
 
 async def test_a_database_with_other_organisations_is_not_changed(db: Database, settings: Settings) -> None:
     async with db.transaction() as tx:
-        await open_organisation(tx, "A real client", Decimal("0.1"), actor="test", now=START)
+        await open_organisation(tx, "A real client", Decimal("0.1"), actor=TESTER, now=START)
     assert await _ensure(db, settings) is None
     assert not (settings.data_path / "demo.json").exists()
     async with db.connection() as connection:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.http.test_error_shape import sameness
 from tests.support.api_client import ApiClient, codes
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.accounts.api_keys import revoke_key
 from tonne.accounts.directory import AccountDirectory
 from tonne.app import Services
@@ -112,7 +112,7 @@ class TestBrand:
 async def test_a_revoked_key_is_refused(api: ApiClient, world: World, populated_db: Database) -> None:
     assert (await api.get("/v1/orders")).status_code == 200
     async with populated_db.transaction() as tx:
-        await revoke_key(tx, world.ours_test.key_id, actor="test", now=utc_now())
+        await revoke_key(tx, world.ours_test.key_id, actor=TESTER, now=utc_now())
     answer = await api.get("/v1/orders")
     assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
     assert (await api.as_key(world.ours_live.key).get("/v1/orders")).status_code == 200
@@ -132,7 +132,7 @@ async def test_a_cached_key_is_refused_within_five_seconds_of_its_revocation(
     headers = {b"authorization": f"Bearer {world.ours_test.key}".encode()}
     await authenticator.admit(headers, "192.0.2.1")
     async with populated_db.transaction() as tx:
-        await revoke_key(tx, world.ours_test.key_id, actor="test", now=utc_now())
+        await revoke_key(tx, world.ours_test.key_id, actor=TESTER, now=utc_now())
     moment += 5
     with pytest.raises(Unauthorised):
         await authenticator.admit(headers, "192.0.2.1")

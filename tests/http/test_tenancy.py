@@ -10,7 +10,7 @@ import pytest
 
 from tests.checkout.shopper import Shopper, make_link
 from tests.support.api_client import ApiClient, codes
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
@@ -116,7 +116,7 @@ async def existing(api: ApiClient, services: Services, world: World) -> dict[str
     assert (await api.get(f"/v1/orders/{order['id']}")).json()["status"] == "complete"
     async with services.database.transaction() as tx:
         webhook, _ = await register_webhook(
-            tx, world.ours_test.scope, "https://hooks.example.com", [], box=services.box, actor="test", now=utc_now()
+            tx, world.ours_test.scope, "https://hooks.example.com", [], box=services.box, actor=TESTER, now=utc_now()
         )
     link = await make_link(services, world.ours_test.scope)
     shopper = Shopper(api.http)

@@ -10,6 +10,7 @@ import pypdf
 
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
+from tests.support.world import TESTER
 from tonne.accounts.store import add_admin
 from tonne.app import Services
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
@@ -41,7 +42,7 @@ class Billing(Scene):
 
     async def settle(self, order: Order) -> None:
         async with self.database.transaction() as tx:
-            await settle_invoice(tx, order.scope, order.id, actor="test", now=self.clock.now)
+            await settle_invoice(tx, order.scope, order.id, actor=TESTER, now=self.clock.now)
 
     async def invoice(self, order: Order) -> Invoice:
         async with self.database.connection() as connection:

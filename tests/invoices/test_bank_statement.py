@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.invoices.billing import Billing
-from tests.support.world import World, open_tenant
+from tests.support.world import TESTER, World, open_tenant
 from tonne.base.scope import Mode
 from tonne.invoices.bank_statement import read_statement
 from tonne.invoices.import_statement import BookedLine, import_statement
@@ -25,7 +25,7 @@ HEAD = "booked_on,amount,currency,payer,reference\n"
 async def book(billing: Billing, *lines: str, mode: Mode = Mode.LIVE) -> list[BookedLine]:
     content = (HEAD + "".join(f"{line}\n" for line in lines)).encode()
     async with billing.database.transaction() as tx:
-        return await import_statement(tx, mode, SheetFile("march.csv", content), actor="test", now=billing.clock.now)
+        return await import_statement(tx, mode, SheetFile("march.csv", content), actor=TESTER, now=billing.clock.now)
 
 
 async def bill(billing: Billing, world: World, count: int = 1) -> list[Order]:
@@ -301,7 +301,7 @@ async def test_two_imports_of_one_statement_at_once_book_it_once(billing: Billin
 async def test_an_invoice_settled_during_the_import_is_not_settled_again(billing: Billing, world: World) -> None:
     [order] = await bill(billing, world)
     async with billing.database.transaction() as tx:
-        await settle_invoice(tx, order.scope, order.id, actor="test", now=billing.clock.now)
+        await settle_invoice(tx, order.scope, order.id, actor=TESTER, now=billing.clock.now)
         importing = asyncio.create_task(book(billing, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
         async with asyncio.timeout(10):
             while not await billing.fetch(WAITING):  # noqa: ASYNC110 - PostgreSQL has no event for it

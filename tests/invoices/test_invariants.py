@@ -3,7 +3,7 @@
 import pytest
 
 from tests.invoices.billing import Billing
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.base.scope import Mode
 from tonne.invoices.import_statement import import_statement
 from tonne.invoices.invariants import INVARIANTS
@@ -44,7 +44,7 @@ async def billing(billing: Billing, world: World) -> Billing:
     await billing.work()
     await billing.settle(orders[1])
     async with billing.database.transaction() as tx:
-        await import_statement(tx, Mode.LIVE, SheetFile("march.csv", STATEMENT), actor="test", now=billing.clock.now)
+        await import_statement(tx, Mode.LIVE, SheetFile("march.csv", STATEMENT), actor=TESTER, now=billing.clock.now)
     return billing
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.invoices.billing import Billing, pdf_of, text_of
-from tests.support.world import World, open_tenant
+from tests.support.world import TESTER, World, open_tenant
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings, SettingsError, load_settings
@@ -74,7 +74,7 @@ async def test_an_unpaid_invoice_is_mailed_reminded_of_and_cancelled(billing: Bi
     assert len(await billing.mails()) == 3
     assert (await billing.status(order), (await billing.invoice(order)).status) == ("cancelled", "cancelled")
     [row] = await billing.fetch("SELECT cancelled_by, cancel_reason FROM orders")
-    assert row["cancelled_by"] == "unpaid invoice"
+    assert row["cancelled_by"] == "system:follow_up_invoices"
     assert "31 March 2026" in row["cancel_reason"]
     billing.clock.turn_to(12, 24)
     assert not await billing.follow_up.run_once()
@@ -93,7 +93,7 @@ async def test_an_invoice_that_is_paid_after_the_reminder(billing: Billing, worl
     assert (await billing.status(order), (await billing.invoice(order)).status) == ("paid", "paid")
     assert len(await billing.mails()) == 2
     [entry] = await billing.fetch("SELECT actor, details FROM audit_log WHERE action = 'invoice.settled'")
-    assert entry["actor"] == "test"
+    assert entry["actor"] == str(TESTER)
     assert "TN-LIVE-000001" in entry["details"]
     await billing.check_invariants()
 
@@ -156,7 +156,7 @@ async def test_a_test_invoice_is_settled_once_it_is_mailed(billing: Billing, wor
     assert mail["Subject"].startswith("[TEST] Invoice TN-TEST-000001")
     assert "Do not send money" in text_of(mail)
     assert await billing.status(order) == "paid"
-    assert (await billing.invoice(order)).settled_by == "test mode"
+    assert (await billing.invoice(order)).settled_by == "system:follow_up_invoices"
     await billing.check_invariants()
 
 

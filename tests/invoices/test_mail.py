@@ -8,7 +8,7 @@ import pytest
 from tests.invoices.billing import ADA, Billing, parse, pdf_of, text_of
 from tests.support.command import output_of
 from tests.support.mail_server import DROP, Mailbox, mail_server
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.gateways.mail import SmtpMail
 from tonne.gateways.outbox import SendMails
 from tonne.invoices.cancel_order import cancel_order
@@ -118,7 +118,7 @@ async def test_a_reason_is_quoted_on_one_line(billing: Billing, world: World) ->
     await billing.work()
     async with billing.database.transaction() as tx:
         reason = "Twice.\n\nPlease pay to XX00 instead"
-        await cancel_order(tx, order, settings=billing.settings, actor="test", reason=reason, now=billing.clock())
+        await cancel_order(tx, order, settings=billing.settings, actor=TESTER, reason=reason, now=billing.clock())
     *_, mail = await billing.mails()
     assert "\nReason: Twice. Please pay to XX00 instead\n" in text_of(mail)
     assert list(mail.iter_attachments()) == []
@@ -128,7 +128,7 @@ async def test_no_cancellation_is_mailed_for_an_invoice_that_was_not_mailed(bill
     order = await billing.place_order(world.ours_live.scope)
     await billing.issue.run_once()
     async with billing.database.transaction() as tx:
-        await cancel_order(tx, order, settings=billing.settings, actor="test", reason=None, now=billing.clock())
+        await cancel_order(tx, order, settings=billing.settings, actor=TESTER, reason=None, now=billing.clock())
     assert await billing.mails() == []
 
 

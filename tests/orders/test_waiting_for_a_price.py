@@ -8,9 +8,9 @@ from tests.http.writes import count_rows
 from tests.orders.wire import assert_wire_form
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import START, ManualClock
-from tests.support.world import World, open_tenant
+from tests.support.world import TESTER, World, open_tenant
 from tonne.app import Services
-from tonne.base.clock import to_wire
+from tonne.base.clock import to_wire, utc_now
 from tonne.base.scope import Mode
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.switch_bundle import switch_bundle
@@ -38,7 +38,7 @@ async def import_rate(database: Database) -> None:
     content = b"base,quote,rate,source,as_of\nEUR,NOK,11.80,bank,2026-11-01T08:00:00Z\n"
     async with database.transaction() as tx:
         files = {FileKind.EXCHANGE_RATES: SheetFile("rates.csv", content)}
-        await import_files(tx, Mode.TEST, files, START + timedelta(days=1))
+        await import_files(tx, Mode.TEST, files, START + timedelta(days=1), actor=TESTER)
 
 
 async def events_of(database: Database, order_id: str) -> list[tuple[str, str]]:
@@ -169,7 +169,7 @@ async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is
 ) -> None:
     bundle = world.bundles_test["forest-mix"]
     async with services.database.transaction() as tx:
-        await switch_bundle(tx, bundle, enabled=False)
+        await switch_bundle(tx, bundle, enabled=False, actor=TESTER, now=utc_now())
     received = await api.order()
     assert received["status"] == "received"
     assert codes(await api.post("/v1/orders/by-value/quote", {"value": "5"})) == ["price_unavailable"]
@@ -178,7 +178,7 @@ async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is
     clock.now += UNIT_OF_WAITING
     assert await run_all(services) == 1
     async with services.database.transaction() as tx:
-        await switch_bundle(tx, bundle, enabled=True)
+        await switch_bundle(tx, bundle, enabled=True, actor=TESTER, now=utc_now())
     clock.now += UNIT_OF_WAITING
     assert await run_all(services) == 1
     placed = (await api.get(f"/v1/orders/{received['id']}")).json()
@@ -192,7 +192,7 @@ async def test_a_waiting_order_whose_chosen_bundle_is_gone_fails_at_once(
     bundle = world.bundles_test["wind-power"]
     received = await norwegian.order(bundle_selection=[{"bundle_id": bundle}])
     async with services.database.transaction() as tx:
-        await switch_bundle(tx, bundle, enabled=False)
+        await switch_bundle(tx, bundle, enabled=False, actor=TESTER, now=utc_now())
     await import_rate(services.database)
     clock.now += UNIT_OF_WAITING
     assert await run_all(services) == 1

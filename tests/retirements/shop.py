@@ -13,7 +13,7 @@ import msgspec
 from tests.support.clock import ManualClock
 from tests.support.orders import write
 from tests.support.scene import Scene
-from tests.support.world import World, add_account
+from tests.support.world import TESTER, World, add_account
 from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
 from tonne.base.idempotency import Idempotency
@@ -111,7 +111,7 @@ class Shop(Scene):
     async def import_files(self, files: dict[FileKind, list[str]]) -> None:
         contents = {kind: SheetFile(kind, "\n".join(lines).encode()) for kind, lines in files.items()}
         async with self.database.transaction() as tx:
-            await import_files(tx, self.mode, contents, self.clock.now)
+            await import_files(tx, self.mode, contents, self.clock.now, actor=TESTER)
 
     def bundle_id(self, bundle: str) -> str:
         return self._bundle_ids[bundle]
@@ -191,7 +191,7 @@ class Shop(Scene):
             csv.writer(text).writerow((task.parcel_id, *serials, day, url))
         content, now = text.getvalue().encode(), self.clock.now
         async with self.database.transaction() as tx:
-            return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), now=now, actor="test")
+            return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), now=now, actor=TESTER)
 
     async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:
         """A worker has locked and read a retiring order; `meanwhile` then waits for the lock."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient, codes
-from tests.support.world import Tenant
+from tests.support.world import TESTER, Tenant
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.store import find_account, update_account
 from tonne.base.ids import new_id
@@ -277,6 +277,6 @@ async def test_every_account_of_the_organisation_sees_the_same_list(api: ApiClie
     await trial.work()
     async with trial.services.database.transaction() as tx:
         _, key = await issue_key(
-            tx, Scope(ours.organisation_id, ours.account_id, Mode.TEST), "k", actor="t", now=trial.clock.now
+            tx, Scope(ours.organisation_id, ours.account_id, Mode.TEST), "k", actor=TESTER, now=trial.clock.now
         )
     assert await retirements(api.as_key(key)) == await retirements(api) != []

@@ -10,11 +10,15 @@ from tonne.accounts.api_keys import issue_key
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.open_organisation import open_organisation
+from tonne.base.actor import Actor, ActorKind
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.demo import demo_files
 from tonne.db.pool import Connection
 from tonne.retirements.import_lots import import_files
+
+# Makes the changes that no test is about.
+TESTER = Actor(ActorKind.SYSTEM, "test")
 
 
 class Tenant(msgspec.Struct, frozen=True):
@@ -38,10 +42,10 @@ class World(msgspec.Struct, frozen=True):
 
 
 async def build_world(tx: Connection) -> World:
-    ours = (await open_organisation(tx, "Ours", Decimal("0.10"), actor="test", now=START)).id
-    theirs = (await open_organisation(tx, "Theirs", Decimal("0.10"), actor="test", now=START)).id
+    ours = (await open_organisation(tx, "Ours", Decimal("0.10"), actor=TESTER, now=START)).id
+    theirs = (await open_organisation(tx, "Theirs", Decimal("0.10"), actor=TESTER, now=START)).id
     for mode in Mode:
-        await import_files(tx, mode, demo_files(mode), currency="EUR", now=START)
+        await import_files(tx, mode, demo_files(mode), currency="EUR", now=START, actor=TESTER)
     bundles = await tx.fetch("SELECT mode, slug, id, enabled FROM bundles ORDER BY position")
     return World(
         ours_test=await open_tenant(tx, ours, Mode.TEST),
@@ -55,7 +59,7 @@ async def build_world(tx: Connection) -> World:
 
 async def open_tenant(tx: Connection, organisation_id: str, mode: Mode, currency: str = "EUR") -> Tenant:
     scopes = [await add_account(tx, organisation_id, mode, kind=kind, currency=currency) for kind in AccountKind]
-    key, secret = await issue_key(tx, scopes[0], "test key", actor="test", now=START)
+    key, secret = await issue_key(tx, scopes[0], "test key", actor=TESTER, now=START)
     return Tenant(scopes[0], scopes[1].account_id, secret, key.id)
 
 
@@ -73,5 +77,5 @@ async def add_account(
 ) -> Scope:
     scope = Scope(organisation_id, new_id("acc"), mode)
     account = Account(scope, kind, f"{kind} {mode}", currency, beneficiary, method, now, auto_advance=auto_advance)
-    await open_account(tx, account, actor="test")
+    await open_account(tx, account, actor=TESTER)
     return scope

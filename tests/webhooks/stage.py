@@ -13,7 +13,7 @@ import msgspec
 from tests.support.receivers import Delivery
 from tests.support.scene import Scene
 from tests.support.signatures import read_signature, sign
-from tests.support.world import Tenant
+from tests.support.world import TESTER, Tenant
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
@@ -52,7 +52,7 @@ class Stage(Scene):
                 url,
                 [account.account_id for account in accounts],
                 box=self.services.box,
-                actor="test",
+                actor=TESTER,
                 now=utc_now(),
             )
         return Hook(webhook.id, secret)

@@ -10,7 +10,7 @@ from tests.retirements.shop import TONNE, Shop
 from tests.support.clock import MARCH, ManualClock
 from tests.support.orders import place, receive
 from tests.support.scene import Scene
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.app import Services
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -72,7 +72,7 @@ class PoisonScene(Scene):
         await self.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
         card = await describe_card(self.services.card_gateways, Mode.TEST, None, "4242424242424242")
         async with self.services.database.transaction() as tx:
-            await store_card(tx, self.scope, card, actor="test", now=self.clock.now)
+            await store_card(tx, self.scope, card, actor=TESTER, now=self.clock.now)
         return await self.place()
 
     async def owe_refunds(self) -> tuple[str, str]:

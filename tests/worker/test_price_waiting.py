@@ -10,7 +10,7 @@ import pytest
 from tests.support.api_client import ApiClient
 from tests.support.clock import START, ManualClock
 from tests.support.orders import receive
-from tests.support.world import World, open_tenant
+from tests.support.world import TESTER, World, open_tenant
 from tonne.accounts.open_organisation import open_organisation
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode, Scope
@@ -123,7 +123,7 @@ async def test_an_order_placed_before_the_first_import_waits_and_can_be_cancelle
     """An inner join with the catalogue made such orders invisible to jobs and to cancelling."""
     services = Services(db, settings, clock)
     async with db.transaction() as tx:
-        organisation = await open_organisation(tx, "Early", Decimal("0.10"), actor="test", now=START)
+        organisation = await open_organisation(tx, "Early", Decimal("0.10"), actor=TESTER, now=START)
         tenant = await open_tenant(tx, organisation.id, Mode.TEST)
     transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:

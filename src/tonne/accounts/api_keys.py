@@ -6,13 +6,14 @@ from tonne.accounts import audit, store
 from tonne.accounts.errors import KeyNotFound
 from tonne.accounts.model import ApiKey, new_secret
 from tonne.accounts.open_organisation import check_name
+from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 from tonne.http.authenticator import hash_key
 
 
-async def issue_key(tx: Connection, scope: Scope, name: str, *, actor: str, now: datetime) -> tuple[ApiKey, str]:
+async def issue_key(tx: Connection, scope: Scope, name: str, *, actor: Actor, now: datetime) -> tuple[ApiKey, str]:
     """Create a key for the organisation and mode of `scope`, whose account is the key's default account.
 
     Returns the key and its secret. Only a hash of the secret is stored, so it cannot be shown again.
@@ -24,7 +25,7 @@ async def issue_key(tx: Connection, scope: Scope, name: str, *, actor: str, now:
     return key, secret
 
 
-async def revoke_key(tx: Connection, key_id: str, *, actor: str, now: datetime) -> ApiKey:
+async def revoke_key(tx: Connection, key_id: str, *, actor: Actor, now: datetime) -> ApiKey:
     """The key stops working within seconds, once every process has looked it up again."""
     key = await store.revoke_key_any_account(tx, key_id, now)
     if key is None:
@@ -33,6 +34,6 @@ async def revoke_key(tx: Connection, key_id: str, *, actor: str, now: datetime) 
     return key
 
 
-async def _record(tx: Connection, key: ApiKey, action: str, actor: str, now: datetime) -> None:
+async def _record(tx: Connection, key: ApiKey, action: str, actor: Actor, now: datetime) -> None:
     organisation_id, last_four = key.scope.organisation_id, key.last_four
     await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=key.id, last_four=last_four)

@@ -5,6 +5,7 @@ from tonne.accounts import audit, store
 from tonne.accounts.errors import LiveAccountCannotWait
 from tonne.accounts.model import Account, PaymentMethod
 from tonne.accounts.open_organisation import check_name
+from tonne.base.actor import Actor
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
 from tonne.http.errors import AccountNotFound
@@ -20,7 +21,9 @@ class AccountChange:
     auto_advance: bool | None = None
 
 
-async def change_account(tx: Connection, scope: Scope, change: AccountChange, *, actor: str, now: datetime) -> Account:
+async def change_account(
+    tx: Connection, scope: Scope, change: AccountChange, *, actor: Actor, now: datetime
+) -> Account:
     """Orders placed earlier keep the old values."""
     account = await store.find_account(tx, scope)
     if account is None:

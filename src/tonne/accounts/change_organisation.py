@@ -7,12 +7,13 @@ from tonne.accounts import audit, redirect_hosts, store
 from tonne.accounts.errors import AddressTooLong, AdminNotFound, RedirectHostNotFound
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.open_organisation import check_fee_rate
+from tonne.base.actor import Actor
 from tonne.db.pool import Connection
 
 MAX_ADDRESS = 1000
 
 
-async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal, *, actor: str, now: datetime) -> None:
+async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal, *, actor: Actor, now: datetime) -> None:
     """Orders placed earlier keep their fee."""
     check_fee_rate(fee_rate)
     await require_organisation(tx, organisation_id)
@@ -20,7 +21,7 @@ async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal, 
     await audit.record(tx, organisation_id, "organisation.fee_set", actor=actor, at=now, fee_rate=str(fee_rate))
 
 
-async def set_address(tx: Connection, organisation_id: str, address: str, *, actor: str, now: datetime) -> None:
+async def set_address(tx: Connection, organisation_id: str, address: str, *, actor: Actor, now: datetime) -> None:
     if len(address) > MAX_ADDRESS:
         raise AddressTooLong
     await require_organisation(tx, organisation_id)
@@ -28,20 +29,20 @@ async def set_address(tx: Connection, organisation_id: str, address: str, *, act
     await audit.record(tx, organisation_id, "organisation.address_set", actor=actor, at=now)
 
 
-async def add_admin(tx: Connection, organisation_id: str, email: str, *, actor: str, now: datetime) -> None:
+async def add_admin(tx: Connection, organisation_id: str, email: str, *, actor: Actor, now: datetime) -> None:
     await require_organisation(tx, organisation_id)
     await store.add_admin(tx, organisation_id, email, now)
     await audit.record(tx, organisation_id, "organisation.admin_added", actor=actor, at=now, email=email)
 
 
-async def remove_admin(tx: Connection, organisation_id: str, email: str, *, actor: str, now: datetime) -> None:
+async def remove_admin(tx: Connection, organisation_id: str, email: str, *, actor: Actor, now: datetime) -> None:
     await require_organisation(tx, organisation_id)
     if not await store.remove_admin(tx, organisation_id, email):
         raise AdminNotFound(f"{email} is not an admin of {organisation_id}. Run `tonne org show` to see its admins.")
     await audit.record(tx, organisation_id, "organisation.admin_removed", actor=actor, at=now, email=email)
 
 
-async def allow_redirect(tx: Connection, organisation_id: str, host: str, *, actor: str, now: datetime) -> str:
+async def allow_redirect(tx: Connection, organisation_id: str, host: str, *, actor: Actor, now: datetime) -> str:
     """Returns the host in its canonical spelling."""
     await require_organisation(tx, organisation_id)
     allowed = redirect_hosts.read_host(host)
@@ -51,7 +52,7 @@ async def allow_redirect(tx: Connection, organisation_id: str, host: str, *, act
     return spelled
 
 
-async def forbid_redirect(tx: Connection, organisation_id: str, host: str, *, actor: str, now: datetime) -> str:
+async def forbid_redirect(tx: Connection, organisation_id: str, host: str, *, actor: Actor, now: datetime) -> str:
     """Links that name the host no longer redirect there. Returns the host in its canonical spelling."""
     await require_organisation(tx, organisation_id)
     forbidden = redirect_hosts.read_host(host)

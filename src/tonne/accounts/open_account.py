@@ -3,11 +3,12 @@ from tonne.accounts.errors import CurrencyUnknown
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.model import Account
 from tonne.accounts.open_organisation import check_name
+from tonne.base.actor import Actor
 from tonne.base.currency import DECIMALS
 from tonne.db.pool import Connection
 
 
-async def open_account(tx: Connection, account: Account, *, actor: str) -> Account:
+async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Account:
     """The currency can never change: the account's orders and invoices are in it."""
     await require_organisation(tx, account.scope.organisation_id)
     check_name(account.name)

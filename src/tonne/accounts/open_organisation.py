@@ -5,6 +5,7 @@ from fractions import Fraction
 from tonne.accounts import audit, store
 from tonne.accounts.errors import FeeRateInvalid, NameInvalid
 from tonne.accounts.model import Organisation
+from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
@@ -13,7 +14,9 @@ from tonne.events.log import open_stream
 DEFAULT_FEE_RATE = Decimal("0.10")
 
 
-async def open_organisation(tx: Connection, name: str, fee_rate: Decimal, *, actor: str, now: datetime) -> Organisation:
+async def open_organisation(
+    tx: Connection, name: str, fee_rate: Decimal, *, actor: Actor, now: datetime
+) -> Organisation:
     """Opens the organisation in both modes, each with its own event stream."""
     name = check_name(name)
     organisation = Organisation(new_id("org"), name, check_fee_rate(fee_rate), now)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.cards import stored_card_store
@@ -35,7 +36,7 @@ async def describe_card(
         raise CardGatewayUnavailable(f"The card gateway cannot be reached: {error}") from error
 
 
-async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, actor: str, now: datetime) -> None:
+async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, actor: Actor, now: datetime) -> None:
     """Replaces the stored card. A charge in progress keeps the old one."""
     await stored_card_store.store_card(tx, scope, card, gateway=GATEWAY_OF[scope.mode], now=now)
     await _record(tx, scope, "card.stored", card.last_four, actor=actor, now=now)
@@ -48,7 +49,7 @@ async def require_card(connection: Connection, scope: Scope) -> CardDetails:
     return card
 
 
-async def remove_card(tx: Connection, scope: Scope, *, actor: str, now: datetime) -> None:
+async def remove_card(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
     """Orders that fall due afterwards fail. The gateway keeps its own copy of the card."""
     last_four = await stored_card_store.remove_card(tx, scope)
     if last_four is None:
@@ -56,6 +57,6 @@ async def remove_card(tx: Connection, scope: Scope, *, actor: str, now: datetime
     await _record(tx, scope, "card.removed", last_four, actor=actor, now=now)
 
 
-async def _record(tx: Connection, scope: Scope, action: str, last_four: str, *, actor: str, now: datetime) -> None:
+async def _record(tx: Connection, scope: Scope, action: str, last_four: str, *, actor: Actor, now: datetime) -> None:
     organisation_id, account_id = scope.organisation_id, scope.account_id
     await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=account_id, last_four=last_four)

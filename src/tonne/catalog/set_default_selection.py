@@ -5,6 +5,7 @@ from datetime import datetime
 
 from tonne.accounts import audit, store
 from tonne.accounts.lookup import require_organisation
+from tonne.base.actor import Actor
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.selection import BundleChoiceIn, resolve, storable
@@ -13,7 +14,7 @@ from tonne.db.pool import Connection
 
 
 async def set_organisation_default(
-    tx: Connection, organisation_id: str, mode: Mode, choices: Sequence[BundleChoiceIn], *, actor: str, now: datetime
+    tx: Connection, organisation_id: str, mode: Mode, choices: Sequence[BundleChoiceIn], *, actor: Actor, now: datetime
 ) -> None:
     """No choices clear the default."""
     await require_organisation(tx, organisation_id)
@@ -24,7 +25,7 @@ async def set_organisation_default(
 
 
 async def set_account_default(
-    tx: Connection, scope: Scope, choices: Sequence[BundleChoiceIn], *, actor: str, now: datetime
+    tx: Connection, scope: Scope, choices: Sequence[BundleChoiceIn], *, actor: Actor, now: datetime
 ) -> None:
     """No choices clear the default: the organisation's default then applies."""
     await store.set_account_selection(tx, scope, await _validate(tx, scope.mode, choices))

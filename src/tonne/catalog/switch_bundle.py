@@ -1,5 +1,9 @@
 """Put a bundle on sale, or take it off."""
 
+from datetime import datetime
+
+from tonne.accounts import audit
+from tonne.base.actor import Actor
 from tonne.catalog import bundle_store
 from tonne.catalog.bundle_store import BundleSwitch
 from tonne.catalog.errors import BundleNotFound
@@ -7,7 +11,7 @@ from tonne.catalog.import_store import acquire_import_lock, raise_version
 from tonne.db.pool import Connection
 
 
-async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool) -> BundleSwitch:
+async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool, actor: Actor, now: datetime) -> BundleSwitch:
     """Returns the bundle as it was before. Waits for a running import."""
     await acquire_import_lock(tx)
     bundle = await bundle_store.find_switch(tx, bundle_id)
@@ -16,4 +20,16 @@ async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool) -> Bun
     if bundle.enabled != enabled:
         await bundle_store.save_enabled(tx, bundle.mode, bundle_id, enabled=enabled)
         await raise_version(tx, bundle.mode)
+        await audit.record(
+            tx,
+            None,
+            "bundle.enabled" if enabled else "bundle.disabled",
+            actor=actor,
+            at=now,
+            subject_id=bundle_id,
+            mode=bundle.mode,
+            before={"enabled": bundle.enabled},
+            after={"enabled": enabled},
+            slug=bundle.slug,
+        )
     return bundle

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tonne.base.actor import Actor
 from tonne.checkout import link_store as store
 from tonne.checkout.errors import OffsetLinkNotFound
 from tonne.checkout.link_model import OffsetLink
@@ -38,7 +39,7 @@ async def show_link_any_account(connection: Connection, link_id: str) -> tuple[O
 
 
 async def change_link_any_account(
-    tx: Connection, link_id: str, changes: dict[str, Any], *, actor: str, now: datetime
+    tx: Connection, link_id: str, changes: dict[str, Any], *, actor: Actor, now: datetime
 ) -> OffsetLink:
     """Settings that `changes` does not name keep their value; None clears one. A new preset replaces the other one."""
     scope = (await require_link_any_account(tx, link_id)).scope

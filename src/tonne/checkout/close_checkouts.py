@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
+from tonne.base.actor import job_actor
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.cards.charge_store import read_chargeable
@@ -17,7 +18,7 @@ from tonne.orders.queue import lock_order
 
 DELETE_BATCH = 1000
 REASON = "The checkout expired before it was paid."
-ACTOR = "checkout"
+ACTOR = job_actor("close_checkouts")
 
 _Claim = Callable[[Connection, datetime, int], Awaitable[Sequence[DueCheckout]]]
 _Handle = Callable[[Connection, Sequence[DueCheckout]], Awaitable[None]]

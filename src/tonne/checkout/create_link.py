@@ -1,5 +1,6 @@
 from datetime import datetime
 
+from tonne.base.actor import Actor
 from tonne.base.scope import Scope
 from tonne.checkout import link_store as store
 from tonne.checkout.link_model import OffsetLink
@@ -8,7 +9,9 @@ from tonne.checkout.link_settings import LinkOwner, build_link, load_link_owner,
 from tonne.db.pool import Connection
 
 
-async def create_link(tx: Connection, owner: LinkOwner, body: OffsetLinkIn, *, actor: str, now: datetime) -> OffsetLink:
+async def create_link(
+    tx: Connection, owner: LinkOwner, body: OffsetLinkIn, *, actor: Actor, now: datetime
+) -> OffsetLink:
     link = await build_link(tx, owner, body, old=None, now=now)
     await store.insert_link(tx, link)
     await record_link(tx, link, "offset_link.created", actor=actor, now=now)
@@ -16,7 +19,7 @@ async def create_link(tx: Connection, owner: LinkOwner, body: OffsetLinkIn, *, a
 
 
 async def create_account_link(
-    tx: Connection, scope: Scope, body: OffsetLinkIn, *, actor: str, now: datetime
+    tx: Connection, scope: Scope, body: OffsetLinkIn, *, actor: Actor, now: datetime
 ) -> OffsetLink:
     """For callers without a cached catalogue."""
     return await create_link(tx, await load_link_owner(tx, scope), body, actor=actor, now=now)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tonne.accounts import audit
 from tonne.accounts.redirect_hosts import list_hosts
 from tonne.accounts.store import find_account
+from tonne.base.actor import Actor
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import format_scaled, scaled
 from tonne.base.errors import Fault, Invalid, TonneError
@@ -155,7 +156,7 @@ def _selection(
     return stored
 
 
-async def record_link(tx: Connection, link: OffsetLink, action: str, *, actor: str, now: datetime) -> None:
+async def record_link(tx: Connection, link: OffsetLink, action: str, *, actor: Actor, now: datetime) -> None:
     await audit.record(
         tx,
         link.scope.organisation_id,

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from tonne.base.actor import Actor, ActorKind
 from tonne.base.idempotency import Idempotency
 from tonne.base.settings import Settings
 from tonne.cards.charge_store import read_chargeable
@@ -65,7 +66,9 @@ async def _close_other_checkout(
         if (await read_chargeable(tx, [order.key]))[0].has_open_charge:
             raise AlreadyPaid
         reason = "The customer started again in another window."
-        await cancel_order(tx, order, settings=settings, actor="checkout", reason=reason, now=now)
+        await cancel_order(
+            tx, order, settings=settings, actor=Actor(ActorKind.PAYER, checkout.offset_link_id), reason=reason, now=now
+        )
     elif order.status not in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
         raise AlreadyPaid
     await queue.close(tx, other.scope, other.id)

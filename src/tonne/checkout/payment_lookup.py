@@ -43,11 +43,11 @@ class PaymentLookup:
             well_formed = False
         if not well_formed:
             raise Invalid([Fault("validation_error", "temporary_id must be a UUID.", "temporary_id")])
-        self._misses.require(request.actor, 0)
+        self._misses.require(str(request.actor), 0)
         async with self._database.connection() as connection:
             paid_after = self._clock() - TEMPORARY_ID_LIFE
             document = await find_payment(connection, request.scope, hash_temporary_id(text), paid_after)
         if document is None:
-            self._misses.consume(request.actor)
+            self._misses.consume(str(request.actor))
             raise PaymentNotFound
         return Response(b'{"order":%b,"type":"order"}' % document)

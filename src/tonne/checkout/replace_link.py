@@ -1,5 +1,6 @@
 from datetime import datetime
 
+from tonne.base.actor import Actor
 from tonne.base.scope import Scope
 from tonne.checkout import link_store as store
 from tonne.checkout.errors import OffsetLinkNotFound
@@ -17,7 +18,7 @@ async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink:
 
 
 async def replace_link(
-    tx: Connection, owner: LinkOwner, old: OffsetLink, body: OffsetLinkIn, *, actor: str, now: datetime
+    tx: Connection, owner: LinkOwner, old: OffsetLink, body: OffsetLinkIn, *, actor: Actor, now: datetime
 ) -> OffsetLink:
     """Replaces all settings; the id and the creation time stay. The caller has locked `old`."""
     link = await build_link(tx, owner, body, old=old, now=now)

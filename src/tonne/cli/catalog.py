@@ -13,7 +13,7 @@ from tonne.catalog.bundle_store import ListedBundle, list_bundles
 from tonne.catalog.import_catalogue import CatalogueError
 from tonne.catalog.import_rows import FileKind, Files
 from tonne.catalog.switch_bundle import switch_bundle
-from tonne.cli.database import run_in_transaction
+from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import print_table
 from tonne.cli.parameters import MODE
@@ -74,7 +74,7 @@ def list_all(mode: str) -> None:
 @click.argument("bundle_id")
 def enable(bundle_id: str) -> None:
     """Put a bundle on sale."""
-    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=True)
+    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=True, actor=ACTOR, now=utc_now())
     click.echo(f"{bundle.slug} ({bundle.mode}) is {'already' if bundle.enabled else 'now'} on sale.")
 
 
@@ -82,7 +82,7 @@ def enable(bundle_id: str) -> None:
 @click.argument("bundle_id")
 def disable(bundle_id: str) -> None:
     """Take a bundle off sale. Existing orders do not change."""
-    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=False)
+    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=False, actor=ACTOR, now=utc_now())
     click.echo(f"{bundle.slug} ({bundle.mode}) is {'now' if bundle.enabled else 'already'} off sale.")
     if bundle.in_default_selection:
         click.echo(
@@ -95,7 +95,7 @@ def disable(bundle_id: str) -> None:
 def _import(mode: Mode, files: Files, currency: str | None) -> None:
     try:
         with reported_errors():
-            report = run_in_transaction(import_files, mode, files, utc_now(), currency=currency)
+            report = run_in_transaction(import_files, mode, files, utc_now(), actor=ACTOR, currency=currency)
     except CatalogueError as error:
         raise click.ClickException(str(error)) from error
     catalogue = f"the {mode} catalogue ({report.currency})"

@@ -13,6 +13,7 @@ from tonne.accounts.lookup import require_account_any_account
 from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings, SettingsError, kubernetes_variables, load_settings
+from tonne.cli.operator import operator
 from tonne.db.embedded import database_url, ensure_database
 from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable
 from tonne.db.migrate import MigrationError, require_compatible
@@ -21,8 +22,7 @@ from tonne.db.postmaster import DatabaseUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Actor in the audit log: the command line has no login of its own.
-ACTOR = f"cli:{os.environ.get('USER', 'unknown')}"
+ACTOR = operator(os.environ)
 
 
 @contextlib.contextmanager

@@ -129,7 +129,7 @@ async def _seed(tx: Connection) -> Demo:
     await set_address(tx, organisation.id, ADDRESS, actor=ACTOR, now=utc_now())
     await add_admin(tx, organisation.id, ADMIN, actor=ACTOR, now=utc_now())
     for mode in Mode:
-        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, now=utc_now())
+        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, actor=ACTOR, now=utc_now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
             scope = Scope(organisation.id, new_id("acc"), mode)
             # In test mode, one account pays by a simulated card and the other by invoice, to show both.

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from tonne.base.actor import Actor, ActorKind
 from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.base.scope import Scope
 from tonne.http.client_address import limit_name
@@ -76,9 +77,11 @@ class Request:
         return limit_name(self.client)
 
     @property
-    def actor(self) -> str:
-        """Who is calling, for the audit log."""
-        return f"key:{self._key_id}"
+    def actor(self) -> Actor:
+        """Who is calling, for the audit log. Only routes with `Access.API_KEY` have an actor."""
+        if self._scope is None:
+            raise LookupError("this route is public: it has no actor")
+        return Actor(ActorKind.KEY, self._key_id, self.client)
 
     def path(self, name: str) -> str:
         """A decoded path parameter, or the empty string, which matches nothing, if the database cannot store it."""

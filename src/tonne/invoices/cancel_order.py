@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.base.actor import Actor
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
@@ -18,7 +19,7 @@ from tonne.orders.store import note_cancellation
 
 
 async def cancel_order_by_id(
-    tx: Connection, scope: Scope, order_id: str, *, settings: Settings, actor: str, reason: str | None, now: datetime
+    tx: Connection, scope: Scope, order_id: str, *, settings: Settings, actor: Actor, reason: str | None, now: datetime
 ) -> Order:
     order = await lock_order(tx, scope, order_id)
     if order is None:
@@ -28,7 +29,7 @@ async def cancel_order_by_id(
 
 
 async def cancel_order(
-    tx: Connection, order: Order, *, settings: Settings, actor: str, reason: str | None, now: datetime
+    tx: Connection, order: Order, *, settings: Settings, actor: Actor, reason: str | None, now: datetime
 ) -> Order:
     """Cancel a locked order and its open invoice, and notify everyone who was mailed that invoice.
 

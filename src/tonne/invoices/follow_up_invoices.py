@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from tonne.base.actor import job_actor
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
@@ -32,8 +33,7 @@ from tonne.orders.queue import lock_order
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
 LEASE = timedelta(minutes=2)
-TEST_MODE = "test mode"
-UNPAID = "unpaid invoice"
+ACTOR = job_actor("follow_up_invoices")
 
 _log = structlog.get_logger()
 _Mark = Callable[[Connection, Scope, str, datetime, datetime], Awaitable[bool]]
@@ -83,7 +83,8 @@ class FollowUpInvoices:
             # A test helper or an operator may have settled it meanwhile.
             with suppress(InvoiceNotOpen):
                 async with self.database.transaction() as tx:
-                    await settle_invoice(tx, invoice.scope, invoice.order_id, actor=TEST_MODE, now=now)
+                    note = "settled automatically in test mode"
+                    await settle_invoice(tx, invoice.scope, invoice.order_id, actor=ACTOR, now=now, note=note)
         else:
             await self._cancel(invoice, now)
 
@@ -108,4 +109,4 @@ class FollowUpInvoices:
             order = await lock_order(tx, invoice.scope, invoice.order_id)
             current = None if order is None else await invoice_store.find_invoice(tx, order.scope, order.id)
             if order is not None and current is not None and current.status is InvoiceStatus.OPEN:
-                await cancel_order(tx, order, settings=self.settings, actor=UNPAID, reason=reason, now=now)
+                await cancel_order(tx, order, settings=self.settings, actor=ACTOR, reason=reason, now=now)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from tonne.base.actor import Actor
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
@@ -46,7 +47,7 @@ class _NamedInvoice:
 
 
 async def import_statement(
-    tx: Connection, mode: Mode, file: SheetFile, *, actor: str, now: datetime
+    tx: Connection, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime
 ) -> list[BookedLine]:
     """Book every line, or raise SheetInvalid with every error. One import runs at a time."""
     lines = read_statement(file)

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.base.actor import Actor
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
@@ -12,7 +13,7 @@ from tonne.invoices.model import Invoice, InvoiceStatus
 
 
 async def resend_invoice(
-    tx: Connection, invoice: Invoice, *, settings: Settings, actor: str, now: datetime
+    tx: Connection, invoice: Invoice, *, settings: Settings, actor: Actor, now: datetime
 ) -> list[str]:
     """Enqueue the mail again and return its recipients, the admins of the organisation."""
     if invoice.status is InvoiceStatus.CANCELLED:

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from tonne.accounts import audit
 from tonne.accounts.model import PaymentMethod
+from tonne.base.actor import Actor
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
@@ -18,7 +19,7 @@ from tonne.orders.queue import lock_order
 
 
 async def settle_invoice(
-    tx: Connection, scope: Scope, order_id: str, *, actor: str, now: datetime, note: str = ""
+    tx: Connection, scope: Scope, order_id: str, *, actor: Actor, now: datetime, note: str = ""
 ) -> Order:
     """Settle the invoice of an order. Call it last in the transaction."""
     order = await _lock(tx, scope, order_id)
@@ -30,7 +31,7 @@ async def settle_invoice(
 
 
 async def settle_test_invoice(
-    tx: Connection, scope: Scope, order_id: str, *, settings: Settings, actor: str, now: datetime
+    tx: Connection, scope: Scope, order_id: str, *, settings: Settings, actor: Actor, now: datetime
 ) -> Order:
     """Test helper: issue the invoice of a placed order if necessary, and settle it."""
     order = await _lock(tx, scope, order_id)
@@ -45,7 +46,7 @@ async def settle_test_invoice(
     return await settle_invoice(tx, scope, order_id, actor=actor, now=now)
 
 
-async def mark_invoice_paid(tx: Connection, invoice: Invoice, *, actor: str, now: datetime, note: str) -> None:
+async def mark_invoice_paid(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str) -> None:
     """Without its order, which the caller has locked and moves in the same transaction."""
     if not await invoice_store.close_invoice(tx, invoice.order_key, InvoiceStatus.PAID, actor=actor, now=now):
         if invoice.status is InvoiceStatus.CANCELLED:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import asyncpg
 
+from tonne.base.actor import Actor
 from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
@@ -155,6 +156,6 @@ WHERE account_id = $1 AND order_id = $2 AND status = 'open' RETURNING true
 """
 
 
-async def close_invoice(tx: Connection, key: OrderKey, status: InvoiceStatus, *, actor: str, now: datetime) -> bool:
+async def close_invoice(tx: Connection, key: OrderKey, status: InvoiceStatus, *, actor: Actor, now: datetime) -> bool:
     """Set the final status of an open invoice; false if it is not open."""
-    return await tx.fetchval(CLOSE, key.account_id, key.id, now, actor, status) is True
+    return await tx.fetchval(CLOSE, key.account_id, key.id, now, str(actor), status) is True

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
@@ -77,7 +78,7 @@ FROM unnest($4::text[], $5::bytea[], $6::date[], $7::bigint[], $8::text[], $9::t
 
 
 async def insert_transfers_any_account(
-    tx: Connection, mode: Mode, transfers: Sequence[Transfer], *, actor: str, now: datetime
+    tx: Connection, mode: Mode, transfers: Sequence[Transfer], *, actor: Actor, now: datetime
 ) -> None:
     """Insert transfers, at least one."""
     rows = [
@@ -87,7 +88,7 @@ async def insert_transfers_any_account(
         )
         for line, outcome, invoice in transfers
     ]
-    await tx.execute(INSERT_TRANSFERS, mode, now, actor, *zip(*rows, strict=True))
+    await tx.execute(INSERT_TRANSFERS, mode, now, str(actor), *zip(*rows, strict=True))
 
 
 LIST_TRANSFERS = """

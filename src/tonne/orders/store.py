@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
+from tonne.base.actor import Actor
 from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.pricing import Priced
@@ -197,8 +198,8 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
 
 
-async def note_cancellation(tx: Connection, order: Order, *, actor: str, reason: str | None) -> None:
-    await tx.execute(SET_CANCELLATION, order.scope.account_id, order.id, actor, reason)
+async def note_cancellation(tx: Connection, order: Order, *, actor: Actor, reason: str | None) -> None:
+    await tx.execute(SET_CANCELLATION, order.scope.account_id, order.id, str(actor), reason)
 
 
 # For a received order. Applies once: lines never change afterwards.

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from tonne.accounts import audit
+from tonne.base.actor import Actor
 from tonne.base.scope import Mode
 from tonne.base.urls import MAX_URL_LENGTH
 from tonne.db.pool import Connection
@@ -64,7 +65,7 @@ class _Parcel:
 
 
 async def import_confirmations(
-    tx: Connection, mode: Mode, file: SheetFile, *, now: datetime, actor: str
+    tx: Connection, mode: Mode, file: SheetFile, *, now: datetime, actor: Actor
 ) -> ConfirmationReport:
     """Record every retirement in the file, or raise SheetInvalid with every error.
 
@@ -141,7 +142,7 @@ WHERE mode = $1 AND parcel_id = ANY ($2::text[]) GROUP BY organisation_id ORDER 
 
 
 async def _record_any_account(
-    tx: Connection, mode: Mode, parcel_ids: Sequence[str], *, now: datetime, actor: str
+    tx: Connection, mode: Mode, parcel_ids: Sequence[str], *, now: datetime, actor: Actor
 ) -> None:
     """Each organisation sees in its audit log who confirmed the retirement of its credits."""
     for row in await tx.fetch(FIND_OWNERS, mode, parcel_ids):

@@ -8,8 +8,11 @@ from functools import partial
 
 import asyncpg
 
+from tonne.accounts.audit import record_all
+from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode
+from tonne.catalog.import_audit import catalogue_entries, import_entry, row_entries
 from tonne.catalog.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
 from tonne.catalog.import_plan import CataloguePlan, check_project
 from tonne.catalog.import_rows import FileKind, Files
@@ -35,7 +38,7 @@ class LotPlan:
 
 
 async def import_files(
-    tx: Connection, mode: Mode, files: Files, now: datetime, *, currency: str | None = None
+    tx: Connection, mode: Mode, files: Files, now: datetime, *, actor: Actor, currency: str | None = None
 ) -> ImportReport:
     """Import catalogue files and lots, or raise SheetInvalid with every error. Orders that wait for supply are retried.
 
@@ -54,7 +57,16 @@ async def import_files(
         await save_catalogue(tx, head, catalogue, now)
         await save_lots(tx, mode, lots.saved, catalogue.project_ids, now)
     changes = [*catalogue.changes, lots.changes] if lots.changes.file else catalogue.changes
-    return await finish_import(tx, head, changes)
+    report = await finish_import(tx, head, changes)
+    if report.changed:
+        lot_ids = {row.key: id_ for id_, row in lots.saved.items()}
+        entries = [
+            import_entry(head, report.version, files, changes),
+            *catalogue_entries(head, catalogue),
+            *row_entries("lot", lots.changes, lot_ids, mode),
+        ]
+        await record_all(tx, entries, actor=actor, at=now)
+    return report
 
 
 async def _plan_lots(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 from tonne.sheets.read_sheet import R
 
@@ -16,6 +16,8 @@ class RowChanges(Generic[R]):
     changed: list[R]
     removed: list[R]
     unchanged_count: int
+    # The rows with which the file was compared, by key.
+    stored: dict[tuple[Any, ...], R]
 
     @property
     def saved(self) -> list[R]:
@@ -32,4 +34,4 @@ def compare(file: str, rows: list[R], stored: Iterable[R], *, replaces: bool = F
     changed = [row for row in rows if row.key in before and row != before[row.key]]
     kept = {row.key for row in rows} if replaces else before.keys()
     removed = [row for key, row in before.items() if key not in kept]
-    return RowChanges(file, new, changed, removed, len(rows) - len(new) - len(changed))
+    return RowChanges(file, new, changed, removed, len(rows) - len(new) - len(changed), before)

@@ -3,6 +3,7 @@ from datetime import datetime
 
 from tonne.accounts import audit
 from tonne.accounts.store import lock_account
+from tonne.base.actor import Actor
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 from tonne.sustainability import store
@@ -36,7 +37,7 @@ class PageChange:
 
 
 async def change_page(
-    tx: Connection, scope: Scope, change: PageChange, *, actor: str, now: datetime
+    tx: Connection, scope: Scope, change: PageChange, *, actor: Actor, now: datetime
 ) -> SustainabilityPage:
     """Locks the account, so that changes run one after another. The previous slug redirects to the page."""
     # The page itself has no row to lock until it is first saved.

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.base.secret_box import SecretBox
@@ -35,7 +36,7 @@ async def check_url(sender: Sender, url: str) -> None:
 
 
 async def register_webhook(
-    tx: Connection, scope: Scope, url: str, account_ids: Sequence[str], *, box: SecretBox, actor: str, now: datetime
+    tx: Connection, scope: Scope, url: str, account_ids: Sequence[str], *, box: SecretBox, actor: Actor, now: datetime
 ) -> tuple[Webhook, str]:
     """The secret is returned only here and by a rotation."""
     await _check_accounts(tx, scope, account_ids)
@@ -57,23 +58,23 @@ async def register_webhook(
     return webhook, secret
 
 
-async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, actor: str, now: datetime) -> Webhook:
+async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, actor: Actor, now: datetime) -> Webhook:
     """With the webhook locked. A request in flight does not move the cursor: its events are sent again."""
     await _check_accounts(tx, scope, changed.account_ids)
     cursor = await registration_store.update_webhook(tx, changed)
-    await parked_store.drop_out_of_scope(tx, changed, cursor, by=actor)
+    await parked_store.drop_out_of_scope(tx, changed, cursor, by=str(actor))
     await _record(tx, changed, "webhook.changed", actor, now)
     return changed
 
 
-async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: str, now: datetime) -> None:
+async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: Actor, now: datetime) -> None:
     webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
     await registration_store.delete_webhook(tx, webhook)
     await _record(tx, webhook, "webhook.deleted", actor, now)
 
 
 async def rotate_secret(
-    tx: Connection, webhook: Webhook, overlap_seconds: int, *, box: SecretBox, actor: str, now: datetime
+    tx: Connection, webhook: Webhook, overlap_seconds: int, *, box: SecretBox, actor: Actor, now: datetime
 ) -> tuple[Webhook, str]:
     """For `overlap_seconds` both secrets sign, so that the receiver can switch without refusing a request."""
     secret = new_secret()
@@ -83,18 +84,18 @@ async def rotate_secret(
     return rotated, secret
 
 
-async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: str, now: datetime) -> None:
+async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: Actor, now: datetime) -> None:
     """Give up the event of a parked account. The skip is recorded."""
     accounts = await parked_store.list_parked(tx, webhook)
     parked = next((account for account in accounts if account.event_id == event_id), None)
     if parked is None:
         raise EventNotParked(field="event_id")
-    await parked_store.skip_parked(tx, webhook, parked, by=actor, at=now)
+    await parked_store.skip_parked(tx, webhook, parked, by=str(actor), at=now)
     organisation_id, action = webhook.organisation_id, "webhook.event_skipped"
     await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=webhook.id, event_id=event_id)
 
 
-async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: str, now: datetime) -> None:
+async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: Actor, now: datetime) -> None:
     await progress_store.rewind(tx, webhook, before_position)
     await _record(tx, webhook, "webhook.rewound", actor, now)
 
@@ -104,6 +105,6 @@ async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[st
         raise WebhookAccountInvalid(field=f"account_ids[{list(account_ids).index(account_id)}]")
 
 
-async def _record(tx: Connection, webhook: Webhook, action: str, actor: str, now: datetime) -> None:
+async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime) -> None:
     organisation_id = webhook.organisation_id
     await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=webhook.id, url=webhook.url)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.base.actor import Actor
 from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.db.pool import Connection
 from tonne.webhooks import secret_store
@@ -23,7 +24,7 @@ class ResealedBatch:
 
 
 async def reseal_batch_any_account(
-    tx: Connection, box: SecretBox, after: tuple[str, str], *, actor: str, now: datetime
+    tx: Connection, box: SecretBox, after: tuple[str, str], *, actor: Actor, now: datetime
 ) -> ResealedBatch | None:
     """Reseal the next webhooks. None when there are no more.
 
@@ -60,7 +61,7 @@ async def retire_keys_any_account(tx: Connection, box: SecretBox) -> list[str]:
     return [] if "" in counts else await secret_store.forget_keys_except(tx, [box.key_id, *counts])
 
 
-async def give_up_keys_any_account(tx: Connection, box: SecretBox, *, actor: str, now: datetime) -> list[str]:
+async def give_up_keys_any_account(tx: Connection, box: SecretBox, *, actor: Actor, now: datetime) -> list[str]:
     """Make the configured keys the only ones of this database. Returns the ids of the keys that were given up."""
     await secret_store.lock_keys(tx)
     given_up = await secret_store.forget_keys_except(tx, sorted(box.key_ids))

@@ -1,0 +1,33 @@
+"""Who makes a change, for the audit log."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ActorKind(StrEnum):
+    CLI = "cli"
+    KEY = "key"
+    SYSTEM = "system"
+    PAYER = "payer"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """`name` is the operator's user and host, the id of the API key, the job, or the link that the payer opened."""
+
+    kind: ActorKind
+    name: str
+    # The network address of an API client. Payers' addresses are not stored: entries can never be deleted.
+    address: str | None = None
+
+    def __str__(self) -> str:
+        """As it is stored, such as `key:key_06dq2k8v7p3h5n9s4t1w0x2y6z`."""
+        return f"{self.kind}:{self.name}"
+
+    @property
+    def key_id(self) -> str | None:
+        return self.name if self.kind is ActorKind.KEY else None
+
+
+def job_actor(job: str) -> Actor:
+    return Actor(ActorKind.SYSTEM, job)
