@@ -126,20 +126,22 @@ class OrderEndpoints:
         document = request.json()
         idempotency = idempotency_of(shape.__name__, document)
         body, original_digest = await self._place_order.place(
-            request.scope, idempotency, lambda terms: _read(document, shape, terms, idempotency)
+            request.scope, idempotency, lambda terms: _read(request, document, shape, terms, idempotency)
         )
         return Response(body, 201) if original_digest is None else replay(body, original_digest, idempotency.digest)
 
     async def _quote(self, request: Request, shape: type[OrderIn]) -> Response:
         document, scope = request.json(), request.scope
         terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
-        order_request = _read(document, shape, terms, idempotency_of(shape.__name__, document))
+        order_request = _read(request, document, shape, terms, idempotency_of(shape.__name__, document))
         async with self._database.connection() as connection:
             wanted = await resolve_amount(connection, scope, order_request)
         return json_response(quote_out(price(wanted, terms, catalogue), wanted, estimate_id=order_request.estimate_id))
 
 
-def _read(document: Document, shape: type[OrderIn], terms: Terms, idempotency: Idempotency) -> OrderRequest:
+def _read(
+    request: Request, document: Document, shape: type[OrderIn], terms: Terms, idempotency: Idempotency
+) -> OrderRequest:
     """Validate a body and convert its amount to grams or minor units."""
     body = read(document, shape)
     mass_grams = value_minor = estimate_id = None
@@ -158,4 +160,5 @@ def _read(document: Document, shape: type[OrderIn], terms: Terms, idempotency: I
         idempotency=idempotency,
         metadata=metadata_text(document),
         estimate_id=estimate_id,
+        key_id=request.actor.key_id,
     )

@@ -45,6 +45,8 @@ class OrderRequest:
     metadata: str = "{}"
     estimate_id: str | None = None
     customer: CheckoutCustomer | None = None
+    # The id of the API key that places the order.
+    key_id: str | None = None
 
 
 class PlacedOrder(NamedTuple):
@@ -78,6 +80,7 @@ async def place_order(
         request_digest=request.idempotency.digest,
         document=document,
         next_attempt_at=now + retry_after if is_waiting else order.due_at(now),
+        placed_by_key=request.key_id,
     )
     if not inserted:
         return None

@@ -98,9 +98,9 @@ WITH new AS (
                         payment_method, requested_quantity_grams, requested_value_minor, bundle_selection,
                         quantity_grams, offset_cost_minor, total_cost_minor, commission_minor, fee_rate, exchange_rate,
                         exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, email, metadata,
-                        created_at, status_changed_at, next_attempt_at, wire_document)
+                        created_at, status_changed_at, next_attempt_at, wire_document, placed_by_key)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::jsonb, $14, $15, $16, $17, $18, $19, $20, $21,
-            $22, $23, $24, $25, $26, $26, $27, $28)
+            $22, $23, $24, $25, $26, $26, $27, $28, $37)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
@@ -114,7 +114,13 @@ SELECT EXISTS (SELECT FROM new)
 
 
 async def insert_order(
-    tx: Connection, order: Order, *, request_digest: bytes, document: bytes, next_attempt_at: datetime | None
+    tx: Connection,
+    order: Order,
+    *,
+    request_digest: bytes,
+    document: bytes,
+    next_attempt_at: datetime | None,
+    placed_by_key: str | None,
 ) -> bool:
     inserted: bool = await tx.fetchval(
         INSERT_ORDER,
@@ -140,6 +146,7 @@ async def insert_order(
         next_attempt_at,
         document,
         *columns(order.lines, LINE_COLUMNS),
+        placed_by_key,
     )
     return inserted
 
