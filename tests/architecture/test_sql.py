@@ -6,7 +6,7 @@ import pytest
 
 from tests.architecture.source import Module, package
 from tests.architecture.statements import statements
-from tonne.cli.doctor import ALL_INVARIANTS
+from tonne.cli.doctor import ALL_INVARIANTS, ALL_WAITING
 from tonne.db.pool import Database
 
 
@@ -22,7 +22,8 @@ def test_every_statement_is_an_upper_case_constant() -> None:
 
 async def test_every_statement_can_be_prepared_on_the_migrated_schema(db: Database) -> None:
     broken = {}
-    named = {each.label: each.sql for each in statements()} | {each.name: each.sql for each in ALL_INVARIANTS}
+    named = {each.label: each.sql for each in statements()}
+    named |= {each.name: each.sql for each in (*ALL_INVARIANTS, *ALL_WAITING)}
     async with db.connection() as connection:
         for name, sql in named.items():
             try:
@@ -32,11 +33,11 @@ async def test_every_statement_can_be_prepared_on_the_migrated_schema(db: Databa
     assert broken == {}
 
 
-async def test_every_invariant_returns_the_place_of_a_violation(db: Database) -> None:
+async def test_every_check_of_the_doctor_returns_places(db: Database) -> None:
     async with db.connection() as connection:
-        for invariant in ALL_INVARIANTS:
-            statement = await connection.prepare(invariant.sql)
-            assert [attribute.name for attribute in statement.get_attributes()] == ["where"], invariant.name
+        for check in (*ALL_INVARIANTS, *ALL_WAITING):
+            statement = await connection.prepare(check.sql)
+            assert [attribute.name for attribute in statement.get_attributes()] == ["where"], check.name
 
 
 def test_every_statement_names_its_columns() -> None:

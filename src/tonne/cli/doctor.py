@@ -1,59 +1,117 @@
 """tonne doctor"""
 
 import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 import click
+import msgspec
 
+from tonne.base.clock import utc_now
 from tonne.base.secret_box import SecretBox, SecretKeyMissing
 from tonne.base.settings import Settings, load_settings
 from tonne.cards.invariants import INVARIANTS as PAYMENTS
+from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.database import run_in_transaction
+from tonne.cli.output import printable
 from tonne.db.invariant import Invariant
 from tonne.db.pool import Connection
+from tonne.db.waiting_check import WaitingCheck
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.invoices.invariants import INVARIANTS as INVOICES
+from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.orders.invariants import INVARIANTS as ORDERS
+from tonne.orders.waiting import WAITING as ORDERS_WAITING
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
+from tonne.retirements.waiting import WAITING as RETIREMENTS_WAITING
 from tonne.webhooks.check_secret_key import find_unreadable_any_account
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
+from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
 ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
+ALL_WAITING = (*ORDERS_WAITING, *PAYMENTS_WAITING, *INVOICES_WAITING, *RETIREMENTS_WAITING, *WEBHOOKS_WAITING)
 SECRETS = "all webhook secrets can be opened"
-# The names of all checks, and what a violation means.
-CHECKS = {invariant.name: invariant.meaning for invariant in ALL_INVARIANTS} | {
-    SECRETS: "Their webhooks deliver nothing. Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."
-}
-# Violations listed per check.
+SECRETS_MEANING = "Their webhooks deliver nothing."
+SECRETS_REMEDY = "Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."
+# Objects listed per check.
 SHOWN = 10
+# The exit code if nothing is broken but something needs the operator. 2 is for a wrong command line.
+WARNINGS_CODE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check. `status` is ok, broken or warning; `found` names the objects."""
+
+    name: str
+    status: str
+    meaning: str
+    remedy: str
+    found: Sequence[str]
 
 
 @click.command()
-def doctor() -> None:
-    """Check the data for broken invariants. The exit code is 1 if there are any.
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all checks and all objects.")
+def doctor(as_json: bool) -> None:
+    """Check the data for broken invariants, and list what waits too long.
+
+    The exit code is 0 if all is well, 1 if an invariant is broken (or the check could not be made), and 3 if there are
+    only warnings: something waits for the operator, or a setting is missing. Each warning says which command deals with
+    it.
 
     It only reads, from one snapshot, so it is safe to run on a busy service.
     """
-    breaches = run_in_transaction(_examine_all)
-    for name, meaning in CHECKS.items():
-        found = breaches.get(name, [])
-        click.echo(f"{'BROKEN' if found else 'ok    '}  {name}")
-        if found:
-            click.echo(f"        {meaning}")
-            for place in found[:SHOWN]:
-                click.echo(f"        - {place}")
-            if len(found) > SHOWN:
-                click.echo(f"        - and {len(found) - SHOWN} more")
-    if breaches:
-        raise click.ClickException(f"{len(breaches)} of {len(CHECKS)} checks failed. See above.")
-    click.echo("All checks passed.")
+    findings = run_in_transaction(_examine_all)
+    broken = [each for each in findings if each.status == "broken"]
+    warnings = [each for each in findings if each.status == "warning"]
+    if as_json:
+        status = "broken" if broken else "warning" if warnings else "ok"
+        click.echo(msgspec.json.encode({"status": status, "checks": findings}))
+    else:
+        for each in findings:
+            _print(each)
+        if not broken:
+            click.echo(f"{_count(warnings)} See above." if warnings else "All checks passed.")
+    if broken and not as_json:
+        also = f" {_count(warnings)}" if warnings else ""
+        raise click.ClickException(f"{len(broken)} of {len(findings)} checks failed.{also} See above.")
+    sys.exit(1 if broken else WARNINGS_CODE if warnings else 0)
 
 
-async def _examine_all(tx: Connection) -> dict[str, list[str]]:
+def _count(warnings: Sequence[Finding]) -> str:
+    return f"{len(warnings)} {'warning' if len(warnings) == 1 else 'warnings'}."
+
+
+def _print(finding: Finding) -> None:
+    marks = {"ok": "ok    ", "broken": "BROKEN", "warning": "WARN  "}
+    click.echo(f"{marks[finding.status]}  {finding.name}")
+    if finding.status == "ok":
+        return
+    click.echo(f"        {finding.meaning} {finding.remedy}".rstrip())
+    for place in finding.found[:SHOWN]:
+        click.echo(f"        - {printable(place)}")
+    if len(finding.found) > SHOWN:
+        click.echo(f"        - and {len(finding.found) - SHOWN} more")
+
+
+async def _examine_all(tx: Connection) -> list[Finding]:
+    settings = load_settings(os.environ)
     breaches = await examine(tx)
-    if unreadable := await find_unreadable(tx, load_settings(os.environ)):
-        breaches[SECRETS] = unreadable
-    return breaches
+    unreadable = await find_unreadable(tx, settings)
+    waiting = await find_waiting(tx, settings, utc_now())
+    return [
+        *(_finding(each.name, "broken", each.meaning, "", breaches) for each in ALL_INVARIANTS),
+        _finding(SECRETS, "broken", SECRETS_MEANING, SECRETS_REMEDY, {SECRETS: unreadable}),
+        *(_finding(each.name, "warning", each.meaning, each.remedy, waiting) for each in ALL_WAITING),
+    ]
+
+
+def _finding(name: str, status: str, meaning: str, remedy: str, found: Mapping[str, Sequence[str]]) -> Finding:
+    places = found.get(name, ())
+    return Finding(name, status if places else "ok", meaning, remedy, places)
 
 
 async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:
@@ -73,3 +131,12 @@ async def examine(tx: Connection) -> dict[str, list[str]]:
 
 async def _breaches(tx: Connection, invariant: Invariant) -> list[str]:
     return [row["where"] for row in await tx.fetch(invariant.sql)]
+
+
+async def find_waiting(tx: Connection, settings: Settings, now: datetime) -> dict[str, list[str]]:
+    """What needs the operator, by the name of the check."""
+    return {check.name: found for check in ALL_WAITING if (found := await _objects(tx, check, settings, now))}
+
+
+async def _objects(tx: Connection, check: WaitingCheck, settings: Settings, now: datetime) -> list[str]:
+    return [row["where"] for row in await tx.fetch(check.sql, *check.parameters(settings, now))]

@@ -11,7 +11,7 @@ COMMANDS = {
     "worker": "Run a worker process.",
     "migrate": "Apply pending database migrations.",
     "secrets": "Manage the keys that encrypt webhook secrets in the database.",
-    "doctor": "Check the data for broken invariants.",
+    "doctor": "Check the data, and list what waits too long.",
     "org": "Manage organisations, the clients of this service.",
     "account": "Manage accounts and client accounts, which place the orders.",
     "key": "Create, list and revoke API keys.",

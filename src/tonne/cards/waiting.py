@@ -1,0 +1,51 @@
+"""What `tonne doctor` warns of."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tonne.base.settings import Settings
+from tonne.db.waiting_check import WaitingCheck
+
+
+def _gateway_missing(settings: Settings, _: datetime) -> Sequence[object]:
+    return (not settings.stripe_secret_key,)
+
+
+WAITING = (
+    WaitingCheck(
+        "live refunds are made within a day",
+        "The gateway does not accept a refund. The worker repeats it.",
+        "Refund the payment at the gateway: the next attempt then finds it and records it. The last lines "
+        "`charge_not_refunded` in the log have the gateway's message.",
+        """
+        SELECT format('charge %s of order %s: %s minor units of %s, %s at %s%s', id, order_id, amount_minor, currency,
+                      reference, gateway, ': ' || nullif(message, '')) AS "where"
+        FROM charges WHERE mode = 'live' AND status = 'refund_due'
+          AND settled_at < $1::timestamptz - interval '1 day'
+        ORDER BY settled_at
+        """,
+    ),
+    WaitingCheck(
+        "live charges have an outcome within two days",
+        "It is not known whether a customer was charged. The worker asks the gateway again and again.",
+        "Search for the order's id at the gateway. If the gateway cannot be reached, check TONNE_STRIPE_SECRET_KEY.",
+        """
+        SELECT format('charge %s of order %s, since %s', id, order_id, to_char(created_at, 'YYYY-MM-DD HH24:MI'))
+               AS "where"
+        FROM charges WHERE mode = 'live' AND status = 'pending'
+          AND created_at < $1::timestamptz - interval '2 days'
+        ORDER BY created_at
+        """,
+    ),
+    WaitingCheck(
+        "a gateway is set for live orders by card",
+        "Orders of live accounts that pay by card wait, because no card gateway is set.",
+        "Set TONNE_STRIPE_SECRET_KEY, or let the account pay by invoice: `tonne account update`.",
+        """
+        SELECT format('account %s of %s', id, organisation_id) AS "where"
+        FROM accounts WHERE $1::boolean AND mode = 'live' AND payment_method = 'card'
+        ORDER BY created_at
+        """,
+        _gateway_missing,
+    ),
+)

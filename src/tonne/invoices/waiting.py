@@ -1,0 +1,55 @@
+"""What `tonne doctor` warns of."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tonne.base.settings import Settings
+from tonne.db.waiting_check import WaitingCheck
+
+
+def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
+    needed = ("seller_address", "seller_email", "bank_account_holder", "bank_iban")
+    return ([f"TONNE_{name.upper()}" for name in needed if not getattr(settings, name)],)
+
+
+WAITING = (
+    WaitingCheck(
+        "live invoices name the seller and the bank account",
+        "Customers pay by invoice, but invoices lack these settings: they cannot be paid, or are not valid.",
+        "Set them, restart Tonne, and mail open invoices again with `tonne invoice resend`.",
+        """
+        SELECT format('%s is not set', missing.name) AS "where"
+        FROM unnest($1::text[]) WITH ORDINALITY AS missing (name, position)
+        WHERE EXISTS (SELECT FROM invoices WHERE invoices.mode = 'live')
+        ORDER BY missing.position
+        """,
+        _missing_settings,
+    ),
+    WaitingCheck(
+        "live invoices are mailed within an hour",
+        "An invoice was issued but not mailed: its organisation has no admin, or no worker is running.",
+        "Add an admin with `tonne org add-admin`. The worker then mails the invoice.",
+        """
+        SELECT format('invoice %s of organisation %s, issued on %s', reference, organisation_id, issued_on) AS "where"
+        FROM invoices WHERE mode = 'live' AND status = 'open' AND mailed_at IS NULL
+          AND created_at < $1::timestamptz - interval '1 hour'
+        ORDER BY created_at
+        """,
+    ),
+    WaitingCheck(
+        "partly paid invoices are paid in full within a week",
+        "A customer transferred less than the total, and the rest did not arrive.",
+        "Ask the customer for the rest, or accept it with `tonne invoice settle`.",
+        """
+        SELECT format('invoice %s: %s of %s minor units of %s received, last on %s', invoices.reference,
+                      sum(transfer.amount_minor), invoices.total_minor, invoices.currency, max(transfer.booked_on))
+               AS "where"
+        FROM invoices JOIN bank_transfers transfer
+          ON transfer.account_id = invoices.account_id AND transfer.order_id = invoices.order_id
+        WHERE invoices.mode = 'live' AND invoices.status = 'open' AND transfer.outcome = 'under'
+        GROUP BY invoices.account_id, invoices.order_id
+        HAVING max(transfer.imported_at) < $1::timestamptz - interval '7 days'
+        ORDER BY max(transfer.imported_at)
+        """,
+    ),
+)

@@ -1,0 +1,65 @@
+"""What `tonne doctor` warns of."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from tonne.base.settings import Settings
+from tonne.db.waiting_check import WaitingCheck
+
+
+def _pool_wait(settings: Settings, now: datetime) -> Sequence[object]:
+    return now, timedelta(days=settings.pool_wait_days)
+
+
+WAITING = (
+    WaitingCheck(
+        "paid live orders get supply within a day",
+        "An order is paid, but there are not enough credits of the projects in its bundles.",
+        "Buy credits and import them with `tonne catalogue import-lots`. Waiting orders are then served, oldest first.",
+        """
+        SELECT format('order %s of account %s: %s t, paid at %s', id, account_id,
+                      trim_scale(quantity_grams / 1000000.0), to_char(status_changed_at, 'YYYY-MM-DD HH24:MI'))
+               AS "where"
+        FROM orders WHERE mode = 'live' AND status = 'paid' AND next_attempt_at IS NOT NULL
+          AND status_changed_at < $1::timestamptz - interval '1 day'
+        ORDER BY status_changed_at
+        """,
+    ),
+    WaitingCheck(
+        "live retirements are confirmed within a week",
+        "Credits of customers are not retired yet, or the retirement was not confirmed here.",
+        "Write the list with `tonne retirement export --mode live`, retire the credits at their registries, and import "
+        "the confirmations with `tonne retirement import`.",
+        # A unit in the service's name was open for the whole waiting time. Any other parcel can be retired since its last
+        # order got a share.
+        """
+        SELECT format('parcel %s: %s t of project %s', parcel.id, trim_scale(parcel.quantity_grams / 1000000.0),
+                      parcel.project_id) AS "where"
+        FROM parcels parcel
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN parcel.in_service_name THEN parcel.opened_at + $2::interval
+                   ELSE max(orders.status_changed_at) END AS since
+            FROM shares share
+            JOIN orders ON orders.account_id = share.account_id AND orders.id = share.order_id
+            WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id
+        ) ready
+        WHERE parcel.mode = 'live' AND parcel.status = 'to_retire'
+          AND ready.since < $1::timestamptz - interval '7 days'
+        ORDER BY ready.since
+        """,
+        _pool_wait,
+    ),
+    WaitingCheck(
+        "no pooled live unit is retired within three days with a rest that nobody bought",
+        "A unit is still partly unsold. When its waiting time ends it is retired whole, in the service's name, and the "
+        "rest serves later orders.",
+        "Nothing has to be done. To wait longer from the next unit on, raise TONNE_POOL_WAIT_DAYS. After the deadline, "
+        "the unit is in `tonne retirement list --mode live`.",
+        """
+        SELECT format('parcel %s of project %s: %s of %s kg bought, closes at %s', id, project_id,
+                      allocated_grams / 1000, quantity_grams / 1000, to_char(close_at, 'YYYY-MM-DD HH24:MI')) AS "where"
+        FROM parcels WHERE mode = 'live' AND status = 'open' AND close_at < $1::timestamptz + interval '3 days'
+        ORDER BY close_at
+        """,
+    ),
+)

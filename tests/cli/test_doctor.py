@@ -1,0 +1,262 @@
+"""What `tonne doctor` warns of: each check names what waits too long, and not before it is too long."""
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.clock import ManualClock
+from tests.support.command import Operator, tonne
+from tests.support.orders import bring_to, receive
+from tests.support.scene import Scene
+from tests.support.world import World
+from tonne.app import Services
+from tonne.base.clock import Clock
+from tonne.cli.doctor import ALL_WAITING, WARNINGS_CODE, find_waiting
+from tonne.invoices.waiting import WAITING as INVOICES_WAITING
+from tonne.orders.model import Order, OrderStatus
+
+PAID = OrderStatus.PAID
+# Creates what a check finds, and returns a word that names it.
+Arrange = Callable[["Desk"], Awaitable[str]]
+
+
+class Desk(Scene):
+    """Orders of the live account, and rows that refer to them."""
+
+    def __init__(self, services: Services, clock: ManualClock, world: World) -> None:
+        super().__init__(services, clock)
+        self.world = world
+
+    async def order(self, status: OrderStatus) -> Order:
+        return await bring_to(self.services, self.world.ours_live.scope, status, self.clock())
+
+    async def invoice(self, *, mailed: bool = True) -> Order:
+        order = await self.place_order(self.world.ours_live.scope)
+        await self.run_jobs(self.services.issue_invoices)
+        if mailed:
+            await self.execute("UPDATE invoices SET mailed_at = $1", self.clock())
+        return order
+
+    async def transfer(self, order: Order, outcome: str, amount_minor: int = 100) -> None:
+        await self.execute(
+            "INSERT INTO bank_transfers (id, digest, mode, booked_on, amount_minor, currency, payer, reference, "
+            "outcome, account_id, order_id, imported_at, imported_by) "
+            "VALUES ('trf_1', $1, 'live', $2, $3, 'EUR', 'Ada', 'a transfer', $4, $5, $6, $7, 'test')",
+            *(bytes(32), self.clock().date(), amount_minor, outcome, order.scope.account_id, order.id, self.clock()),
+        )
+
+    async def charge(self, status: str) -> None:
+        order = await self.order(OrderStatus.PLACED)
+        await self.execute(
+            "INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, "
+            "amount_minor, currency, status, reference, created_at, settled_at, next_attempt_at) "
+            "VALUES ($1, 'chg_1', $2, $3, 'live', 1, 'stripe', 'hosted_page', 100, 'EUR', $4::text, "
+            "CASE WHEN $4 = 'pending' THEN NULL ELSE 'pi_1' END, $5::timestamptz, "
+            "CASE WHEN $4 = 'pending' THEN NULL ELSE $5 END, $5)",
+            *(order.scope.account_id, order.id, order.scope.organisation_id, status, self.clock()),
+        )
+
+    async def webhook(self, **columns: object) -> None:
+        await self.execute(
+            "INSERT INTO webhooks (organisation_id, mode, id, url, created_at, secret_box, secret_last_four, "
+            "cursor_position, next_attempt_at, failing_since, failures) "
+            "VALUES ($1, 'live', 'whk_1', 'https://a.test', $2, '', 'abcd', 0, $2, $3, 3)",
+            *(self.world.ours_live.scope.organisation_id, self.clock(), columns.get("failing_since")),
+        )
+
+    async def waiting(self, **changes: object) -> dict[str, list[str]]:
+        settings = msgspec.structs.replace(self.settings, **COMPLETE | changes)
+        async with self.database.transaction() as tx:
+            return await find_waiting(tx, settings, self.clock())
+
+
+# Settings with which nothing is missing.
+COMPLETE: dict[str, object] = {
+    "seller_address": "Street 1",
+    "seller_email": "ada@tonne.test",
+    "bank_account_holder": "Tonne",
+    "bank_iban": "DE02120300000000202051",
+    "stripe_secret_key": "sk_live_1",
+    "smtp_url": "smtp://mail.test",
+}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return ManualClock()
+
+
+@pytest.fixture
+def desk(services: Services, clock: ManualClock, world: World) -> Desk:
+    return Desk(services, clock, world)
+
+
+async def _unpriced(desk: Desk) -> str:
+    return (await receive(desk.services, desk.world.ours_live.scope, desk.clock())).id
+
+
+async def _unsupplied(desk: Desk) -> str:
+    order = await desk.order(PAID)
+    await desk.execute("UPDATE orders SET next_attempt_at = $1 WHERE id = $2", desk.clock(), order.id)
+    return order.id
+
+
+async def _refund(desk: Desk) -> str:
+    await desk.charge("refund_due")
+    return "chg_1"
+
+
+async def _pending(desk: Desk) -> str:
+    await desk.charge("pending")
+    return "chg_1"
+
+
+async def _unmailed(desk: Desk) -> str:
+    await desk.invoice(mailed=False)
+    return "TN-LIVE-000001"
+
+
+async def _partly_paid(desk: Desk) -> str:
+    await desk.transfer(await desk.invoice(), "under")
+    return "TN-LIVE-000001"
+
+
+async def _open_unit(desk: Desk) -> str:
+    """The order is small: all its parcels are pooled units. One of them stays."""
+    await desk.order(PAID)
+    await desk.execute("UPDATE orders SET next_attempt_at = $1", desk.clock())
+    await desk.execute("UPDATE lots SET status = 'held', retirement_url = NULL, retired_on = NULL")
+    await desk.run_jobs(desk.services.allocate_orders)
+    await desk.execute("DELETE FROM shares WHERE parcel_id <> (SELECT min(parcel_id) FROM shares)")
+    await desk.execute("DELETE FROM parcels WHERE id NOT IN (SELECT parcel_id FROM shares)")
+    desk.clock.advance(days=desk.settings.pool_wait_days - 3)
+    return str(await desk.fetchval("SELECT id FROM parcels WHERE status = 'open'"))
+
+
+async def _to_retire(desk: Desk) -> str:
+    word = await _open_unit(desk)
+    desk.clock.advance(days=3)
+    await desk.run_jobs(desk.services.close_units)
+    return word
+
+
+async def _failing_webhook(desk: Desk) -> str:
+    await desk.webhook(failing_since=desk.clock())
+    return "whk_1"
+
+
+async def _parked_account(desk: Desk) -> str:
+    await desk.webhook()
+    organisation_id = desk.world.ours_live.scope.organisation_id
+    await desk.execute(
+        "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, parked_at, "
+        "next_attempt_at) VALUES ($1, 'whk_1', 'acc_1', 1, 3, $2, $2)",
+        *(organisation_id, desk.clock()),
+    )
+    return "acc_1"
+
+
+# Each check that needs time to pass, and how much.
+LATE: list[tuple[Arrange, timedelta, str]] = [
+    (_unpriced, timedelta(hours=1), "live orders get a price within an hour"),
+    (_refund, timedelta(days=1), "live refunds are made within a day"),
+    (_pending, timedelta(days=2), "live charges have an outcome within two days"),
+    (_unmailed, timedelta(hours=1), "live invoices are mailed within an hour"),
+    (_partly_paid, timedelta(days=7), "partly paid invoices are paid in full within a week"),
+    (_unsupplied, timedelta(days=1), "paid live orders get supply within a day"),
+    (_to_retire, timedelta(days=7), "live retirements are confirmed within a week"),
+    (_open_unit, timedelta(), "no pooled live unit is retired within three days with a rest that nobody bought"),
+    (_failing_webhook, timedelta(hours=1), "live webhooks deliver"),
+    (_parked_account, timedelta(hours=1), "no account of a live webhook is parked for an hour"),
+]
+
+
+@pytest.mark.parametrize(("arrange", "after", "name"), LATE, ids=[name for _, _, name in LATE])
+async def test_money_d6_what_waits_too_long_is_named(desk: Desk, arrange: Arrange, after: timedelta, name: str) -> None:
+    word = await arrange(desk)
+    desk.clock.now += after - timedelta(minutes=1)
+    assert name not in await desk.waiting()
+    desk.clock.advance(minutes=2)
+    [place] = (await desk.waiting())[name]
+    assert word in place
+
+
+async def test_money_d6_orders_of_test_accounts_are_not_reported(desk: Desk) -> None:
+    await receive(desk.services, desk.world.ours_test.scope, desk.clock())
+    await bring_to(desk.services, desk.world.ours_test.scope, PAID, desk.clock())
+    await desk.execute("UPDATE orders SET next_attempt_at = $1", desk.clock())
+    desk.clock.advance(days=90)
+    assert await desk.waiting() == {}
+
+
+async def test_missing_settings_are_named_once_they_matter(desk: Desk) -> None:
+    nothing = dict.fromkeys(COMPLETE, "")
+    assert await desk.waiting(**nothing) == {}
+    await desk.invoice()
+    found = await desk.waiting(**nothing)
+    named = " ".join(found[INVOICES_WAITING[0].name])
+    assert all(name in named for name in ("TONNE_SELLER_ADDRESS", "TONNE_BANK_IBAN", "TONNE_SELLER_EMAIL"))
+    await desk.execute(
+        "UPDATE accounts SET payment_method = 'card' WHERE id = $1", desk.world.ours_live.scope.account_id
+    )
+    found = await desk.waiting(**nothing)
+    assert desk.world.ours_live.scope.account_id in found["a gateway is set for live orders by card"][0]
+    assert await desk.waiting() == {}
+
+
+async def test_a_key_that_is_not_configured_is_named(desk: Desk) -> None:
+    await desk.execute("INSERT INTO secret_keys (id) VALUES ('0123456789abcdef')")
+    assert "0123456789abcdef" in (await desk.waiting())["all secret keys of this database are configured"][0]
+
+
+def test_every_check_is_tested_and_says_what_to_do() -> None:
+    tested = {name for _, _, name in LATE} | {
+        "a gateway is set for live orders by card",
+        "live invoices name the seller and the bank account",
+        "all secret keys of this database are configured",
+    }
+    elsewhere = {check.name for check in ALL_WAITING} - tested
+    assert elsewhere <= ELSEWHERE
+    for check in ALL_WAITING:
+        assert check.meaning.endswith(".")
+        assert check.remedy.endswith(".")
+        assert any(word in check.remedy for word in ("`tonne ", "TONNE_", "gateway")), check.name
+
+
+# Checks whose tests are with their package.
+ELSEWHERE: set[str] = set()
+
+
+async def test_the_exit_code_distinguishes_warnings_from_broken_invariants(operator: Operator, desk: Desk) -> None:
+    done = tonne("doctor", database_url=operator.url)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "All checks passed.")
+    desk.clock.advance(days=-400)
+    order_id = await _unpriced(desk)
+
+    done = tonne("doctor", database_url=operator.url)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (WARNINGS_CODE, "1 warning. See above.")
+    assert "WARN    live orders get a price within an hour" in done.stdout
+    assert order_id in done.stdout
+    assert "tonne catalogue import" in done.stdout
+    report = _report(operator, WARNINGS_CODE)
+    assert report["status"] == "warning"
+    [check] = [check for check in report["checks"] if check["status"] != "ok"]
+    assert check["name"] == "live orders get a price within an hour"
+    assert order_id in check["found"][0]
+
+    await desk.execute("UPDATE event_streams SET last_position = last_position + 1")
+    done = tonne("doctor", database_url=operator.url)
+    assert done.returncode == 1
+    assert "1 warning." in done.stderr
+    assert _report(operator, 1)["status"] == "broken"
+
+
+def _report(operator: Operator, code: int) -> dict[str, Any]:
+    done = tonne("doctor", "--json", database_url=operator.url)
+    assert done.returncode == code
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
