@@ -30,7 +30,7 @@ WAITING = (
         "Credits of customers are not retired yet, or the retirement was not confirmed here.",
         "Write the list with `tonne retirement export --mode live`, retire the credits at their registries, and import "
         "the confirmations with `tonne retirement import`.",
-        # A unit in the service's name was open for the whole waiting time. Any other parcel can be retired since its last
+        # A unit in the service's name was open for the whole waiting time. Any other parcel is ready since its last
         # order got a share.
         """
         SELECT format('parcel %s: %s t of project %s', parcel.id, trim_scale(parcel.quantity_grams / 1000000.0),
