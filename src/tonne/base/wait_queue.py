@@ -17,16 +17,20 @@ class WaitQueue(Generic[T]):
 
     async def wait(self, give_back: Callable[[T], object]) -> T:
         """Raises TimeoutError. `give_back` gets the value that is handed over to a waiter that no longer waits."""
-        turn: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[T] = loop.create_future()
         self._waiting.append(turn)
+        # Under load every request waits: `asyncio.timeout` costs several times as much as this timer.
+        timer = loop.call_later(self._timeout_s, _expire, turn)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await turn
-        except BaseException:
-            # The value may have been handed over just before the timeout or cancellation.
-            if turn.done() and not turn.cancelled():
+            return await turn
+        except asyncio.CancelledError:
+            # The value may have been handed over just before the cancellation.
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 give_back(turn.result())
             raise
+        finally:
+            timer.cancel()
 
     def hand_over(self, value: T) -> bool:
         """Whether a waiter took it."""
@@ -36,3 +40,8 @@ class WaitQueue(Generic[T]):
                 turn.set_result(value)
                 return True
         return False
+
+
+def _expire(turn: asyncio.Future[T]) -> None:
+    if not turn.done():
+        turn.set_exception(TimeoutError())

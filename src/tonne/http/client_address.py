@@ -3,16 +3,25 @@
 import ipaddress
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # "203.0.113.9:4711" and "[2001:db8::1]:4711": some proxies add the port.
 _WITH_PORT = re.compile(r"(?:\[([^\]]+)\]|([^:]+))(?::\d+)?")
 _IPV6_SITE = 64
+# An IPv6 address with zone and port. Longer texts are not addresses, and must not fill the cache.
+_MAX_TEXT = 80
+_REMEMBERED = 4096
 
 
 def parse_address(text: str) -> Address | None:
     """Without port and zone; an IPv4 address that is mapped into IPv6 as itself."""
+    return _parse(text) if len(text) <= _MAX_TEXT else None
+
+
+@lru_cache(_REMEMBERED)
+def _parse(text: str) -> Address | None:
     found = _WITH_PORT.fullmatch(text.strip())
     plain = (found[1] or found[2]) if found else text.strip()
     try:
@@ -31,6 +40,7 @@ def client_address(peer: str, forwarded_for: bytes | None, proxies: Sequence[Net
     return peer if address is None else str(address)
 
 
+@lru_cache(_REMEMBERED)
 def limit_name(client: str) -> str:
     """Limits count a whole /64 of IPv6 as one client: one customer gets that many addresses."""
     address = parse_address(client)

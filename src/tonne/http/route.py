@@ -38,7 +38,8 @@ class Request:
     """A request that passed its route's access rule."""
 
     __slots__ = (
-        *("_key_id", "_path_parameters", "_scope", "body", "client", "headers", "idempotency_key", "query_string"),
+        *("_key_id", "_pairs", "_path_parameters", "_query_string", "_scope"),
+        *("body", "client", "headers", "idempotency_key"),
     )
 
     def __init__(
@@ -59,7 +60,8 @@ class Request:
         self.client = client
         self.headers = headers
         self._path_parameters = path_parameters
-        self.query_string = query_string
+        self._query_string = query_string
+        self._pairs: list[tuple[str, str]] | None = None
         self.body = body
         # The header, for routes whose body has the field of the same name.
         self.idempotency_key = idempotency_key
@@ -108,10 +110,12 @@ class Request:
         return [value.replace("\x00", "") for found, value in self._query_pairs() if found == name]
 
     def _query_pairs(self) -> list[tuple[str, str]]:
-        try:
-            return _pairs(self.query_string.decode("ascii"))
-        except ValueError as error:
-            raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
+        if self._pairs is None:
+            try:
+                self._pairs = _pairs(self._query_string.decode("ascii"))
+            except ValueError as error:
+                raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
+        return self._pairs
 
     def form(self) -> dict[str, list[str]]:
         """The fields of a form, without NUL characters, which the database cannot store."""

@@ -111,7 +111,7 @@ class Application:
                 body=await self._read_body(receive, headers, client) if route.body else b"",
                 idempotency_key=_idempotency_key(route, headers),
             )
-            if request.query_string and route.path.startswith("/v1/"):
+            if asgi["query_string"] and route.path.startswith("/v1/"):
                 request.check_query({parameter.name for parameter in route.query})
             if scope is None:
                 return await route.endpoint(request)
