@@ -95,7 +95,7 @@ class Services:
         self.metrics = Metrics()
         self.health = HealthEndpoints(database, self.metrics)
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
-        self.catalogues = Catalogues(database, settings.base_url, settings.catalogue_refresh_s)
+        self.catalogues = Catalogues(database, settings, clock)
         self.authenticator = Authenticator(self.directory, settings)
         self.notifier = Notifier(database)
         place_order = PlaceOrder(

@@ -1,6 +1,7 @@
 """The pricing rules, one by one. The oracle in tests/support/pricing_oracle.py checks whole orders."""
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +13,7 @@ from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
-from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
+from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Catalogue, ExchangeRate
 from tonne.catalog.pricing import BundleShare, PriceList, price_quantity
 
@@ -128,11 +129,13 @@ def test_the_fee_is_that_part_of_what_the_customer_pays(net_minor: int, fee_rate
     assert case.prices().gross_minor(case.shares()[0].bundle) == gross_minor
 
 
-def test_without_a_fee_there_is_no_commission_beyond_rounding_up() -> None:
+def test_money_22_without_a_fee_there_is_no_commission() -> None:
     case = Case((690, 1265), (1, 2), fee_rate=Fraction(0))
     assert case.by_quantity(3 * GRAMS).commission_minor == 0
-    # Half a cent is rounded to a whole one in both sums, less than half a cent in one of them only.
-    assert case.by_quantity(1).commission_minor == 1
+    # Less than half a cent: the total is rounded up, and the offset cost follows it.
+    priced = case.by_quantity(1)
+    assert (priced.offset_cost_minor, priced.total_cost_minor, priced.commission_minor) == (1, 1, 0)
+    assert [line.offset_cost_minor for line in priced.lines] == [1]
 
 
 def test_grams_left_over_go_to_the_largest_remainder_and_ties_to_the_first() -> None:
@@ -201,11 +204,51 @@ def test_an_amount_that_no_column_could_hold_is_refused_and_not_left_to_crash(
         case.by_quantity(mass_grams)
 
 
-def test_a_price_that_rounds_to_nothing_sells_by_quantity_but_not_by_value() -> None:
-    case = Case((49,), (1,), currency="JPY")
-    assert case.by_quantity(5 * GRAMS).total_cost_minor == 0
-    with pytest.raises(ValueInvalid):
+def test_money_11_a_price_that_rounds_to_zero_is_refused() -> None:
+    case = Case((5000, 49), (1, 1), currency="JPY")
+    with pytest.raises(PriceRoundsToZero, match="Bundle 1 rounds to zero in JPY"):
+        case.by_quantity(5 * GRAMS)
+    with pytest.raises(PriceRoundsToZero):
         case.by_value(1000)
+
+
+def test_money_11_a_rate_that_is_too_old_gives_no_price() -> None:
+    rates = {"USD": ExchangeRate("EUR", "USD", Decimal("1.08"), "test", NOW)}
+    catalogue = Catalogue(Mode.LIVE, "EUR", 1, None, {}, {}, rates, rates_since=NOW)
+    assert PriceList(catalogue, "USD", TEN_PER_CENT).exchange == rates["USD"]
+    with pytest.raises(PriceUnavailable, match="too old: it is of 2026-11-01"):
+        PriceList(replace(catalogue, rates_since=NOW + timedelta(seconds=1)), "USD", TEN_PER_CENT)
+
+
+@pytest.mark.parametrize(
+    ("currency", "rate", "unit", "mass_grams", "total_minor"),
+    [
+        # 4.200 KWD net, 4.667 gross: 1.5 t cost 7.0005.
+        ("KWD", "0.332", 10, 1_500_000, 7_010),
+        ("KWD", "0.332", 1, 1_500_000, 7_001),
+        ("BHD", "0.332", 10, 1, 10),
+        # 63,250.00 MGA net, 70,277.78 gross: Stripe charges whole ariary.
+        ("MGA", "5000", 100, 1_000_000, 7_027_800),
+        ("EUR", "1", 1, 1_000_000, 1_406),
+    ],
+)
+def test_money_10_totals_are_rounded_up_to_what_a_card_can_be_charged(
+    currency: str, rate: str, unit: int, mass_grams: int, total_minor: int
+) -> None:
+    case = Case((1265,), (1,), currency=currency, rate=Decimal(rate), total_unit=unit)
+    priced = case.by_quantity(mass_grams)
+    assert priced.total_cost_minor == total_minor
+    assert priced.offset_cost_minor == replace(case, total_unit=1).by_quantity(mass_grams).offset_cost_minor
+    check_price(case, priced, [mass_grams])
+
+
+def test_money_10_a_value_is_first_rounded_down_to_what_a_card_can_be_charged() -> None:
+    case = Case((1265,), (1,), currency="KWD", rate=Decimal("0.332"), total_unit=10)
+    priced = case.by_value(10_009)
+    assert priced == case.by_value(10_000)
+    assert priced.total_cost_minor == 10_000
+    with pytest.raises(ValueInvalid):
+        case.by_value(9)
 
 
 def test_short_supply_is_said_and_does_not_change_the_price() -> None:

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from tests.support.pricing_oracle import GRAMS, TEN_PER_CENT, Case, check_price, grams_by_quantity, grams_by_value
 from tonne.base.currency import DECIMALS
 from tonne.base.mass import MAX_GRAMS
-from tonne.catalog.errors import QuantityInvalid, ValueInvalid
+from tonne.catalog.errors import PriceRoundsToZero, QuantityInvalid, ValueInvalid
 from tonne.catalog.pricing import Priced
+from tonne.gateways.card_amounts import charge_unit
 
 # The oracle's fractions are slow, so it judges fewer orders; the rest are held against the rules as inequalities.
 ORACLE_CASES = 3_000
 CASES = 55_000
-_CURRENCIES = ("EUR", "EUR", "USD", "JPY", "ISK", "KWD", "SEK")
+_CURRENCIES = ("EUR", "EUR", "USD", "JPY", "ISK", "KWD", "MGA", "SEK")
 
 
 def _random_case(rng: random.Random) -> Case:
@@ -41,6 +42,7 @@ def _random_case(rng: random.Random) -> Case:
         fee_rate=rng.choice((TEN_PER_CENT, Fraction(0), Fraction(rng.randrange(100_000), 100_000))),
         currency=currency,
         rate=rate,
+        total_unit=rng.choice((1, charge_unit(currency))),
     )
 
 
@@ -50,7 +52,11 @@ def _cases(count: int) -> Iterator[tuple[random.Random, Case]]:
     print(f"PRICING_SEED={seed}")  # noqa: T201 - shown when the test fails
     rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
     for _ in range(count):
-        yield rng, _random_case(rng)
+        case = _random_case(rng)
+        # A few prices that round to zero are enough: they are refused.
+        while _is_free(case) and rng.random() < 0.9:
+            case = _random_case(rng)
+        yield rng, case
 
 
 def _random_mass(rng: random.Random) -> int:
@@ -78,9 +84,13 @@ def _check(case: Case, priced: Priced) -> None:
 
     net_sum = sum(line.quantity_grams * line.unit_price_minor for line in lines)
     gross_sum = sum(line.quantity_grams * line.gross_unit_price_minor for line in lines)
-    assert _rounds_half_up(priced.offset_cost_minor, net_sum, GRAMS)
-    assert 0 <= priced.total_cost_minor * GRAMS - gross_sum < GRAMS
+    assert 0 <= priced.total_cost_minor * GRAMS - gross_sum < GRAMS * case.total_unit
+    assert priced.total_cost_minor % case.total_unit == 0 < priced.total_cost_minor
     assert priced.commission_minor >= 0
+    if fee:
+        assert _rounds_half_up(priced.offset_cost_minor, net_sum, GRAMS)
+    else:
+        assert priced.commission_minor == 0
     assert priced.total_cost_minor == priced.offset_cost_minor + priced.commission_minor
 
     assert sum(line.quantity_grams for line in lines) == priced.quantity_grams
@@ -88,11 +98,19 @@ def _check(case: Case, priced: Priced) -> None:
     for line in lines:
         # Each line bears its part of the cost, to within one minor unit.
         due = priced.offset_cost_minor * line.quantity_grams * line.unit_price_minor
-        assert abs(line.offset_cost_minor * net_sum - due) < net_sum or net_sum == 0 == line.offset_cost_minor
+        assert abs(line.offset_cost_minor * net_sum - due) < net_sum
+
+
+def _is_free(case: Case) -> bool:
+    return any(case.prices().net_minor(share.bundle) == 0 for share in case.shares())
 
 
 def _by_quantity(case: Case, mass_grams: int) -> Priced | None:
-    """None when the order is refused for its cost: then, and only then, no column of the database could hold it."""
+    """None when the order is refused for its cost: its price rounds to zero, or no column could hold it."""
+    if _is_free(case):
+        with pytest.raises(PriceRoundsToZero):
+            case.by_quantity(mass_grams)
+        return None
     gross = [case.prices().gross_minor(share.bundle) for share in case.shares()]
     if max(gross) * mass_grams // GRAMS < 2**62:
         return case.by_quantity(mass_grams)
@@ -119,6 +137,10 @@ def test_orders_by_quantity_cost_what_the_oracle_says_to_the_last_unit() -> None
 def test_orders_by_value_buy_and_cost_what_the_oracle_says_to_the_last_unit() -> None:
     for rng, case in _cases(ORACLE_CASES):
         value_minor = _random_value(rng)
+        if _is_free(case):
+            with pytest.raises(PriceRoundsToZero):
+                case.by_value(value_minor)
+            continue
         grams = grams_by_value(case, value_minor)
         if 1 <= sum(grams) <= MAX_GRAMS:
             check_price(case, case.by_value(value_minor), grams)
@@ -149,11 +171,12 @@ def test_no_order_by_value_costs_more_than_its_value_or_leaves_a_gram_of_each_un
         value_minor = _random_value(rng)
         try:
             priced = case.by_value(value_minor)
-        except (ValueInvalid, QuantityInvalid):
+        except (ValueInvalid, QuantityInvalid, PriceRoundsToZero):
             continue
         priced_cases += 1
         _check(case, priced)
         assert priced.total_cost_minor <= value_minor
+        value_minor -= value_minor % case.total_unit
         prices = case.prices()
         gross = [prices.gross_minor(share.bundle) for share in case.shares()]
         spent = sum(line.quantity_grams * line.gross_unit_price_minor for line in priced.lines)

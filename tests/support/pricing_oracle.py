@@ -30,6 +30,8 @@ class Case:
     fee_rate: Fraction = TEN_PER_CENT
     currency: str = "EUR"
     rate: Decimal = Decimal(1)
+    # Minor units that the total is a multiple of.
+    total_unit: int = 1
 
     def shares(self) -> list[BundleShare]:
         return [
@@ -40,7 +42,8 @@ class Case:
         rates = {}
         if self.currency != "EUR":
             rates[self.currency] = ExchangeRate("EUR", self.currency, self.rate, "test", NOW)
-        return PriceList(Catalogue(Mode.TEST, "EUR", 1, None, {}, {}, rates), self.currency, self.fee_rate)
+        catalogue = Catalogue(Mode.TEST, "EUR", 1, None, {}, {}, rates)
+        return PriceList(catalogue, self.currency, self.fee_rate, total_unit=self.total_unit)
 
     def by_quantity(self, mass_grams: int) -> Priced:
         return price_quantity(self.prices(), self.shares(), mass_grams)
@@ -81,13 +84,12 @@ def grams_by_quantity(case: Case, mass_grams: int) -> list[int]:
 
 
 def grams_by_value(case: Case, value_minor: int) -> list[int]:
-    """The quantity at the blended gross price, each line rounded down to the gram; 0 if everything is free."""
+    """The quantity at the blended gross price, each line rounded down to the gram."""
     _, gross = unit_prices(case)
     parts = [Fraction(weight, sum(case.weights)) for weight in case.weights]
     blended = sum(part * price for part, price in zip(parts, gross, strict=True))
-    if blended == 0:
-        return [0 for _ in parts]
-    tonnes = Fraction(value_minor, 10 ** DECIMALS[case.currency]) / blended
+    payable = math.floor(Fraction(value_minor, case.total_unit)) * case.total_unit
+    tonnes = Fraction(payable, 10 ** DECIMALS[case.currency]) / blended
     return [math.floor(tonnes * part * GRAMS) for part in parts]
 
 
@@ -97,9 +99,10 @@ def check_price(case: Case, priced: Priced, grams: Sequence[int]) -> None:
     net, gross = unit_prices(case)
     bought = [i for i, mass in enumerate(grams) if mass > 0]
     costs = [Fraction(grams[i], GRAMS) * net[i] for i in bought]
-    offset = _half_up(sum(costs) * units)
-    total = math.ceil(sum(Fraction(grams[i], GRAMS) * gross[i] for i in bought) * units)
-    line_costs = largest_remainder(offset, costs) if sum(costs) else [0] * len(bought)
+    exact = sum(Fraction(grams[i], GRAMS) * gross[i] for i in bought) * units
+    total = math.ceil(exact / case.total_unit) * case.total_unit
+    offset = total if case.fee_rate == 0 else _half_up(sum(costs) * units)
+    line_costs = largest_remainder(offset, costs)
 
     assert priced.quantity_grams == sum(grams)
     assert (priced.offset_cost_minor, priced.total_cost_minor) == (offset, total)

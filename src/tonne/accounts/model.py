@@ -1,7 +1,7 @@
 """Organisations, accounts and API keys."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
@@ -58,6 +58,9 @@ class Terms:
     fee_rate: Fraction
     default_selection: list[dict[str, Any]] | None
     auto_advance: bool = True
+
+    def paid_by(self, method: PaymentMethod) -> "Terms":
+        return replace(self, payment_method=method)
 
 
 @dataclass(frozen=True, slots=True)

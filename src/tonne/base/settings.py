@@ -63,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     key_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=5)] = 2.0
     pricing_retry_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 30.0
     pricing_give_up_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 86_400.0
+    rate_max_age_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 31
+    rate_change_factor: Annotated[float, msgspec.Meta(gt=1, le=1e6)] = 2.0
     worker_poll_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 1.0
     secret_key: str = ""
     secret_keys_old: str = ""

@@ -37,3 +37,15 @@ class PriceUnavailable(TonneError, kind=Kind.CONFLICT, code="price_unavailable")
     """The request is valid, but cannot be priced now: an order is accepted and waits, a quote is refused."""
 
     message = "No price is available right now. Try again later, or place an order: it is priced as soon as possible."
+
+
+class PriceRoundsToZero(TonneError, kind=Kind.CONFLICT, code="price_rounds_to_zero"):
+    """Refused, so that a wrong exchange rate does not give credits away."""
+
+    message = (
+        "The price of a tonne rounds to zero in the account's currency, so it cannot be sold. Check the exchange rate."
+    )
+
+
+class ChargeTooSmall(TonneError, kind=Kind.INVALID, code="charge_too_small"):
+    message = "The total is less than a card can be charged. Choose a larger amount."

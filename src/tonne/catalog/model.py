@@ -72,3 +72,5 @@ class Catalogue:
     bundles: dict[str, Bundle]
     # By target currency, without the catalogue's own.
     rates: dict[str, ExchangeRate]
+    # Older rates are not used. None: every rate is used.
+    rates_since: datetime | None = None

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
-from tonne.accounts.model import Terms
-from tonne.catalog.errors import PriceUnavailable
+from tonne.accounts.model import PaymentMethod, Terms
+from tonne.base.money import format_money
+from tonne.catalog.errors import ChargeTooSmall, PriceRoundsToZero, PriceUnavailable
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced, PriceList, price_quantity, price_value
 from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default
+from tonne.gateways.card_amounts import charge_unit, minimum_charge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,16 +21,43 @@ class PriceRequest:
 
 
 def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
-    """The price now, with the account's fee and in its currency.
+    """The price now, with the account's fee, in its currency, and in an amount that its payment method can pay.
 
     The selection is validated before the exchange rate is looked up: an invalid selection is an error of the client,
     a missing rate (PriceUnavailable) is not.
     """
+    by_card = terms.payment_method is PaymentMethod.CARD
+    if by_card and request.value_minor is not None:
+        _require_chargeable("value", request.value_minor, terms.currency)
+    priced = _price(request, terms, catalogue)
+    if by_card:
+        _require_chargeable("total", priced.total_cost_minor, terms.currency)
+    return priced
+
+
+def price_if_available(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced | None:
+    """None while there is no price: no usable exchange rate, or no usable default selection."""
+    try:
+        return price(request, terms, catalogue)
+    except PriceUnavailable:
+        return None
+
+
+def price_for_display(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced | None:
+    """The price of what may never be ordered, also below the minimum of card payments. None while there is none."""
+    try:
+        return _price(request, terms, catalogue)
+    except (PriceUnavailable, PriceRoundsToZero):
+        return None
+
+
+def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     if request.choices is None:
         shares = resolve_default(terms.default_selection, catalogue)
     else:
         shares = resolve(request.choices, catalogue)
-    prices = PriceList(catalogue, terms.currency, terms.fee_rate)
+    total_unit = charge_unit(terms.currency) if terms.payment_method is PaymentMethod.CARD else 1
+    prices = PriceList(catalogue, terms.currency, terms.fee_rate, total_unit=total_unit)
     if request.mass_grams is not None:
         return price_quantity(prices, shares, request.mass_grams)
     if request.value_minor is not None:
@@ -36,9 +65,10 @@ def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     raise ValueError("a price request needs a mass or a value")
 
 
-def price_if_available(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced | None:
-    """None while there is no price: no exchange rate, or no usable default selection."""
-    try:
-        return price(request, terms, catalogue)
-    except PriceUnavailable:
-        return None
+def _require_chargeable(name: str, amount_minor: int, currency: str) -> None:
+    least = minimum_charge(currency)
+    if amount_minor < least:
+        raise ChargeTooSmall(
+            f"The {name} is {format_money(amount_minor, currency)} {currency}. The minimum for a card payment is "
+            f"{format_money(least, currency)} {currency}: choose a larger amount."
+        )

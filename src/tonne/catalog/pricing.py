@@ -10,7 +10,7 @@ from fractions import Fraction
 from tonne.base.currency import DECIMALS
 from tonne.base.mass import GRAMS_PER_TONNE, MAX_GRAMS
 from tonne.base.money import apportion, ceil, half_up
-from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
+from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
 
 # The maximum of the database columns.
@@ -50,17 +50,27 @@ class Priced:
 
 
 class PriceList:
-    """Unit prices in one currency with one fee. Converted and rounded once; all sums use the rounded prices."""
+    """Unit prices in one currency with one fee. Converted and rounded once; all sums use the rounded prices.
 
-    def __init__(self, catalogue: Catalogue, currency: str, fee_rate: Fraction) -> None:
+    Totals are rounded up to a multiple of `total_unit` minor units.
+    """
+
+    def __init__(self, catalogue: Catalogue, currency: str, fee_rate: Fraction, *, total_unit: int = 1) -> None:
         self.currency = currency
         self.fee_rate = fee_rate
+        self.total_unit = total_unit
         self.exchange: ExchangeRate | None = None
         self._factor = Fraction(1)
         if currency != catalogue.currency:
             self.exchange = catalogue.rates.get(currency)
             if self.exchange is None:
                 raise PriceUnavailable(f"There is no exchange rate from {catalogue.currency} to {currency} now.")
+            if catalogue.rates_since is not None and self.exchange.as_of < catalogue.rates_since:
+                raise PriceUnavailable(
+                    f"The exchange rate from {catalogue.currency} to {currency} is too old: it is of "
+                    f"{self.exchange.as_of:%Y-%m-%d}. Try again later, or place an order: it is priced as soon as "
+                    "there is a new rate."
+                )
             shift = DECIMALS[currency] - DECIMALS[catalogue.currency]
             self._factor = Fraction(self.exchange.rate) * Fraction(10) ** shift
 
@@ -77,21 +87,34 @@ def price_quantity(prices: PriceList, shares: Sequence[BundleShare], mass_grams:
     """Price a mass. It is split over the bundles to the gram."""
     if not 1 <= mass_grams <= MAX_GRAMS:
         raise QuantityInvalid
+    _require_prices(prices, shares)
     return _price_lines(prices, shares, apportion(mass_grams, [share.weight for share in shares]))
 
 
 def price_value(prices: PriceList, shares: Sequence[BundleShare], value_minor: int) -> Priced:
     """Price as much as `value_minor` buys, fee included, at the blended price. Each line is cut to whole grams."""
+    # Rounded down, so that the total, which is rounded up, does not exceed the value.
+    value_minor -= value_minor % prices.total_unit
+    if value_minor < 1:
+        raise ValueInvalid
+    _require_prices(prices, shares)
     # The blended price times the sum of the weights. That sum cancels out below.
     blended = sum(share.weight * prices.gross_minor(share.bundle) for share in shares)
-    if value_minor < 1 or blended == 0:
-        raise ValueInvalid
     grams = [value_minor * share.weight * GRAMS_PER_TONNE // blended for share in shares]
     if sum(grams) > MAX_GRAMS:
         raise QuantityInvalid("The value buys more than 100,000,000 tonnes. Order less.")
     if sum(grams) < 1:
         raise ValueInvalid
     return _price_lines(prices, shares, grams)
+
+
+def _require_prices(prices: PriceList, shares: Sequence[BundleShare]) -> None:
+    for share in shares:
+        if prices.net_minor(share.bundle) == 0:
+            raise PriceRoundsToZero(
+                f"The price of {share.bundle.name} rounds to zero in {prices.currency}, so it cannot be sold. Choose "
+                "another bundle."
+            )
 
 
 def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequence[int]) -> Priced:
@@ -101,11 +124,12 @@ def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequen
     gross = [prices.gross_minor(bundle) for bundle, _ in parts]
     net_sums = [mass * price for (_, mass), price in zip(parts, net, strict=True)]
     gross_sum = sum(mass * price for (_, mass), price in zip(parts, gross, strict=True))
-    offset_cost = half_up(sum(net_sums), GRAMS_PER_TONNE)
-    total_cost = ceil(gross_sum, GRAMS_PER_TONNE)
+    total_cost = ceil(gross_sum, GRAMS_PER_TONNE * prices.total_unit) * prices.total_unit
+    # Without a fee, net and gross are the same: rounding must not create a commission.
+    offset_cost = half_up(sum(net_sums), GRAMS_PER_TONNE) if prices.fee_rate else total_cost
     if max(total_cost, *gross) > MAX_MINOR:
         raise QuantityInvalid("The cost is too large. Order less at a time.")
-    costs = apportion(offset_cost, net_sums) if any(net_sums) else [0] * len(parts)
+    costs = apportion(offset_cost, net_sums)
     lines = tuple(
         PricedLine(
             bundle_id=bundle.id,

@@ -1,5 +1,6 @@
 """Response bodies of the catalogue, and of quotes."""
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -75,7 +76,7 @@ class BundleProjectOut(msgspec.Struct):
 
 
 class BundleOut(msgspec.Struct):
-    """Prices are per tonne, in the account's currency. They are null while there is no exchange rate."""
+    """Prices are per tonne, in the account's currency. They are null while there is no usable exchange rate."""
 
     id: BundleId
     name: BundleName
@@ -151,11 +152,13 @@ def project_out(project: Project) -> ProjectOut:
 
 
 def bundle_out(bundle: Bundle, catalogue: Catalogue, currency: str, fee_rate: Any) -> BundleOut:
-    """Without prices when there is no exchange rate for the account's currency."""
-    try:
-        prices: PriceList | None = PriceList(catalogue, currency, fee_rate)
-    except PriceUnavailable:
-        prices = None
+    """Without prices when there is no usable exchange rate for the account's currency, or they round to zero."""
+    unit_price = gross_unit_price = None
+    with suppress(PriceUnavailable):
+        prices = PriceList(catalogue, currency, fee_rate)
+        if net_minor := prices.net_minor(bundle):
+            unit_price = format_money(net_minor, currency)
+            gross_unit_price = format_money(prices.gross_minor(bundle), currency)
     return BundleOut(
         id=bundle.id,
         name=bundle.name,
@@ -164,8 +167,8 @@ def bundle_out(bundle: Bundle, catalogue: Catalogue, currency: str, fee_rate: An
         primary_image=bundle.primary_image,
         enabled=bundle.enabled,
         currency=currency,
-        unit_price=None if prices is None else format_money(prices.net_minor(bundle), currency),
-        gross_unit_price=None if prices is None else format_money(prices.gross_minor(bundle), currency),
+        unit_price=unit_price,
+        gross_unit_price=gross_unit_price,
         available_quantity=format_tonnes(bundle.free_grams),
         projects=[
             BundleProjectOut(share.project.id, share.project.name, share.project.slug, share.weight)

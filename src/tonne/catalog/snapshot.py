@@ -4,22 +4,31 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
+from tonne.base.clock import Clock, utc_now
 from tonne.base.scope import Mode
+from tonne.base.settings import Settings
 from tonne.catalog import store
 from tonne.catalog.model import Catalogue
 from tonne.db.pool import Database
 
 
 class Catalogues:
-    """Refreshes a copy after `refresh_s`. The whole catalogue is read only if its version has changed."""
+    """Refreshes a copy after `catalogue_refresh_s`. The whole catalogue is read only if its version has changed."""
 
     def __init__(
-        self, database: Database, base_url: str, refresh_s: float, monotonic: Callable[[], float] = time.monotonic
+        self,
+        database: Database,
+        settings: Settings,
+        clock: Clock = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._base_url = base_url
-        self._refresh_s = refresh_s
+        self._base_url = settings.base_url
+        self._refresh_s = settings.catalogue_refresh_s
+        self._rate_max_age = timedelta(days=settings.rate_max_age_days)
+        self._clock = clock
         self._monotonic = monotonic
         self._copies: dict[Mode, tuple[float, Catalogue]] = {}
         self._locks = {mode: asyncio.Lock() for mode in Mode}
@@ -47,8 +56,13 @@ class Catalogues:
                 )
             else:
                 catalogue = await store.load_catalogue(connection, mode, self._base_url) or empty_catalogue(mode)
+        catalogue = replace(catalogue, rates_since=self._rates_since(mode))
         self._copies[mode] = (self._monotonic() + self._refresh_s, catalogue)
         return catalogue
+
+    def _rates_since(self, mode: Mode) -> datetime | None:
+        """Only in live mode: test orders must not depend on the operator's imports."""
+        return self._clock() - self._rate_max_age if mode is Mode.LIVE else None
 
 
 def _with_free(catalogue: Catalogue, free: dict[str, int]) -> Catalogue:

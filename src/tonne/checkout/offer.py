@@ -12,7 +12,7 @@ from tonne.base.currency import DECIMALS
 from tonne.base.decimals import parse_decimal, scaled
 from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
 from tonne.base.money import format_money
-from tonne.catalog.errors import PriceUnavailable, QuantityInvalid, ValueInvalid
+from tonne.catalog.errors import ChargeTooSmall, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue
 from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.pricing import Priced
@@ -37,7 +37,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class LinkOffer:
-    """A link, and what its prices depend on."""
+    """A link, and what its prices depend on. The terms are those of card payments, whatever the account's own are."""
 
     link: OffsetLink
     terms: Terms
@@ -93,9 +93,10 @@ def _parse(text: str) -> Decimal:
 
 def price_offer(offer: LinkOffer, wanted: PriceRequest) -> Priced:
     """The current price. Raises if the link's limits or the available supply do not allow it."""
-    priced = price(wanted, offer.terms, offer.catalogue)
-    if priced.total_cost_minor < 1:
-        raise AmountOutOfBounds("This amount is too small to have a price. Choose a larger one.", field="amount")
+    try:
+        priced = price(wanted, offer.terms, offer.catalogue)
+    except ChargeTooSmall as error:
+        raise ChargeTooSmall(str(error), field="amount") from error
     _check_limits(offer.link, wanted, priced)
     for line in priced.lines:
         if line.insufficient_available_quantity:

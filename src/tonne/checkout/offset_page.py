@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.model import PaymentMethod
 from tonne.accounts.redirect_hosts import list_hosts
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
@@ -112,7 +113,7 @@ class OffsetPage:
             link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
         if link is None or not link.is_open(self._clock()):
             raise OffsetLinkClosed
-        terms = await self._directory.terms_of(link.scope)
+        terms = (await self._directory.terms_of(link.scope)).paid_by(PaymentMethod.CARD)
         catalogue = await self._catalogues.current(link.scope.mode)
         return LinkOffer(link, terms, catalogue)
 

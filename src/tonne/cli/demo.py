@@ -41,7 +41,7 @@ _EMISSIONS = (
     ("1.105697", MassUnit.T, "Flight Berlin to Lisbon and back, economy"),
     ("184.2", MassUnit.KG, "Parcel deliveries of one week"),
     ("1040", MassUnit.T, "Yearly footprint of a small factory"),
-    ("850", MassUnit.G, "One hour of video calls"),
+    ("61200", MassUnit.G, "Video calls of a team in one month"),
     ("2.5", MassUnit.T, "Three days of a conference, 40 people"),
 )
 

@@ -3,9 +3,12 @@
 import msgspec
 
 from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
 from tonne.base.scope import Scope
-from tonne.catalog.price import PriceRequest, price_if_available
+from tonne.catalog.errors import QuantityInvalid
+from tonne.catalog.model import Catalogue
+from tonne.catalog.price import PriceRequest, price_for_display
 from tonne.catalog.schemas import QuoteOut, quote_out
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
@@ -35,11 +38,17 @@ class EstimateEndpoints:
         """
         document = request.json()
         idempotency = idempotency_of("estimate", document)
+        # Before taking a connection: holding one while waiting for another can exhaust the pool.
+        terms, catalogue = await self._price_basis(request.scope)
+
+        def compose() -> Estimate:
+            estimate = self._read(request.scope, document)
+            _require_price_in_range(estimate, terms, catalogue)
+            return estimate
+
         async with self._database.connection() as connection:
-            estimate, original_digest = await record_estimate_once(
-                connection, request.scope, idempotency, lambda: self._read(request.scope, document)
-            )
-        shown = await self._show(estimate)
+            estimate, original_digest = await record_estimate_once(connection, request.scope, idempotency, compose)
+        shown = estimate_out(estimate, _quote(estimate, terms, catalogue))
         if original_digest is None:
             return json_response(shown, 201)
         return replay(msgspec.json.encode(shown), original_digest, idempotency.digest)
@@ -53,7 +62,7 @@ class EstimateEndpoints:
             estimate = await store.find_estimate(connection, request.scope, request.path("estimate_id"))
         if estimate is None:
             raise EstimateNotFound
-        return json_response(await self._show(estimate))
+        return json_response(estimate_out(estimate, _quote(estimate, *await self._price_basis(request.scope))))
 
     def _read(self, scope: Scope, document: Document) -> Estimate:
         body = read(document, EstimateIn)
@@ -67,15 +76,8 @@ class EstimateEndpoints:
             metadata=metadata_text(document),
         )
 
-    async def _show(self, estimate: Estimate) -> EstimateOut:
-        return estimate_out(estimate, await self._quote(estimate))
-
-    async def _quote(self, estimate: Estimate) -> QuoteOut | None:
-        terms = await self._directory.terms_of(estimate.scope)
-        catalogue = await self._catalogues.current(estimate.scope.mode)
-        request = PriceRequest(mass_grams=estimate.mass_grams)
-        priced = price_if_available(request, terms, catalogue)
-        return None if priced is None else quote_out(priced, request, estimate_id=estimate.id)
+    async def _price_basis(self, scope: Scope) -> tuple[Terms, Catalogue]:
+        return await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
 
     def routes(self) -> list[Route]:
         route, shown = RouteMaker("Estimates"), {200: EstimateOut, 201: EstimateOut}
@@ -83,3 +85,23 @@ class EstimateEndpoints:
             route("POST /v1/estimates", self.create_estimate, shown, MassInvalid, body=EstimateIn),
             route("GET /v1/estimates/{estimate_id}", self.read_estimate, EstimateOut, EstimateNotFound),
         ]
+
+
+def _require_price_in_range(estimate: Estimate, terms: Terms, catalogue: Catalogue) -> None:
+    """Nobody could order the estimate, and every response with its quote would fail."""
+    try:
+        price_for_display(PriceRequest(mass_grams=estimate.mass_grams), terms, catalogue)
+    except QuantityInvalid as error:
+        raise MassInvalid(
+            "Offsetting this mass costs more than can be paid. Check amount and unit.", field="mass.amount"
+        ) from error
+
+
+def _quote(estimate: Estimate, terms: Terms, catalogue: Catalogue) -> QuoteOut | None:
+    request = PriceRequest(mass_grams=estimate.mass_grams)
+    try:
+        priced = price_for_display(request, terms, catalogue)
+    except QuantityInvalid:
+        # Prices have risen since the estimate was created.
+        return None
+    return None if priced is None else quote_out(priced, request, estimate_id=estimate.id)

@@ -70,6 +70,8 @@ async def place_order(
     waits at the unique constraint until the first commits, and then gets None. Call it last in the transaction: it
     locks the event stream.
     """
+    if request.customer is not None:
+        terms = terms.paid_by(PaymentMethod.CARD)
     wanted = await resolve_amount(tx, scope, request)
     order = _compose(scope, request, wanted, terms, priced=price_if_available(wanted, terms, catalogue), now=now)
     document = order_document(order)
@@ -113,7 +115,7 @@ def _compose(
         type=OrderType.QUANTITY if wanted.mass_grams is not None else OrderType.VALUE,
         status=OrderStatus.RECEIVED if priced is None else OrderStatus.PLACED,
         currency=terms.currency,
-        payment_method=terms.payment_method if customer is None else PaymentMethod.CARD,
+        payment_method=terms.payment_method,
         requested_quantity_grams=wanted.mass_grams,
         requested_value_minor=wanted.value_minor,
         bundle_selection=None if wanted.choices is None else storable(wanted.choices),

@@ -11,7 +11,7 @@ from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.catalog.errors import PriceUnavailable
+from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable
 from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
@@ -55,13 +55,13 @@ class PriceWaiting:
     async def _try(self, tx: Connection, order: Order, now: datetime) -> None:
         try:
             priced = await self._price(tx, order)
-        except PriceUnavailable:
+        except (PriceUnavailable, PriceRoundsToZero):
             if now - order.created_at >= self._give_up:
                 await move_order(tx, order, OrderStatus.FAILED, now)
             else:
                 await postpone(tx, [order.key], OrderStatus.RECEIVED, now + self._retry)
         except TonneError:
-            # A retry is pointless: a bundle is gone, or the value buys less than a gram.
+            # A retry is pointless: a bundle is gone, the value buys less than a gram, or a card cannot pay so little.
             await move_order(tx, order, OrderStatus.FAILED, now)
         else:
             order = replace(order, priced=priced)
@@ -75,4 +75,5 @@ class PriceWaiting:
             value_minor=order.requested_value_minor,
             choices=None if choices is None else [msgspec.convert(choice, BundleChoiceIn) for choice in choices],
         )
-        return price(wanted, await find_terms(tx, order.scope), await self._catalogues.current(order.scope.mode))
+        terms = (await find_terms(tx, order.scope)).paid_by(order.payment_method)
+        return price(wanted, terms, await self._catalogues.current(order.scope.mode))

@@ -2,6 +2,8 @@
 
 from tonne.catalog.errors import (
     BundleInvalid,
+    ChargeTooSmall,
+    PriceRoundsToZero,
     PriceUnavailable,
     QuantityInvalid,
     RatiosInvalid,
@@ -28,7 +30,7 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
     )
     routes = []
     for way, place, quote, body, more in ways:
-        path, errors = f"POST /v1/orders/by-{way}", (*more, *_SELECTION_ERRORS)
+        path, errors = f"POST /v1/orders/by-{way}", (*more, *_SELECTION_ERRORS, ChargeTooSmall, PriceRoundsToZero)
         routes += [
             route(path, place, placed, *errors, body=body),
             route(f"{path}/quote", quote, QuoteOut, *errors, PriceUnavailable, body=body),
