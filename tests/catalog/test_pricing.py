@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price
+from tonne.base.currency import DECIMALS
 from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, format_tonnes
 from tonne.base.money import format_money
@@ -16,6 +17,7 @@ from tonne.base.scope import Mode
 from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Catalogue, ExchangeRate
 from tonne.catalog.pricing import BundleShare, PriceList, price_quantity
+from tonne.gateways.card_amounts import charge_unit, minimum_charge
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "pricing.md").read_text(encoding="utf-8")
 VECTORS = [
@@ -259,3 +261,11 @@ def test_short_supply_is_said_and_does_not_change_the_price() -> None:
     assert [line.insufficient_available_quantity for line in enough.lines] == [False, False]
     assert [line.insufficient_available_quantity for line in short.lines] == [True, False]
     assert short == replace(case.by_quantity(1_000_001), lines=short.lines)
+
+
+def test_the_manual_lists_the_minimum_charges() -> None:
+    table = MANUAL.partition("<!-- minimum charges -->")[2].partition("<!-- /minimum charges -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.split("\n")[3:-1]]
+    listed = {currency: least for least, currencies in rows for currency in currencies.split(", ")}
+    above = {code for code in DECIMALS if minimum_charge(code) > charge_unit(code)}
+    assert listed == {code: format_money(minimum_charge(code), code) for code in above}
