@@ -48,8 +48,9 @@ ACROSS_ACCOUNTS = {
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
     *("link", "charge", "mail", "secret_hash"),
-    # Each item names its account.
+    # Each item names its account or organisation.
     *("keys", "moves", "moments", "attempts", "orders", "updates", "checkouts", "events", "parcels", "shares"),
+    "entries",
 }
 
 

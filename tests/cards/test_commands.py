@@ -11,7 +11,10 @@ from tests.support.world import World
 from tonne.base.ids import new_id
 from tonne.db.pool import Database
 
-AUDIT = "SELECT action, details FROM audit_log WHERE subject_id = $1 AND action LIKE 'card.%' ORDER BY at, id"
+AUDIT = """
+SELECT action, coalesce(after, before) AS card FROM audit_log
+WHERE subject_id = $1 AND action LIKE 'card.%' ORDER BY at, id
+"""
 
 PUBLIC_KEY = "pk_live_public"
 
@@ -24,7 +27,7 @@ def url(populated_db: Database) -> str:
 async def _audit(database: Database, account_id: str) -> list[tuple[str, str]]:
     async with database.connection() as connection:
         rows = await connection.fetch(AUDIT, account_id)
-    return [(row["action"], json.loads(row["details"])["last_four"]) for row in rows]
+    return [(row["action"], json.loads(row["card"])["last_four"]) for row in rows]
 
 
 async def test_a_test_account_stores_a_test_card(populated_db: Database, url: str, world: World) -> None:

@@ -263,7 +263,7 @@ async def test_creating_and_changing_a_link_is_audited(api: ApiClient, world: Wo
     await put(api, link["id"], {"title": ""})
     async with populated_db.connection() as connection:
         rows = await connection.fetch(
-            "SELECT actor, action, organisation_id, details FROM audit_log WHERE subject_id = $1 ORDER BY id",
+            "SELECT actor, action, organisation_id, before, after FROM audit_log WHERE subject_id = $1 ORDER BY id",
             link["id"],
         )
     actor, organisation_id = f"key:{world.ours_test.key_id}", world.ours_test.scope.organisation_id
@@ -271,4 +271,5 @@ async def test_creating_and_changing_a_link_is_audited(api: ApiClient, world: Wo
         (actor, "offset_link.created", organisation_id),
         (actor, "offset_link.changed", organisation_id),
     ]
-    assert json.loads(rows[1]["details"]) == {"title": "Off", "enabled": False, "redirect_url": None}
+    assert json.loads(rows[1]["before"]) == {"title": link["title"], "enabled": True}
+    assert json.loads(rows[1]["after"]) == {"title": "Off", "enabled": False}

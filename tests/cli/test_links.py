@@ -130,7 +130,6 @@ async def test_redirect_hosts_have_one_spelling_and_are_audited(
     assert {row["subject_id"] for row in rows} == {organisation_id}
     assert [(row["action"].rpartition("_")[2], json.loads(row["details"])["host"]) for row in rows] == [
         ("allowed", "shop.example.com"),
-        ("allowed", "shop.example.com"),
         ("allowed", "xn--bcher-kva.example"),
         ("allowed", "pay.example.com:8443"),
         ("forbidden", "xn--bcher-kva.example"),

@@ -96,9 +96,11 @@ async def test_an_operator_cancels_an_order_and_its_invoice(billing: Billing, wo
     assert await billing.status(other) == "placed"
     *_, mail = await billing.mails()
     assert "Reason: Ordered twice\n" in text_of(mail)
-    [entry] = await billing.fetch("SELECT actor, details FROM audit_log WHERE action = 'order.cancelled'")
+    [entry] = await billing.fetch("SELECT actor, details, before FROM audit_log WHERE action = 'order.cancelled'")
     assert entry["actor"].startswith("cli:")
-    assert json.loads(entry["details"]) == {"reason": "Ordered twice", "status": "placed"}
+    assert json.loads(entry["details"]) == {"reason": "Ordered twice"}
+    assert json.loads(entry["before"]) == {"status": "placed"}
+    assert len(await billing.fetch("SELECT FROM audit_log WHERE action = 'invoice.cancelled'")) == 1
     assert "cancelled" in refusal_of(*words, database_url=operator.url)
     await billing.check_invariants()
 

@@ -227,14 +227,15 @@ async def test_changes_are_audited_without_the_logo(api: ApiClient, services: Se
     await set_up(api, slug="acme", logo=None)
     async with services.database.connection() as connection:
         rows = await connection.fetch(
-            "SELECT actor, subject_id, details FROM audit_log WHERE action = 'sustainability_page.changed' ORDER BY id"
+            "SELECT actor, subject_id, before, after FROM audit_log WHERE action = 'sustainability_page.changed' ORDER BY id"
         )
     assert [row["actor"] for row in rows] == [f"key:{world.ours_test.key_id}"] * 2
     assert {row["subject_id"] for row in rows} == {world.ours_test.scope.account_id}
-    details = [json.loads(row["details"]) for row in rows]
-    assert [entry["logo"] for entry in details] == ["set", "removed"]
-    assert all(entry["slug"] == "acme" and entry["enabled"] is True for entry in details)
-    assert max(len(row["details"]) for row in rows) < 500
+    first, second = [(json.loads(row["before"]), json.loads(row["after"])) for row in rows]
+    assert first[0]["slug"] is None
+    assert (first[1]["slug"], first[1]["enabled"]) == ("acme", True)
+    assert second == ({"logo": first[1]["logo"]}, {"logo": None})
+    assert max(len(row["after"]) for row in rows) < 500
 
 
 async def test_certificates_are_public_only_with_an_enabled_page_and_section(services: Services, world: World) -> None:

@@ -21,7 +21,17 @@ async def issue_key(tx: Connection, scope: Scope, name: str, *, actor: Actor, no
     secret = new_secret(scope.mode)
     key = ApiKey(new_id("key"), scope, check_name(name), secret[-4:], now, None, None)
     await store.insert_key(tx, key, hash_key(secret.encode()))
-    await _record(tx, key, "api_key.issued", actor, now)
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        "api_key.issued",
+        actor=actor,
+        at=now,
+        subject_id=key.id,
+        mode=scope.mode,
+        after={"name": key.name, "default_account_id": scope.account_id},
+        last_four=key.last_four,
+    )
     return key, secret
 
 
@@ -30,10 +40,17 @@ async def revoke_key(tx: Connection, key_id: str, *, actor: Actor, now: datetime
     key = await store.revoke_key_any_account(tx, key_id, now)
     if key is None:
         raise KeyNotFound
-    await _record(tx, key, "api_key.revoked", actor, now)
+    await audit.record(
+        tx,
+        key.scope.organisation_id,
+        "api_key.revoked",
+        actor=actor,
+        at=now,
+        subject_id=key.id,
+        mode=key.scope.mode,
+        # A repeated command changes nothing.
+        before={"revoked_at": None if key.revoked_at == now else key.revoked_at},
+        after={"revoked_at": key.revoked_at},
+        last_four=key.last_four,
+    )
     return key
-
-
-async def _record(tx: Connection, key: ApiKey, action: str, actor: Actor, now: datetime) -> None:
-    organisation_id, last_four = key.scope.organisation_id, key.last_four
-    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=key.id, last_four=last_four)

@@ -4,6 +4,7 @@ from datetime import datetime
 from tonne.accounts import audit, store
 from tonne.accounts.errors import LiveAccountCannotWait
 from tonne.accounts.model import Account, PaymentMethod
+from tonne.accounts.open_account import audited_values
 from tonne.accounts.open_organisation import check_name
 from tonne.base.actor import Actor
 from tonne.base.scope import Mode, Scope
@@ -25,6 +26,8 @@ async def change_account(
     tx: Connection, scope: Scope, change: AccountChange, *, actor: Actor, now: datetime
 ) -> Account:
     """Orders placed earlier keep the old values."""
+    # Until the commit: otherwise the audit log could name values that another change has replaced.
+    await store.lock_account(tx, scope)
     account = await store.find_account(tx, scope)
     if account is None:
         raise AccountNotFound
@@ -38,5 +41,15 @@ async def change_account(
         auto_advance=account.auto_advance if change.auto_advance is None else change.auto_advance,
     )
     await store.update_account(tx, changed)
-    await audit.record(tx, scope.organisation_id, "account.updated", actor=actor, at=now, subject_id=scope.account_id)
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        "account.updated",
+        actor=actor,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+        before=audited_values(account),
+        after=audited_values(changed),
+    )
     return changed

@@ -26,7 +26,19 @@ async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Acc
         actor=actor,
         at=account.created_at,
         subject_id=scope.account_id,
-        name=account.name,
         mode=scope.mode,
+        after=audited_values(account),
     )
     return account
+
+
+def audited_values(account: Account) -> audit.Values:
+    """The account's values, as they are stored in the audit log."""
+    return {
+        "name": account.name,
+        "kind": account.kind,
+        "currency": account.currency,
+        "beneficiary": account.beneficiary,
+        "payment_method": account.payment_method,
+        "auto_advance": account.auto_advance,
+    }

@@ -24,7 +24,8 @@ async def open_organisation(
     for mode in Mode:
         await store.insert_mode(tx, organisation.id, mode)
         await open_stream(tx, organisation.id, mode)
-    await audit.record(tx, organisation.id, "organisation.opened", actor=actor, at=now, name=name)
+    after = {"name": name, "fee_rate": fee_rate}
+    await audit.record(tx, organisation.id, "organisation.opened", actor=actor, at=now, after=after)
     return organisation
 
 

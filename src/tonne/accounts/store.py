@@ -50,11 +50,23 @@ async def find_organisation(connection: Connection, organisation_id: str) -> Org
     return OrganisationDetails(_organisation(row), row["address"], row["admins"], row["redirect_hosts"])
 
 
-SET_FEE_RATE = "UPDATE organisations SET fee_rate = $2 WHERE id = $1"
+LOCK_ORGANISATION = "SELECT id FROM organisations WHERE id = $1 FOR NO KEY UPDATE"
 
 
-async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal) -> None:
-    await tx.execute(SET_FEE_RATE, organisation_id, fee_rate)
+async def lock_organisation(tx: Connection, organisation_id: str) -> None:
+    await tx.execute(LOCK_ORGANISATION, organisation_id)
+
+
+SET_FEE_RATE = """
+UPDATE organisations SET fee_rate = $2 FROM (SELECT fee_rate FROM organisations WHERE id = $1) AS old
+WHERE id = $1 RETURNING old.fee_rate
+"""
+
+
+async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal) -> Decimal:
+    """Returns the previous rate. The caller has locked the organisation."""
+    previous: Decimal = await tx.fetchval(SET_FEE_RATE, organisation_id, fee_rate)
+    return previous
 
 
 SET_ADDRESS = "UPDATE organisations SET address = $2 WHERE id = $1"
@@ -66,15 +78,20 @@ async def set_address(tx: Connection, organisation_id: str, address: str) -> Non
 
 
 SET_ORGANISATION_SELECTION = """
-UPDATE organisation_modes SET default_bundle_selection = $3::jsonb WHERE organisation_id = $1 AND mode = $2
+UPDATE organisation_modes SET default_bundle_selection = $3::jsonb
+FROM (SELECT default_bundle_selection FROM organisation_modes
+      WHERE organisation_id = $1 AND mode = $2 FOR UPDATE) AS old
+WHERE organisation_id = $1 AND mode = $2 RETURNING old.default_bundle_selection
 """
 
 
 async def set_organisation_selection(
     tx: Connection, organisation_id: str, mode: Mode, selection: list[dict[str, Any]] | None
-) -> None:
+) -> list[dict[str, Any]] | None:
+    """Returns the previous selection."""
     text = None if selection is None else json.dumps(selection)
-    await tx.execute(SET_ORGANISATION_SELECTION, organisation_id, mode, text)
+    previous = await tx.fetchval(SET_ORGANISATION_SELECTION, organisation_id, mode, text)
+    return None if previous is None else json.loads(previous)
 
 
 ADD_ADMIN = """
@@ -145,13 +162,19 @@ async def update_account(tx: Connection, account: Account) -> None:
 
 
 SET_ACCOUNT_SELECTION = """
-UPDATE accounts SET default_bundle_selection = $3::jsonb WHERE organisation_id = $1 AND id = $2
+UPDATE accounts SET default_bundle_selection = $3::jsonb
+FROM (SELECT default_bundle_selection FROM accounts WHERE organisation_id = $1 AND id = $2 FOR UPDATE) AS old
+WHERE organisation_id = $1 AND id = $2 RETURNING old.default_bundle_selection
 """
 
 
-async def set_account_selection(tx: Connection, scope: Scope, selection: list[dict[str, Any]] | None) -> None:
+async def set_account_selection(
+    tx: Connection, scope: Scope, selection: list[dict[str, Any]] | None
+) -> list[dict[str, Any]] | None:
+    """Returns the previous selection."""
     text = None if selection is None else json.dumps(selection)
-    await tx.execute(SET_ACCOUNT_SELECTION, scope.organisation_id, scope.account_id, text)
+    previous = await tx.fetchval(SET_ACCOUNT_SELECTION, scope.organisation_id, scope.account_id, text)
+    return None if previous is None else json.loads(previous)
 
 
 HAS_ACCOUNT = "SELECT EXISTS (SELECT FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3)"

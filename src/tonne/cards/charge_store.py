@@ -304,7 +304,19 @@ UPDATE charges SET status = CASE WHEN new.refunded_at IS NULL THEN 'refund_due' 
 FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[])
      AS new (account_id, id, refunded_at, next_attempt_at, message)
 WHERE charges.account_id = new.account_id AND charges.id = new.id AND charges.status = 'refund_due'
+RETURNING charges.organisation_id, charges.mode, charges.id, charges.order_id, charges.amount_minor, charges.currency,
+          charges.status
 """
+
+
+class SettledRefund(NamedTuple):
+    organisation_id: str
+    mode: str
+    id: str
+    order_id: str
+    amount_minor: int
+    currency: str
+    status: str
 
 
 class RefundUpdate(NamedTuple):
@@ -316,8 +328,9 @@ class RefundUpdate(NamedTuple):
     message: str | None = None
 
 
-async def settle_refunds(tx: Connection, updates: Sequence[RefundUpdate]) -> None:
+async def settle_refunds(tx: Connection, updates: Sequence[RefundUpdate]) -> list[SettledRefund]:
+    """The charges that were still to be refunded, with their new status."""
     rows = [
         (new.due.account_id, new.due.charge_id, new.refunded_at, new.next_attempt_at, new.message) for new in updates
     ]
-    await tx.execute(SETTLE_REFUNDS, *zip(*rows, strict=True))
+    return [SettledRefund(**row) for row in await tx.fetch(SETTLE_REFUNDS, *zip(*rows, strict=True))]

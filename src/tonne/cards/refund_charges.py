@@ -7,15 +7,26 @@ from datetime import datetime
 
 import structlog
 
+from tonne.accounts.audit import Entry, record_all
+from tonne.base.actor import job_actor
 from tonne.base.clock import Clock
-from tonne.cards.charge_store import DueRefund, RefundUpdate, claim_refunds_any_account, settle_refunds
-from tonne.cards.model import RetrySchedule, refund_id_of
+from tonne.base.money import format_money
+from tonne.base.scope import Mode
+from tonne.cards.charge_store import (
+    DueRefund,
+    RefundUpdate,
+    SettledRefund,
+    claim_refunds_any_account,
+    settle_refunds,
+)
+from tonne.cards.model import ChargeStatus, RetrySchedule, refund_id_of
 from tonne.db.batches import run_leased
 from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway, RefundOutcome, RefundResult
 
 BATCH = 50
 CONCURRENCY = 8
+ACTOR = job_actor("refund_charges")
 
 _log = structlog.get_logger()
 
@@ -66,7 +77,9 @@ class RefundCharges:
     async def _settle(self, results: Sequence[tuple[DueRefund, RefundResult]]) -> None:
         now = self.clock()
         async with self.database.transaction() as tx:
-            await settle_refunds(tx, [self._update(refund, result, now) for refund, result in results])
+            settled = await settle_refunds(tx, [self._update(refund, result, now) for refund, result in results])
+            entries = [_entry(charge) for charge in settled if charge.status == ChargeStatus.REFUNDED]
+            await record_all(tx, entries, actor=ACTOR, at=now)
 
     async def _call_gateway(self, refund: DueRefund) -> RefundResult:
         gateway = self.gateways.get(refund.gateway)
@@ -84,3 +97,18 @@ class RefundCharges:
         log.error("charge_not_refunded", outcome=result.kind, reason=result.message)
         message = (result.message or "").replace("\x00", "")
         return RefundUpdate(refund, next_attempt_at=self.schedule.next_check(refund.due_since, now), message=message)
+
+
+def _entry(charge: SettledRefund) -> Entry:
+    return Entry(
+        action="charge.refunded",
+        subject_id=charge.id,
+        organisation_id=charge.organisation_id,
+        mode=Mode(charge.mode),
+        before={"status": ChargeStatus.REFUND_DUE},
+        after={"status": ChargeStatus.REFUNDED},
+        details={
+            "order_id": charge.order_id,
+            "amount": f"{format_money(charge.amount_minor, charge.currency)} {charge.currency}",
+        },
+    )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.accounts.store import lock_account
 from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
@@ -38,8 +39,11 @@ async def describe_card(
 
 async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, actor: Actor, now: datetime) -> None:
     """Replaces the stored card. A charge in progress keeps the old one."""
+    # Serialises changes of the card: there may be no row to lock yet.
+    await lock_account(tx, scope)
+    old = await stored_card_store.find_card(tx, scope)
     await stored_card_store.store_card(tx, scope, card, gateway=GATEWAY_OF[scope.mode], now=now)
-    await _record(tx, scope, "card.stored", card.last_four, actor=actor, now=now)
+    await _record(tx, scope, "card.stored", old, card, actor=actor, now=now)
 
 
 async def require_card(connection: Connection, scope: Scope) -> CardDetails:
@@ -51,12 +55,38 @@ async def require_card(connection: Connection, scope: Scope) -> CardDetails:
 
 async def remove_card(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
     """Orders that fall due afterwards fail. The gateway keeps its own copy of the card."""
-    last_four = await stored_card_store.remove_card(tx, scope)
-    if last_four is None:
-        raise CardNotStored
-    await _record(tx, scope, "card.removed", last_four, actor=actor, now=now)
+    await lock_account(tx, scope)
+    old = await require_card(tx, scope)
+    await stored_card_store.remove_card(tx, scope)
+    await _record(tx, scope, "card.removed", old, None, actor=actor, now=now)
 
 
-async def _record(tx: Connection, scope: Scope, action: str, last_four: str, *, actor: Actor, now: datetime) -> None:
-    organisation_id, account_id = scope.organisation_id, scope.account_id
-    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=account_id, last_four=last_four)
+async def _record(
+    tx: Connection,
+    scope: Scope,
+    action: str,
+    before: CardDetails | None,
+    after: CardDetails | None,
+    *,
+    actor: Actor,
+    now: datetime,
+) -> None:
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        action,
+        actor=actor,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+        before=_audited_values(before),
+        after=_audited_values(after),
+    )
+
+
+def _audited_values(card: CardDetails | None) -> audit.Values | None:
+    if card is None:
+        return None
+    values = {"brand": card.brand, "last_four": card.last_four, "expires": card.expires}
+    # Two cards may have the same last four digits. In test mode, the method is the number of the card.
+    return values if card.method.isdigit() else {**values, "method": card.method}

@@ -19,18 +19,36 @@ async def set_organisation_default(
     """No choices clear the default."""
     await require_organisation(tx, organisation_id)
     selection = await _validate(tx, mode, choices)
-    await store.set_organisation_selection(tx, organisation_id, mode, selection)
-    action = "organisation.bundles_set"
-    await audit.record(tx, organisation_id, action, actor=actor, at=now, mode=mode, selection=selection)
+    previous = await store.set_organisation_selection(tx, organisation_id, mode, selection)
+    await audit.record(
+        tx,
+        organisation_id,
+        "organisation.bundles_set",
+        actor=actor,
+        at=now,
+        mode=mode,
+        before={"bundle_selection": previous},
+        after={"bundle_selection": selection},
+    )
 
 
 async def set_account_default(
     tx: Connection, scope: Scope, choices: Sequence[BundleChoiceIn], *, actor: Actor, now: datetime
 ) -> None:
     """No choices clear the default: the organisation's default then applies."""
-    await store.set_account_selection(tx, scope, await _validate(tx, scope.mode, choices))
-    action = "account.bundles_set"
-    await audit.record(tx, scope.organisation_id, action, actor=actor, at=now, subject_id=scope.account_id)
+    selection = await _validate(tx, scope.mode, choices)
+    previous = await store.set_account_selection(tx, scope, selection)
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        "account.bundles_set",
+        actor=actor,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+        before={"bundle_selection": previous},
+        after={"bundle_selection": selection},
+    )
 
 
 async def _validate(tx: Connection, mode: Mode, choices: Sequence[BundleChoiceIn]) -> list[dict[str, str]] | None:

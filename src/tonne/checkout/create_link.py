@@ -14,7 +14,7 @@ async def create_link(
 ) -> OffsetLink:
     link = await build_link(tx, owner, body, old=None, now=now)
     await store.insert_link(tx, link)
-    await record_link(tx, link, "offset_link.created", actor=actor, now=now)
+    await record_link(tx, link, old=None, actor=actor, now=now)
     return link
 
 

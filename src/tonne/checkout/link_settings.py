@@ -1,7 +1,7 @@
 """Validating the settings of an offset link beyond their format."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -156,15 +156,19 @@ def _selection(
     return stored
 
 
-async def record_link(tx: Connection, link: OffsetLink, action: str, *, actor: Actor, now: datetime) -> None:
+async def record_link(tx: Connection, link: OffsetLink, *, old: OffsetLink | None, actor: Actor, now: datetime) -> None:
     await audit.record(
         tx,
         link.scope.organisation_id,
-        action,
+        "offset_link.created" if old is None else "offset_link.changed",
         actor=actor,
         at=now,
         subject_id=link.id,
-        title=link.title,
-        enabled=link.enabled,
-        redirect_url=link.redirect_url,
+        mode=link.scope.mode,
+        before=None if old is None else _audited_values(old),
+        after=_audited_values(link),
     )
+
+
+def _audited_values(link: OffsetLink) -> audit.Values:
+    return {name: value for name, value in asdict(link).items() if name not in {"scope", "id", "created_at"}}

@@ -23,5 +23,5 @@ async def replace_link(
     """Replaces all settings; the id and the creation time stay. The caller has locked `old`."""
     link = await build_link(tx, owner, body, old=old, now=now)
     await store.update_link(tx, link)
-    await record_link(tx, link, "offset_link.changed", actor=actor, now=now)
+    await record_link(tx, link, old=old, actor=actor, now=now)
     return link

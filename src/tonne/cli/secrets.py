@@ -113,7 +113,7 @@ async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox
         after, resealed = batch.last, resealed + batch.resealed
         unreadable += batch.unreadable
     async with connection.transaction():
-        retired = await reseal_secrets.retire_keys_any_account(connection, box)
+        retired = await reseal_secrets.retire_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
     return box, resealed, unreadable, retired
 
 

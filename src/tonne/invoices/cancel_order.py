@@ -38,17 +38,21 @@ async def cancel_order(
     """
     await _notify_recipients(tx, order, settings, reason)
     await note_cancellation(tx, order, actor=actor, reason=reason)
-    await store.close_invoice(tx, order.key, InvoiceStatus.CANCELLED, actor=actor, now=now)
-    await audit.record(
-        tx,
-        order.scope.organisation_id,
-        "order.cancelled",
-        actor=actor,
-        subject_id=order.id,
-        at=now,
-        reason=reason,
-        status=order.status,
-    )
+    has_open_invoice = await store.close_invoice(tx, order.key, InvoiceStatus.CANCELLED, actor=actor, now=now)
+    actions = ["order.cancelled", "invoice.cancelled"] if has_open_invoice else ["order.cancelled"]
+    entries = [
+        audit.Entry(
+            action=action,
+            subject_id=order.id,
+            organisation_id=order.scope.organisation_id,
+            mode=order.scope.mode,
+            before={"status": order.status if action == "order.cancelled" else InvoiceStatus.OPEN},
+            after={"status": OrderStatus.CANCELLED},
+            details={"reason": reason},
+        )
+        for action in actions
+    ]
+    await audit.record_all(tx, entries, actor=actor, at=now)
     return await move_order(tx, order, OrderStatus.CANCELLED, now)
 
 

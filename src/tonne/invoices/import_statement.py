@@ -1,10 +1,13 @@
 """Import a bank statement: every line is booked once and settles the invoice that it pays."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import sha256
 from typing import NamedTuple
 
+from tonne.accounts import audit
 from tonne.base.actor import Actor
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
@@ -54,7 +57,7 @@ async def import_statement(
     await transfer_store.lock_imports(tx)
     known = await transfer_store.find_known_any_account(tx, [line.digest(mode) for line in lines])
     invoices = await _named_invoices(tx, lines)
-    booked, transfers, paid = [], [], []
+    booked, transfers, paid, entries = [], [], [], []
     for line in lines:
         if line.digest(mode) in known:
             booked.append(BookedLine(line, TransferOutcome.KNOWN, None, "imported before."))
@@ -64,14 +67,26 @@ async def import_statement(
         transfers.append(Transfer(line, outcome, named.invoice.order_key if named else None))
         if named and outcome in SETTLING:
             paid.append(named.order)
-            await mark_invoice_paid(tx, named.invoice, actor=actor, now=now, note=f"bank transfer of {line.booked_on}")
+            note = f"bank transfer of {line.booked_on}"
+            entries.append(await mark_invoice_paid(tx, named.invoice, actor=actor, now=now, note=note))
             named.invoice = replace(named.invoice, status=InvoiceStatus.PAID)
     if transfers:
         await transfer_store.insert_transfers_any_account(tx, mode, transfers, actor=actor, now=now)
+        await audit.record_all(tx, [_import_entry(mode, file, booked), *entries], actor=actor, at=now)
     if paid:
         moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in paid]
         await move_orders(tx, moves, now)
     return booked
+
+
+def _import_entry(mode: Mode, file: SheetFile, booked: Sequence[BookedLine]) -> audit.Entry:
+    """What was imported, for the operator. The digest identifies the file."""
+    return audit.Entry(
+        action="bank_statement.imported",
+        subject_id=sha256(file.content).hexdigest(),
+        mode=mode,
+        details={"file": file.name, "lines": Counter(str(line.outcome) for line in booked)},
+    )
 
 
 async def _named_invoices(tx: Connection, lines: Sequence[StatementLine]) -> dict[str, _NamedInvoice]:

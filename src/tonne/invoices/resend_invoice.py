@@ -35,6 +35,7 @@ async def resend_invoice(
         actor=actor,
         subject_id=invoice.order_id,
         at=now,
+        mode=invoice.scope.mode,
         reference=invoice.reference,
         recipients=recipients,
     )

@@ -26,7 +26,8 @@ async def settle_invoice(
     invoice = await invoice_store.find_invoice(tx, scope, order_id)
     if invoice is None:
         raise InvoiceNotFound
-    await mark_invoice_paid(tx, invoice, actor=actor, now=now, note=note)
+    entry = await mark_invoice_paid(tx, invoice, actor=actor, now=now, note=note)
+    await audit.record_all(tx, [entry], actor=actor, at=now)
     return await mark_paid(tx, order, now)
 
 
@@ -46,22 +47,23 @@ async def settle_test_invoice(
     return await settle_invoice(tx, scope, order_id, actor=actor, now=now)
 
 
-async def mark_invoice_paid(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str) -> None:
-    """Without its order, which the caller has locked and moves in the same transaction."""
+async def mark_invoice_paid(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str) -> audit.Entry:
+    """Without its order, which the caller has locked and moves in the same transaction.
+
+    Returns the entry for the audit log, so that a bank statement can write those of all its lines at once.
+    """
     if not await invoice_store.close_invoice(tx, invoice.order_key, InvoiceStatus.PAID, actor=actor, now=now):
         if invoice.status is InvoiceStatus.CANCELLED:
             raise InvoiceNotOpen(f"Invoice {invoice.reference} and its order are cancelled. Refund the payment.")
         raise InvoiceNotOpen(f"Invoice {invoice.reference} is already paid. Refund the second payment.")
-    await audit.record(
-        tx,
-        invoice.scope.organisation_id,
-        "invoice.settled",
-        actor=actor,
+    return audit.Entry(
+        action="invoice.settled",
         subject_id=invoice.order_id,
-        at=now,
-        reference=invoice.reference,
-        total=invoice.total,
-        note=note,
+        organisation_id=invoice.scope.organisation_id,
+        mode=invoice.scope.mode,
+        before={"status": InvoiceStatus.OPEN},
+        after={"status": InvoiceStatus.PAID},
+        details={"reference": invoice.reference, "total": invoice.total, "note": note},
     )
 
 

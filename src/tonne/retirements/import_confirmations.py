@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
+from hashlib import sha256
 from typing import Annotated, ClassVar
 
 from tonne.accounts import audit
@@ -86,7 +87,7 @@ async def import_confirmations(
     if new:
         confirmations = [Confirmation(row.parcel_id, row.retired_on, row.retirement_url) for row in new]
         await confirm_retirements_any_account(tx, mode, confirmations, now)
-        await _record_any_account(tx, mode, [row.parcel_id for row in new], now=now, actor=actor)
+        await _record_any_account(tx, mode, file, new, now=now, actor=actor)
     grams = sum(parcels[row.parcel_id].quantity_grams for row in new)
     return ConfirmationReport(len(new), grams, len(sheet.rows) - len(new))
 
@@ -136,17 +137,37 @@ async def _lock_parcels_any_account(tx: Connection, mode: Mode, ids: Sequence[st
 
 
 FIND_OWNERS = """
-SELECT organisation_id, array_agg(DISTINCT parcel_id ORDER BY parcel_id) AS parcel_ids FROM shares
-WHERE mode = $1 AND parcel_id = ANY ($2::text[]) GROUP BY organisation_id ORDER BY organisation_id
+SELECT DISTINCT organisation_id, parcel_id FROM shares
+WHERE mode = $1 AND parcel_id = ANY ($2::text[]) ORDER BY organisation_id, parcel_id
 """
 
 
 async def _record_any_account(
-    tx: Connection, mode: Mode, parcel_ids: Sequence[str], *, now: datetime, actor: Actor
+    tx: Connection, mode: Mode, file: SheetFile, rows: Sequence[ConfirmationRow], *, now: datetime, actor: Actor
 ) -> None:
     """Each organisation sees in its audit log who confirmed the retirement of its credits."""
-    for row in await tx.fetch(FIND_OWNERS, mode, parcel_ids):
-        ids = row["parcel_ids"]
-        await audit.record(
-            tx, row["organisation_id"], "retirement.confirmed", actor=actor, at=now, mode=mode, parcel_ids=ids
+    confirmed = {row.parcel_id: row for row in rows}
+    entries = [
+        audit.Entry(
+            action="confirmations.imported",
+            subject_id=sha256(file.content).hexdigest(),
+            mode=mode,
+            details={"file": file.name, "parcels": len(rows)},
         )
+    ]
+    entries += [
+        audit.Entry(
+            action="retirement.confirmed",
+            subject_id=owned["parcel_id"],
+            organisation_id=owned["organisation_id"],
+            mode=mode,
+            before={"status": ParcelStatus.TO_RETIRE},
+            after={
+                "status": ParcelStatus.RETIRED,
+                "retired_on": confirmed[owned["parcel_id"]].retired_on,
+                "retirement_url": confirmed[owned["parcel_id"]].retirement_url,
+            },
+        )
+        for owned in await tx.fetch(FIND_OWNERS, mode, list(confirmed))
+    ]
+    await audit.record_all(tx, entries, actor=actor, at=now)

@@ -56,6 +56,7 @@ async def change_page(
     await store.save_page(tx, scope, new, now)
     if change.logo is not None or change.removes_logo:
         await store.save_logo(tx, scope, change.logo)
+    saved = await read_page(tx, scope)
     await audit.record(
         tx,
         scope.organisation_id,
@@ -63,13 +64,23 @@ async def change_page(
         actor=actor,
         at=now,
         subject_id=scope.account_id,
-        enabled=new.enabled,
-        slug=new.slug,
-        title=new.title,
-        sections=list(new.sections),
-        logo="set" if change.logo is not None else "removed" if change.removes_logo else "kept",
+        mode=scope.mode,
+        before={} if old.updated_at is None else _audited_values(old),
+        after=_audited_values(saved),
     )
-    return await read_page(tx, scope)
+    return saved
+
+
+def _audited_values(page: SustainabilityPage) -> audit.Values:
+    """Of the logo only its version, which is a digest of its content."""
+    return {
+        "enabled": page.enabled,
+        "slug": page.slug,
+        "title": page.title,
+        "description": page.description,
+        "sections": list(page.sections),
+        "logo": page.logo_version,
+    }
 
 
 async def _take_slug(tx: Connection, scope: Scope, slug: str, now: datetime) -> None:

@@ -105,7 +105,7 @@ class WebhookEndpoints:
             await register.check_url(self._sender, body.url)
         async with self._locked(request) as (tx, webhook):
             changed = body.applied_to(webhook)
-            await register.change_webhook(tx, request.scope, changed, actor=request.actor, now=self._clock())
+            await register.change_webhook(tx, request.scope, webhook, changed, actor=request.actor, now=self._clock())
             return await _show(tx, changed)
 
     async def delete_webhook(self, request: Request) -> Response:

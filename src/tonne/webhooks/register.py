@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor
@@ -54,23 +55,26 @@ async def register_webhook(
         secret_last_four=secret[-4:],
     )
     await registration_store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
-    await _record(tx, webhook, "webhook.registered", actor, now)
+    await _record(tx, webhook, "webhook.registered", actor, now, after=_audited_values(webhook))
     return webhook, secret
 
 
-async def change_webhook(tx: Connection, scope: Scope, changed: Webhook, *, actor: Actor, now: datetime) -> Webhook:
-    """With the webhook locked. A request in flight does not move the cursor: its events are sent again."""
+async def change_webhook(
+    tx: Connection, scope: Scope, old: Webhook, changed: Webhook, *, actor: Actor, now: datetime
+) -> Webhook:
+    """With the webhook locked, as `old`. A request in flight does not move the cursor: its events are sent again."""
     await _check_accounts(tx, scope, changed.account_ids)
     cursor = await registration_store.update_webhook(tx, changed)
     await parked_store.drop_out_of_scope(tx, changed, cursor, by=str(actor))
-    await _record(tx, changed, "webhook.changed", actor, now)
+    before, after = _audited_values(old), _audited_values(changed)
+    await _record(tx, changed, "webhook.changed", actor, now, before=before, after=after)
     return changed
 
 
 async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: Actor, now: datetime) -> None:
     webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
     await registration_store.delete_webhook(tx, webhook)
-    await _record(tx, webhook, "webhook.deleted", actor, now)
+    await _record(tx, webhook, "webhook.deleted", actor, now, before=_audited_values(webhook))
 
 
 async def rotate_secret(
@@ -80,7 +84,15 @@ async def rotate_secret(
     secret = new_secret()
     rotated = replace(webhook, secret_last_four=secret[-4:])
     await registration_store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_seconds)
-    await _record(tx, rotated, "webhook.secret_rotated", actor, now)
+    await _record(
+        tx,
+        rotated,
+        "webhook.secret_rotated",
+        actor,
+        now,
+        secret_last_four=rotated.secret_last_four,
+        overlap_seconds=overlap_seconds,
+    )
     return rotated, secret
 
 
@@ -91,13 +103,12 @@ async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: 
     if parked is None:
         raise EventNotParked(field="event_id")
     await parked_store.skip_parked(tx, webhook, parked, by=str(actor), at=now)
-    organisation_id, action = webhook.organisation_id, "webhook.event_skipped"
-    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=webhook.id, event_id=event_id)
+    await _record(tx, webhook, "webhook.event_skipped", actor, now, event_id=event_id)
 
 
 async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: Actor, now: datetime) -> None:
     await progress_store.rewind(tx, webhook, before_position)
-    await _record(tx, webhook, "webhook.rewound", actor, now)
+    await _record(tx, webhook, "webhook.rewound", actor, now, before_position=before_position)
 
 
 async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[str]) -> None:
@@ -105,6 +116,11 @@ async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[st
         raise WebhookAccountInvalid(field=f"account_ids[{list(account_ids).index(account_id)}]")
 
 
-async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime) -> None:
-    organisation_id = webhook.organisation_id
-    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=webhook.id, url=webhook.url)
+async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime, **values: Any) -> None:
+    await audit.record(
+        tx, webhook.organisation_id, action, actor=actor, at=now, subject_id=webhook.id, mode=webhook.mode, **values
+    )
+
+
+def _audited_values(webhook: Webhook) -> audit.Values:
+    return {"url": webhook.url, "enabled": webhook.enabled, "account_ids": list(webhook.account_ids)}

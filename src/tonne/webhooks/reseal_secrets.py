@@ -6,6 +6,7 @@ from datetime import datetime
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor
+from tonne.base.scope import Mode
 from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.db.pool import Connection
 from tonne.webhooks import secret_store
@@ -33,7 +34,7 @@ async def reseal_batch_any_account(
     rows = await secret_store.lock_sealed_otherwise_any_account(tx, after, box.header, BATCH)
     if not rows:
         return None
-    unreadable = []
+    unreadable, entries = [], []
     for row in rows:
         organisation_id, webhook_id = row["organisation_id"], row["id"]
         try:
@@ -43,8 +44,16 @@ async def reseal_batch_any_account(
             unreadable.append(webhook_id)
             continue
         await secret_store.replace_sealed(tx, organisation_id, webhook_id, sealed, old_sealed)
-        action, key_id = "webhook.secret_resealed", box.key_id
-        await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=webhook_id, key_id=key_id)
+        entries.append(
+            audit.Entry(
+                action="webhook.secret_resealed",
+                subject_id=webhook_id,
+                organisation_id=organisation_id,
+                mode=Mode(row["mode"]),
+                details={"key_id": box.key_id},
+            )
+        )
+    await audit.record_all(tx, entries, actor=actor, at=now)
     last = rows[-1]["organisation_id"], rows[-1]["id"]
     return ResealedBatch(last, len(rows) - len(unreadable), unreadable)
 
@@ -53,12 +62,14 @@ def _reseal(box: SecretBox, sealed: bytes, webhook_id: str) -> bytes:
     return sealed if sealed.startswith(box.header) else box.seal(box.open(sealed, webhook_id), webhook_id)
 
 
-async def retire_keys_any_account(tx: Connection, box: SecretBox) -> list[str]:
+async def retire_keys_any_account(tx: Connection, box: SecretBox, *, actor: Actor, now: datetime) -> list[str]:
     """Remove the recorded keys that no value needs any more. Returns their ids."""
     await secret_store.lock_keys(tx)
     counts = await secret_store.count_secrets_any_account(tx)
     # A value without the id of a key may need any of them.
-    return [] if "" in counts else await secret_store.forget_keys_except(tx, [box.key_id, *counts])
+    retired = [] if "" in counts else await secret_store.forget_keys_except(tx, [box.key_id, *counts])
+    await _record_keys(tx, "secret_key.retired", retired, box, actor=actor, now=now)
+    return retired
 
 
 async def give_up_keys_any_account(tx: Connection, box: SecretBox, *, actor: Actor, now: datetime) -> list[str]:
@@ -66,7 +77,24 @@ async def give_up_keys_any_account(tx: Connection, box: SecretBox, *, actor: Act
     await secret_store.lock_keys(tx)
     given_up = await secret_store.forget_keys_except(tx, sorted(box.key_ids))
     await secret_store.record_key(tx, box.key_id)
-    action = "organisation.secret_keys_given_up"
-    for organisation_id in await secret_store.list_organisations_any_account(tx):
-        await audit.record(tx, organisation_id, action, actor=actor, at=now, key_ids=given_up, key_id=box.key_id)
+    await _record_keys(tx, "secret_key.given_up", given_up, box, actor=actor, now=now)
+    entries = [
+        audit.Entry(
+            action="organisation.secret_keys_given_up",
+            subject_id=organisation_id,
+            organisation_id=organisation_id,
+            details={"key_ids": given_up, "key_id": box.key_id},
+        )
+        for organisation_id in await secret_store.list_organisations_any_account(tx)
+    ]
+    await audit.record_all(tx, entries, actor=actor, at=now)
     return given_up
+
+
+async def _record_keys(
+    tx: Connection, action: str, key_ids: Sequence[str], box: SecretBox, *, actor: Actor, now: datetime
+) -> None:
+    """For the operator."""
+    details = {"current_key_id": box.key_id}
+    entries = [audit.Entry(action=action, subject_id=key_id, details=details) for key_id in key_ids]
+    await audit.record_all(tx, entries, actor=actor, at=now)

@@ -68,7 +68,8 @@ async def count_secrets_any_account(connection: Connection) -> dict[str, int]:
 
 # Deleted webhooks too: afterwards, nothing in the database needs an old key.
 LOCK_OTHERS = """
-SELECT organisation_id, id, secret_box, CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old
+SELECT organisation_id, id, mode, secret_box,
+       CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old
 FROM webhooks
 WHERE (organisation_id, id) > ($1, $2)
   AND (substring(secret_box FROM 1 FOR $4) <> $3::bytea OR substring(old_secret_box FROM 1 FOR $4) <> $3::bytea)
