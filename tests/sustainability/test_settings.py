@@ -227,7 +227,8 @@ async def test_changes_are_audited_without_the_logo(api: ApiClient, services: Se
     await set_up(api, slug="acme", logo=None)
     async with services.database.connection() as connection:
         rows = await connection.fetch(
-            "SELECT actor, subject_id, before, after FROM audit_log WHERE action = 'sustainability_page.changed' ORDER BY id"
+            "SELECT actor, subject_id, before, after FROM audit_log WHERE action = $1 ORDER BY id",
+            "sustainability_page.changed",
         )
     assert [row["actor"] for row in rows] == [f"key:{world.ours_test.key_id}"] * 2
     assert {row["subject_id"] for row in rows} == {world.ours_test.scope.account_id}
