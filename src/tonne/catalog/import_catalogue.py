@@ -26,6 +26,8 @@ class ImportReport:
     version: int
     changed: bool
     files: list[RowChanges[Any]]
+    # Changes that a person should see one by one.
+    details: tuple[str, ...] = ()
 
 
 async def begin_import(

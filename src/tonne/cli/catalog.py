@@ -15,11 +15,13 @@ from tonne.catalog.import_rows import FileKind, Files
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
-from tonne.cli.output import print_table
+from tonne.cli.output import print_table, printable
 from tonne.cli.parameters import MODE
 from tonne.retirements.import_lots import import_files
 from tonne.sheets.csv_lines import SheetFile
 
+# Corrections printed after an import.
+SHOWN = 100
 _NAMES = f"the names are {', '.join(FileKind)}"
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
@@ -107,6 +109,12 @@ def _import(mode: Mode, files: Files, currency: str | None) -> None:
         for each in report.files
     ]
     print_table(("file", "new", "changed", "unchanged", "removed"), rows)
+    if report.details:
+        click.echo()
+        for detail in report.details[:SHOWN]:
+            click.echo(printable(detail))
+        if len(report.details) > SHOWN:
+            click.echo(f"... and {len(report.details) - SHOWN:,} more.")
 
 
 def _collect(sources: Sequence[Path]) -> Files:

@@ -19,6 +19,7 @@ COMMANDS = {
     "page": "Manage the public Sustainability pages of accounts.",
     "estimate": "Record emission estimates to place orders for.",
     "catalogue": "Manage projects, bundles, prices and supply.",
+    "lot": "List, export and withdraw lots of credits.",
     "order": "Cancel orders on behalf of a client.",
     "card": "Manage the stored cards of accounts.",
     "invoice": "List, settle, resend and export invoices.",
@@ -84,6 +85,10 @@ def _load(name: str) -> click.Command | None:  # noqa: C901, PLR0911, PLR0912 - 
             from tonne.cli.catalog import catalogue
 
             return catalogue
+        case "lot":
+            from tonne.cli.lots import lot
+
+            return lot
         case "order":
             from tonne.cli.orders import order
 

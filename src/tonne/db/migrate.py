@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from importlib import resources
 
+import asyncpg
+
 from tonne.db.pool import Connection
 
 # Key of the advisory lock that serialises concurrent migrations. The number is arbitrary.
@@ -106,7 +108,10 @@ async def migrate(connection: Connection) -> list[Migration]:
         for migration in pending:
             async with connection.transaction():
                 await connection.execute("SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0")
-                await connection.execute(migration.sql)
+                try:
+                    await connection.execute(migration.sql)
+                except asyncpg.RaiseError as error:  # raised by the file itself, for a person to read
+                    raise MigrationError(f"Migration {migration.name} was not applied. {error}") from error
                 await connection.execute(
                     "INSERT INTO schema_migrations (version, name, checksum, compatible_from) VALUES ($1, $2, $3, $4)",
                     migration.version,

@@ -44,8 +44,9 @@ def normal_number(text: str) -> str:
 FIND_SHARES = """
 SELECT share.order_id, share.beneficiary, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
        parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.first_number,
-       coalesce(lot.methodology, project.methodology) AS methodology, lot.country, block.block, project.registry,
-       project.registry_project_id, project.name, project.type
+       coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
+       coalesce(lot.block_spelling, block.block) AS block, project.registry, project.registry_project_id,
+       project.name, project.type
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id

@@ -7,3 +7,11 @@ class CertificateNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="certificate
 
 class SupplyShort(TonneError, kind=Kind.CONFLICT, code="supply_short"):
     message = "There is not enough supply for this order: import lots into the test catalogue, then try again."
+
+
+class LotNotFound(TonneError, kind=Kind.NOT_FOUND, code="lot_not_found"):
+    message = "There is no such lot. Run `tonne lot list` to see all lots."
+
+
+class LotInUse(TonneError, kind=Kind.CONFLICT, code="lot_in_use"):
+    message = "Orders hold tonnes of this lot, so it cannot be withdrawn."

@@ -119,7 +119,7 @@ def _check_parcel(row: ConfirmationRow, parcel: _Parcel | None, mode: Mode) -> t
 
 # Locked in one order, so that two imports cannot deadlock.
 LOCK_PARCELS = """
-SELECT parcel.id, lot.vintage, block.block AS serial_block,
+SELECT parcel.id, lot.vintage, coalesce(lot.block_spelling, block.block) AS serial_block,
        lot.first_number + parcel.start_grams / 1000000 AS first_number,
        lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last_number,
        parcel.quantity_grams, parcel.status, parcel.retired_on, parcel.retirement_url

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from functools import partial
 
@@ -19,11 +19,23 @@ from tonne.catalog.import_rows import FileKind, Files
 from tonne.db.pool import Connection
 from tonne.orders.queue import wake_short_any_account
 from tonne.retirements.lot_overlaps import find_overlaps
-from tonne.retirements.lots import LotRow, check_lot, latest_day, lock_unallocated_lots, read_lots, save_lots
-from tonne.sheets.compare import RowChanges, compare
+from tonne.retirements.lots import (
+    LotRow,
+    StoredLot,
+    check_lot,
+    find_canonical,
+    find_holders_any_account,
+    latest_day,
+    lock_unallocated_lots,
+    name_holders,
+    read_lots,
+    save_lots,
+)
+from tonne.retirements.work_list import escape_formula
+from tonne.sheets.compare import RowChanges
 from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError, SheetInvalid
-from tonne.sheets.read_sheet import read_sheet
+from tonne.sheets.errors import RowError, SheetInvalid, quoted
+from tonne.sheets.read_sheet import Sheet, read_sheet
 
 # New lots, and projects that a bundle did not have before.
 _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}
@@ -35,6 +47,8 @@ class LotPlan:
     # New and changed lots, by id.
     saved: dict[str, LotRow]
     errors: list[RowError]
+    # What changes in each lot, for people.
+    corrections: list[str]
 
 
 async def import_files(
@@ -66,31 +80,110 @@ async def import_files(
             *row_entries("lot", lots.changes, lot_ids, mode),
         ]
         await record_all(tx, entries, actor=actor, at=now)
-    return report
+    return replace(report, details=tuple(lots.corrections))
 
 
 async def _plan_lots(
     tx: Connection, mode: Mode, file: SheetFile | None, catalogue: CataloguePlan, latest_day: date
 ) -> LotPlan:
     sheet = read_sheet(file, LotRow, partial(check_lot, latest_day))
-    every = await read_lots(tx, {row.block_key for row in sheet.rows})
-    stored = {lot.row.key: lot for lot in every if lot.mode == mode}
-    errors = [*sheet.errors, *find_overlaps(sheet, every, mode)]
-    rows = []
+    blocks = await find_canonical(tx, {row.block_key for row in sheet.rows})
+    every = await read_lots(tx, set(blocks.values()), {row.lot_id for row in sheet.rows if row.lot_id})
+    stored = _match(sheet, {row.line: blocks[row.block_key] for row in sheet.rows}, every, mode)
+    known_ids = {lot.id for lot in stored.values()}
+    errors = [
+        *sheet.errors,
+        *find_overlaps(sheet, blocks, [lot for lot in every if lot.id not in known_ids], mode),
+    ]
+    new, changed = [], {}
     for row in sheet.rows:
         errors += check_project(sheet.name, row, catalogue.known_projects)
         # A stored lot keeps its values, because certificates may already show them.
-        known = stored.get(row.key)
-        source = known.row if known else catalogue.known_projects.by_key.get(row.project_key, row)
-        rows.append(
-            replace(row, country=row.country or source.country, methodology=row.methodology or source.methodology)
+        lot = stored.get(row.line)
+        source = lot.row if lot else catalogue.known_projects.by_key.get(row.project_key, row)
+        full = replace(
+            row,
+            serial_block=_as_stored(row, lot),
+            country=row.country or source.country,
+            methodology=row.methodology or source.methodology,
+            lot_id=lot.id if lot else None,
         )
-    changes = compare(sheet.name, rows, [lot.row for lot in stored.values()])
-    changed = {stored[row.key].id: row for row in changes.changed}
-    unallocated = await lock_unallocated_lots(tx, mode, list(changed))
-    message = "tonnes of this lot are allocated to orders, so it cannot change: restore the line as it was imported."
-    errors += [RowError(sheet.name, row.line, None, message) for id_, row in changed.items() if id_ not in unallocated]
-    return LotPlan(changes, changed | {new_id("lot"): row for row in changes.new}, errors)
+        if lot is None:
+            new.append(full)
+        elif full != lot.row:
+            changed[lot.id] = full
+    errors += await _check_unallocated(tx, mode, sheet.name, changed)
+    before = {lot.id: lot.row for lot in stored.values()}
+    corrections = [f"{id_}: {_difference(before[id_], row)}" for id_, row in changed.items()]
+    unchanged = len(sheet.rows) - len(new) - len(changed)
+    compared = {row.key: before[id_] for id_, row in changed.items()}
+    changes = RowChanges(sheet.name, new, list(changed.values()), [], unchanged, compared)
+    return LotPlan(changes, changed | {new_id("lot"): row for row in new}, errors, corrections)
+
+
+def _match(sheet: Sheet[LotRow], blocks: dict[int, str], every: list[StoredLot], mode: Mode) -> dict[int, StoredLot]:
+    """The stored lot of each row that has one, by line: the one that it names, or that has the same serial numbers.
+
+    `blocks` has the canonical serial block of each line. Adds errors of `lot_id` to the sheet.
+    """
+    by_id = {lot.id: lot for lot in every if lot.mode == mode}
+    named: dict[str, int] = {}
+    found: dict[int, StoredLot] = {}
+    for row in sheet.rows:
+        if row.lot_id is None:
+            continue
+        if row.lot_id not in by_id:
+            remedy = f"copy the id from `tonne lot list --mode {mode}`, or leave the cell empty for a new lot."
+            sheet.add_error(row.line, "lot_id", f"there is no lot {quoted(row.lot_id)} in {mode} mode: {remedy}")
+        elif row.lot_id in named:
+            sheet.add_error(row.line, "lot_id", f"line {named[row.lot_id]} corrects the same lot: keep one of the two.")
+        else:
+            named[row.lot_id] = row.line
+            found[row.line] = by_id[row.lot_id]
+    by_numbers = {
+        (lot.block, lot.row.first_number, lot.row.last_number): lot for lot in by_id.values() if lot.id not in named
+    }
+    for row in sheet.rows:
+        lot = by_numbers.get((blocks[row.line], row.first_number, row.last_number))
+        if row.lot_id is None and lot is not None:
+            # Spellings of one block may differ between two lines. The second is reported as an overlap.
+            found.setdefault(row.line, lot)
+    return found
+
+
+async def _check_unallocated(tx: Connection, mode: Mode, file: str, changed: dict[str, LotRow]) -> list[RowError]:
+    """Lock the lots that change. Those of which orders hold grams are errors."""
+    in_use = changed.keys() - await lock_unallocated_lots(tx, mode, list(changed))
+    holders = await find_holders_any_account(tx, mode, in_use) if in_use else {}
+    return [
+        RowError(
+            file,
+            changed[id_].line,
+            None,
+            f"tonnes of this lot are allocated to {name_holders(holders.get(id_, []))}, so it cannot change: restore "
+            "the line as it was imported.",
+        )
+        for id_ in sorted(in_use)
+    ]
+
+
+def _as_stored(row: LotRow, lot: StoredLot | None) -> str:
+    """An exported block may have got a quote mark in front, so that a spreadsheet does not run it as a formula."""
+    is_escaped = lot is not None and row.serial_block == escape_formula(lot.row.serial_block)
+    return lot.row.serial_block if lot is not None and is_escaped else row.serial_block
+
+
+def _difference(before: LotRow, after: LotRow) -> str:
+    changes = [
+        f"{name} {_shown(old)} → {_shown(new)}"
+        for name, old in asdict(before).items()
+        if name != "line" and (new := getattr(after, name)) != old
+    ]
+    return ", ".join(changes)
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else quoted(value) if isinstance(value, str) else str(value)
 
 
 @contextmanager

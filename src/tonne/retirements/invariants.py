@@ -6,8 +6,11 @@ INVARIANTS = (
         "A credit could be sold twice.",
         """
         SELECT format('lots %s and %s', one.id, other.id) AS "where"
-        FROM lots one JOIN lots other
-          ON one.serial_block = other.serial_block AND one.id < other.id
+        FROM (SELECT id, first_number, last_number, canonical_serial_block(registry, block) AS canonical
+              FROM lots JOIN serial_blocks ON serial_blocks.number = lots.serial_block) one
+        JOIN (SELECT id, first_number, last_number, canonical_serial_block(registry, block) AS canonical
+              FROM lots JOIN serial_blocks ON serial_blocks.number = lots.serial_block) other
+          ON one.canonical = other.canonical AND one.id < other.id
          AND one.first_number <= other.last_number AND one.last_number >= other.first_number
         """,
     ),
@@ -112,7 +115,8 @@ INVARIANTS = (
         CROSS JOIN LATERAL (
             SELECT array_agg(line ORDER BY line) AS lines
             FROM (SELECT concat_ws(' | ', share.quantity_grams, project.registry_project_id, lot.vintage,
-                                   concat(block.block, ' ', serial.first, '–' || nullif(serial.last, serial.first)),
+                                   concat(coalesce(lot.block_spelling, block.block), ' ', serial.first,
+                                          '–' || nullif(serial.last, serial.first)),
                                    parcel.retired_on, parcel.retirement_url) COLLATE "C" AS line
                   FROM shares share
                   JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id

@@ -1,6 +1,6 @@
 """Lots of credits: the rows of lots.csv, and their SQL."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, ClassVar
@@ -31,10 +31,16 @@ class LotRow(ProjectReference):
     # The import copies these from the project if they are missing.
     country: Label | None = None
     methodology: Label | None = None
+    # The stored lot that the row corrects. Without it, a lot with the same serial numbers is updated.
+    lot_id: Label | None = None
 
     @property
     def block_key(self) -> SerialBlock:
         return (self.registry, self.serial_block)
+
+    @property
+    def numbers(self) -> str:
+        return f"{self.first_number} to {self.last_number}"
 
 
 def check_lot(latest_day: date, values: Values) -> Iterator[tuple[str, str]]:
@@ -44,6 +50,9 @@ def check_lot(latest_day: date, values: Values) -> Iterator[tuple[str, str]]:
             yield "last_number", "it is below first_number: swap or correct the two."
         elif last - first >= MAX_LOT_TONNES:
             yield "last_number", f"the lot holds more than {MAX_LOT_TONNES:,} t: split it into smaller lots."
+    block = values.get("serial_block")
+    if block is not None and not any(character.isalnum() for character in block):
+        yield "serial_block", "it has no letter and no digit: enter the part of the serial before the number."
     for column in ("retirement_url", "retired_on"):
         if values.get("status") == "pre_retired" and values.get(column, "invalid") is None:
             yield column, "a pre_retired lot needs it: enter where and when it was retired, or write held."
@@ -68,28 +77,46 @@ def latest_day(now: datetime) -> date:
 
 @dataclass(frozen=True, slots=True)
 class StoredLot:
+    """`block` is the serial block in its canonical spelling."""
+
     mode: Mode
     id: str
+    block: str
     row: LotRow
 
 
-READ_LOTS = """
-SELECT lots.mode, lots.id, serial_blocks.registry, registry_project_id, vintage, serial_blocks.block AS serial_block,
-       first_number, last_number, status, retirement_url, retired_on, lots.country, lots.methodology
+FIND_CANONICAL = """
+SELECT registry, block, canonical_serial_block(registry, block) AS canonical
 FROM unnest($1::text[], $2::text[]) AS named (registry, block)
-JOIN serial_blocks USING (registry, block)
-JOIN lots ON lots.serial_block = serial_blocks.number
+"""
+
+
+async def find_canonical(tx: Connection, blocks: Collection[SerialBlock]) -> dict[SerialBlock, str]:
+    """The spelling in which the database compares these serial blocks."""
+    names = sorted(blocks)
+    rows = await tx.fetch(FIND_CANONICAL, [registry for registry, _ in names], [block for _, block in names])
+    return {(row["registry"], row["block"]): row["canonical"] for row in rows}
+
+
+READ_LOTS = """
+SELECT lots.mode, lots.id, serial_blocks.canonical, projects.registry, registry_project_id, vintage,
+       coalesce(lots.block_spelling, serial_blocks.block) AS serial_block, first_number, last_number, status,
+       retirement_url, retired_on, lots.country, lots.methodology, lots.id AS lot_id
+FROM lots
+JOIN serial_blocks ON lots.serial_block = serial_blocks.number
 JOIN projects ON projects.mode = lots.mode AND projects.id = lots.project_id
+WHERE serial_blocks.canonical = ANY ($1::text[]) OR lots.id = ANY ($2::text[])
 ORDER BY first_number
 """
 
 
-async def read_lots(tx: Connection, blocks: Iterable[SerialBlock]) -> list[StoredLot]:
-    """Lots of both modes, because a serial number belongs to one lot only. Ordered by first number."""
-    names = sorted(blocks)
-    found = await tx.fetch(READ_LOTS, [registry for registry, _ in names], [block for _, block in names])
-    rows = [dict(row) for row in found]
-    return [StoredLot(Mode(row.pop("mode")), row.pop("id"), LotRow(**row)) for row in rows]
+async def read_lots(tx: Connection, blocks: Collection[str], ids: Collection[str]) -> list[StoredLot]:
+    """The lots of these canonical blocks, and those with these ids, ordered by first number.
+
+    Of both modes, because a serial number belongs to one lot only.
+    """
+    rows = [dict(row) for row in await tx.fetch(READ_LOTS, list(blocks), list(ids))]
+    return [StoredLot(Mode(row.pop("mode")), row.pop("id"), row.pop("canonical"), LotRow(**row)) for row in rows]
 
 
 # SKIP LOCKED: a locked lot is being allocated, and waiting for it could end in a deadlock.
@@ -103,25 +130,48 @@ async def lock_unallocated_lots(tx: Connection, mode: Mode, ids: list[str]) -> s
     return {row["id"] for row in await tx.fetch(LOCK_UNALLOCATED_LOTS, mode, ids)}
 
 
+FIND_HOLDERS = """
+SELECT parcel.lot_id, array_agg(DISTINCT share.order_id ORDER BY share.order_id) AS order_ids
+FROM parcels parcel JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
+WHERE parcel.mode = $1 AND parcel.lot_id = ANY ($2::text[]) GROUP BY parcel.lot_id
+"""
+
+
+async def find_holders_any_account(tx: Connection, mode: Mode, lot_ids: Collection[str]) -> dict[str, list[str]]:
+    """The ids of the orders that hold grams of these lots, by lot."""
+    return {row["lot_id"]: row["order_ids"] for row in await tx.fetch(FIND_HOLDERS, mode, list(lot_ids))}
+
+
+def name_holders(order_ids: list[str]) -> str:
+    """For a message: `orders (ord_a, ord_b, ord_c and 7 more)`."""
+    if not order_ids:
+        return "orders"
+    more = f" and {len(order_ids) - 3} more" if len(order_ids) > 3 else ""
+    return f"{'order' if len(order_ids) == 1 else 'orders'} {', '.join(order_ids[:3])}{more}"
+
+
 # Not ON CONFLICT DO NOTHING, which would consume a block number in every import.
 SAVE_SERIAL_BLOCKS = """
 INSERT INTO serial_blocks (registry, block)
-SELECT registry, block FROM unnest($1::text[], $2::text[]) AS named (registry, block)
-WHERE (registry, block) NOT IN (SELECT registry, block FROM serial_blocks)
+SELECT DISTINCT ON (canonical) registry, block
+FROM unnest($1::text[], $2::text[]) AS named (registry, block)
+CROSS JOIN LATERAL canonical_serial_block(registry, block) AS canonical
+WHERE canonical NOT IN (SELECT canonical FROM serial_blocks) ORDER BY canonical, registry, block
 """
 SAVE_LOTS = """
-INSERT INTO lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country, methodology, status,
-                  retirement_url, retired_on, created_at)
-SELECT $1, lot.id, lot.project_id, lot.vintage, serial_blocks.number, lot.first_number, lot.last_number, lot.country,
-       lot.methodology, lot.status, lot.retirement_url, lot.retired_on, $2
+INSERT INTO lots (mode, id, project_id, vintage, serial_block, block_spelling, first_number, last_number, country,
+                  methodology, status, retirement_url, retired_on, created_at)
+SELECT $1, lot.id, lot.project_id, lot.vintage, serial_blocks.number, lot.serial_block, lot.first_number,
+       lot.last_number, lot.country, lot.methodology, lot.status, lot.retirement_url, lot.retired_on, $2
 FROM jsonb_to_recordset($3) AS lot (
     id text, project_id text, vintage smallint, registry text, serial_block text, first_number bigint,
     last_number bigint, country text, methodology text, status text, retirement_url text, retired_on date)
-JOIN serial_blocks ON serial_blocks.registry = lot.registry AND serial_blocks.block = lot.serial_block
+JOIN serial_blocks ON serial_blocks.canonical = canonical_serial_block(lot.registry, lot.serial_block)
 ON CONFLICT (mode, id) DO UPDATE SET
-    project_id = excluded.project_id, vintage = excluded.vintage, country = excluded.country,
-    methodology = excluded.methodology, status = excluded.status, retirement_url = excluded.retirement_url,
-    retired_on = excluded.retired_on
+    project_id = excluded.project_id, vintage = excluded.vintage, serial_block = excluded.serial_block,
+    block_spelling = excluded.block_spelling, first_number = excluded.first_number,
+    last_number = excluded.last_number, country = excluded.country, methodology = excluded.methodology,
+    status = excluded.status, retirement_url = excluded.retirement_url, retired_on = excluded.retired_on
 """
 
 

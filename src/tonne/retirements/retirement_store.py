@@ -29,7 +29,8 @@ WITH RECURSIVE own (organisation_id, mode, parcel_id) AS (
 )
 SELECT parcel.id, parcel.opened_at, parcel.retired_at, parcel.retired_on, parcel.retirement_url, parcel.quantity_grams,
        parcel.start_grams, parcel.beneficiary, parcel.in_service_name, lot.vintage, lot.first_number, lot.country,
-       block.block, project.id AS project_id, project.registry, project.registry_project_id, project.name,
+       coalesce(lot.block_spelling, block.block) AS block, project.id AS project_id, project.registry,
+       project.registry_project_id, project.name,
        (SELECT json_agg(json_build_object('order_id', share.order_id, 'account_id', share.account_id,
                                           'beneficiary', share.beneficiary, 'quantity_grams', share.quantity_grams)
                         ORDER BY share.order_id, share.line_position)

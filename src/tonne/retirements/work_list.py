@@ -78,7 +78,8 @@ class Task:
 
 LIST_TO_RETIRE = """
 SELECT parcel.id AS parcel_id, project.registry, project.registry_project_id, project.name AS project_name,
-       lot.vintage, block.block AS serial_block, lot.first_number + parcel.start_grams / 1000000 AS first_number,
+       lot.vintage, coalesce(lot.block_spelling, block.block) AS serial_block,
+       lot.first_number + parcel.start_grams / 1000000 AS first_number,
        lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last_number,
        parcel.start_grams % 1000000 AS start_grams, parcel.quantity_grams, parcel.beneficiary, parcel.opened_at,
        ARRAY(SELECT DISTINCT share.beneficiary FROM shares share

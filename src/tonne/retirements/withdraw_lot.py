@@ -1,0 +1,40 @@
+"""Withdraw a lot that was imported by mistake, or that cannot be sold any more."""
+
+from datetime import datetime
+
+from tonne.accounts import audit
+from tonne.base.actor import Actor
+from tonne.base.mass import format_tonnes
+from tonne.catalog.import_store import acquire_import_lock
+from tonne.db.pool import Connection
+from tonne.retirements.errors import LotInUse, LotNotFound
+from tonne.retirements.lot_store import ListedLot, lock_lot, move_to_withdrawn
+from tonne.retirements.lots import find_holders_any_account, name_holders
+
+
+async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor, now: datetime) -> ListedLot:
+    """Withdraw a lot of which no order holds grams. Its serial numbers may be imported again."""
+    await acquire_import_lock(tx)
+    lot = await lock_lot(tx, lot_id)
+    if lot is None:
+        raise LotNotFound(f"There is no lot {lot_id}. Run `tonne lot list` to see all lots.")
+    if lot.allocated_grams:
+        holders = await find_holders_any_account(tx, lot.mode, [lot.id])
+        raise LotInUse(
+            f"{format_tonnes(lot.allocated_grams)} t of lot {lot.id} are allocated to "
+            f"{name_holders(holders.get(lot.id, []))}, so it cannot be withdrawn. `tonne lot show {lot.id}` lists them."
+        )
+    await move_to_withdrawn(tx, lot, actor=actor, reason=reason, now=now)
+    before = {
+        "registry": lot.registry,
+        "registry_project_id": lot.registry_project_id,
+        "vintage": lot.vintage,
+        "serial_block": lot.serial_block,
+        "first_number": lot.first_number,
+        "last_number": lot.last_number,
+        "status": lot.status,
+    }
+    await audit.record(
+        tx, None, "lot.withdrawn", actor=actor, at=now, subject_id=lot.id, mode=lot.mode, before=before, reason=reason
+    )
+    return lot
