@@ -30,6 +30,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/retirements/render_certificate.py": "finds a certificate by its number, which cannot be guessed",
     "src/tonne/retirements/import_confirmations.py": "the operator's: a registry knows no accounts",
     "src/tonne/retirements/import_lots.py": "the operator's: new supply may serve any account",
+    "src/tonne/retirements/withdraw_lot.py": "the operator's: names the orders that hold a lot",
     "src/tonne/webhooks/check_secret_key.py": "checks the key of all webhooks when a process starts",
     "src/tonne/webhooks/deliver.py": "a job of the worker",
     "src/tonne/webhooks/metrics.py": "reports on all webhooks to the operator",
