@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 from tests.checkout.shopper import Shopper, make_link
 from tests.support.api_client import ApiClient, codes
-from tests.support.world import TESTER, World
+from tests.support.world import TESTER, World, open_tenant
+from tonne.accounts.api_keys import issue_key, revoke_key
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
+from tonne.base.scope import Mode
 from tonne.checkout.model import temporary_id_of
 from tonne.http.route import Access, Route
 from tonne.webhooks.register import register_webhook
@@ -135,34 +138,102 @@ async def existing(api: ApiClient, services: Services, world: World) -> dict[str
     }
 
 
-def strangers_to(name: str, api: ApiClient, world: World) -> list[tuple[ApiClient, dict[str, str]]]:
-    """Clients without access to ids of this name, with the headers that they send."""
-    found: list[tuple[ApiClient, dict[str, str]]] = [(api.as_key(world.ours_live.key), {})]
-    if OWNERS[name] is not Ours.MODE:
-        found.append((api.as_key(world.theirs_test.key), {}))
-    if OWNERS[name] is Ours.ACCOUNT:
-        found.append((api, {"Service_Account": world.ours_test.client_account_id}))
-    return found
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A client without access to the ids of `existing`, except to those that belong to one of `shares`."""
+
+    kind: str
+    client: ApiClient
+    # Sent as the header that names the account to act for.
+    account_id: str | None = None
+    shares: frozenset[Ours] = frozenset()
+    # What it gets instead of 404, whatever the id.
+    refused: int | None = None
+
+    async def ask(self, route: Route, path: str, body: Any = None) -> httpx.Response:
+        headers = {} if self.account_id is None else {"Service_Account": self.account_id}
+        return await ask(self.client, route, path, body=body, **headers)
+
+
+@pytest.fixture
+async def strangers(api: ApiClient, services: Services, world: World) -> list[Stranger]:
+    """Eight kinds of clients that must not see what belongs to the account of `ours_test`."""
+    theirs, ours = world.theirs_test, world.ours_test
+    now = utc_now()
+    async with services.database.transaction() as tx:
+        theirs_live = await open_tenant(tx, theirs.scope.organisation_id, Mode.LIVE)
+        their_client = replace(theirs.scope, account_id=theirs.client_account_id)
+        _, their_client_key = await issue_key(tx, their_client, "client", actor=TESTER, now=now)
+        revoked, revoked_key = await issue_key(tx, ours.scope, "revoked", actor=TESTER, now=now)
+        await revoke_key(tx, revoked.id, actor=TESTER, now=now)
+    mode = frozenset({Ours.MODE})
+    return [
+        Stranger("another organisation", api.as_key(theirs.key), shares=mode),
+        Stranger("another organisation in live mode", api.as_key(theirs_live.key)),
+        Stranger("a client account of another organisation", api.as_key(their_client_key), shares=mode),
+        Stranger("our organisation in live mode", api.as_key(world.ours_live.key)),
+        Stranger("our client account", api, ours.client_account_id, frozenset({Ours.ORGANISATION, Ours.MODE})),
+        Stranger("another organisation acting for our account", api.as_key(theirs.key), ours.scope.account_id),
+        Stranger("our key acting for their account", api, theirs.scope.account_id),
+        Stranger("a revoked key", api.as_key(revoked_key), refused=401),
+    ]
 
 
 async def test_an_id_in_a_path_is_unknown_to_clients_without_access(
-    services: Services, api: ApiClient, world: World, existing: dict[str, str]
+    services: Services, api: ApiClient, strangers: list[Stranger], existing: dict[str, str]
 ) -> None:
-    walked = 0
-    for route, name in routes_with_an_id(services):
-        known, unknown = (PARAMETER.sub(ids[name], route.path) for ids in (existing, UNKNOWN))
-        owners = await api.get(known) if route.method == "GET" else None
-        assert owners is None or owners.status_code == 200, f"{route.path}: the id of this test must exist"
+    routes = routes_with_an_id(services)
+    paths = [[PARAMETER.sub(ids[name], route.path) for ids in (existing, UNKNOWN)] for route, name in routes]
+    before = await _owned(api, routes, paths)
+    walked: set[tuple[str, str]] = set()
+    for (route, name), (known, unknown) in zip(routes, paths, strict=True):
         body = {"event_id": existing["event_id"]} if route.body in {RewindIn, SkipIn} else {}
-        for stranger, headers in strangers_to(name, api, world):
-            seen = [await ask(stranger, route, path, body=body, **headers) for path in (known, unknown)]
-            assert seen[0].status_code == 404, route.path
-            assert without_request_id(seen[0]) == without_request_id(seen[1]), route.path
-            assert set(seen[0].headers) == set(seen[1].headers)
-            walked += 1
-        if owners is not None:
-            assert (await api.get(known)).content == owners.content
-    assert walked >= 11
+        for stranger in strangers:
+            if OWNERS[name] in stranger.shares:
+                continue
+            seen = [await stranger.ask(route, path, body) for path in (known, unknown)]
+            where = f"{stranger.kind}: {route.method} {route.path}"
+            assert seen[0].status_code == (stranger.refused or 404), where
+            assert without_request_id(seen[0]) == without_request_id(seen[1]), where
+            assert set(seen[0].headers) == set(seen[1].headers), where
+            walked.add((stranger.kind, route.path))
+    assert {kind for kind, _ in walked} == {stranger.kind for stranger in strangers}
+    assert {path for _, path in walked} == {route.path for route, _ in routes}
+    assert await _owned(api, routes, paths) == before, "a stranger changed something"
+
+
+async def _owned(api: ApiClient, routes: list[tuple[Route, str]], paths: list[list[str]]) -> list[bytes]:
+    """What the owner reads from every route."""
+    found = []
+    for (route, _), (known, _) in zip(routes, paths, strict=True):
+        if route.method == "GET":
+            answer = await api.get(known)
+            assert answer.status_code == 200, f"{route.path}: the id of this test must exist"
+            found.append(answer.content)
+    return found
+
+
+async def test_routes_without_an_id_show_and_change_nothing_of_others(
+    services: Services, api: ApiClient, strangers: list[Stranger], existing: dict[str, str]
+) -> None:
+    routes = [route for route in services.routes() if route.access is Access.API_KEY and "{" not in route.path]
+    lists = [route.path for route in routes if route.method == "GET"]
+    # A page that is not saved only proposes a slug, which changes when another account takes it.
+    await api.http.put("/v1/sustainability-page", json={}, headers=api._headers({}))
+    before = [(await api.get(path)).content for path in lists]
+    for route in routes:
+        for stranger in strangers:
+            if stranger.kind == "our client account":
+                # It acts in the same organisation, whose lists it shares. The test below is about orders.
+                continue
+            answer = await stranger.ask(route, route.path, {})
+            hidden = [name for name in existing if OWNERS[name] not in stranger.shares]
+            where = f"{stranger.kind}: {route.method} {route.path}"
+            assert not any(existing[name] in answer.text for name in hidden), where
+            assert answer.status_code == (stranger.refused or answer.status_code), where
+            if stranger.account_id is not None:
+                assert (answer.status_code, codes(answer)) == (404, ["account_not_found"]), where
+    assert [(await api.get(path)).content for path in lists] == before, "a stranger changed something"
 
 
 def routes_with_an_id(services: Services) -> list[tuple[Route, str]]:
@@ -183,7 +254,7 @@ async def ask(client: ApiClient, route: Route, path: str, *, body: Any, **header
 
 
 async def test_an_id_in_a_body_is_unknown_to_clients_without_access(
-    api: ApiClient, world: World, existing: dict[str, str]
+    strangers: list[Stranger], existing: dict[str, str]
 ) -> None:
     bodies: list[tuple[str, Any]] = [
         ("estimate_id", lambda ids: ("/v1/orders/by-estimate", {"estimate_id": ids["estimate_id"]})),
@@ -192,9 +263,14 @@ async def test_an_id_in_a_body_is_unknown_to_clients_without_access(
         ("bundle_id", lambda ids: ("/v1/orders/by-mass/quote", _selecting(ids))),
     ]
     for name, make in bodies:
-        for stranger, headers in strangers_to(name, api, world):
-            seen = [await stranger.post(*make(ids), **headers) for ids in (existing, UNKNOWN)]
-            assert seen[0].status_code == 400
+        for stranger in strangers:
+            if OWNERS[name] in stranger.shares:
+                continue
+            headers = {} if stranger.account_id is None else {"Service_Account": stranger.account_id}
+            seen = [await stranger.client.post(*make(ids), **headers) for ids in (existing, UNKNOWN)]
+            # The account in the header comes first: it is not theirs to act for.
+            acts_for_others = "acting for" in stranger.kind
+            assert seen[0].status_code == (stranger.refused or (404 if acts_for_others else 400))
             assert without_request_id(seen[0]) == without_request_id(seen[1])
 
 
