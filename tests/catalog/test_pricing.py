@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price
+from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price, supplied
 from tonne.base.currency import DECIMALS
 from tonne.base.errors import TonneError
 from tonne.base.mass import MAX_GRAMS, format_tonnes
@@ -255,7 +255,10 @@ def test_money_10_a_value_is_first_rounded_down_to_what_a_card_can_be_charged() 
 
 def test_short_supply_is_said_and_does_not_change_the_price() -> None:
     case = Case((690, 940), (1, 1))
-    shares = [BundleShare(replace(share.bundle, free_grams=500_000), share.weight) for share in case.shares()]
+    shares = [
+        BundleShare(replace(share.bundle, projects=(supplied(f"prj_{i}", 500_000),)), share.weight)
+        for i, share in enumerate(case.shares())
+    ]
     enough = price_quantity(case.prices(), shares, 1_000_000)
     short = price_quantity(case.prices(), shares, 1_000_001)
     assert [line.insufficient_available_quantity for line in enough.lines] == [False, False]

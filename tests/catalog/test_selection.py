@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def _bundle(bundle_id: str, *, enabled: bool = True) -> Bundle:
-    return Bundle(bundle_id, bundle_id, bundle_id, "", None, 1000, enabled, NOW, (), 0)
+    return Bundle(bundle_id, bundle_id, bundle_id, "", None, 1000, enabled, NOW, ())
 
 
 def _catalogue(default: list[dict[str, Any]] | None = None) -> Catalogue:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from tonne.base.currency import DECIMALS
 from tonne.base.mass import MAX_GRAMS
 from tonne.base.scope import Mode
-from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
+from tonne.catalog.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project
 from tonne.catalog.pricing import BundleShare, Priced, PriceList, price_quantity, price_value
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -53,7 +53,14 @@ class Case:
 
 
 def _bundle(i: int, net_minor: int) -> Bundle:
-    return Bundle(f"bun_{i}", f"b{i}", f"Bundle {i}", "", None, net_minor, True, NOW, (), MAX_GRAMS)
+    projects = (supplied(f"prj_{i}", MAX_GRAMS),)
+    return Bundle(f"bun_{i}", f"b{i}", f"Bundle {i}", "", None, net_minor, True, NOW, projects)
+
+
+def supplied(project_id: str, free_grams: int) -> BundleProject:
+    """A project with this much supply."""
+    facts = ("Verra", project_id, project_id, project_id, "Kenya", "Wind", None, "avoidance", None, None, None, NOW)
+    return BundleProject(Project(project_id, *facts), 1, free_grams)
 
 
 def _half_up(number: Fraction) -> int:

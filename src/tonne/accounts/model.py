@@ -57,6 +57,8 @@ class Terms:
     payment_method: PaymentMethod
     fee_rate: Fraction
     default_selection: list[dict[str, Any]] | None
+    # The name credits are retired for. Orders keep the one they were placed with.
+    beneficiary: str
     auto_advance: bool = True
 
     def paid_by(self, method: PaymentMethod) -> "Terms":

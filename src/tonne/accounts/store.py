@@ -185,7 +185,7 @@ async def has_account(connection: Connection, organisation_id: str, mode: Mode, 
 
 
 FIND_TERMS = """
-SELECT account.currency, account.payment_method, account.auto_advance, organisation.fee_rate,
+SELECT account.currency, account.payment_method, account.auto_advance, account.beneficiary, organisation.fee_rate,
        coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection
 FROM accounts account
 JOIN organisations organisation ON organisation.id = account.organisation_id
@@ -204,6 +204,7 @@ async def find_terms(connection: Connection, scope: Scope) -> Terms:
         payment_method=PaymentMethod(row["payment_method"]),
         fee_rate=Fraction(row["fee_rate"]),
         default_selection=None if selection is None else json.loads(selection),
+        beneficiary=row["beneficiary"],
         auto_advance=row["auto_advance"],
     )
 

@@ -160,6 +160,14 @@ async def read_bundle_projects(tx: Connection, mode: Mode, bundle_slugs: Collect
     return [BundleProjectRow(**row) for row in await tx.fetch(READ_BUNDLE_PROJECTS, mode, bundle_slugs)]
 
 
+# Otherwise orders would make up for the past of a new project, or of one with a new weight, before they follow the
+# weights. Sorted to prevent deadlocks with workers.
+RESTART_WEIGHTS = """
+UPDATE bundle_projects SET drawn_grams = 0
+WHERE (mode, bundle_id, project_id) IN (
+    SELECT mode, bundle_id, project_id FROM bundle_projects WHERE mode = $1 AND bundle_id = ANY ($2::text[])
+    ORDER BY bundle_id, project_id FOR UPDATE)
+"""
 REMOVE_BUNDLE_PROJECTS = """
 DELETE FROM bundle_projects USING jsonb_populate_recordset(NULL::bundle_projects, $2) AS old
 WHERE bundle_projects.mode = $1 AND bundle_projects.bundle_id = old.bundle_id
@@ -175,12 +183,13 @@ ON CONFLICT (mode, bundle_id, project_id) DO UPDATE SET weight = excluded.weight
 async def save_bundle_projects(
     tx: Connection,
     mode: Mode,
-    rows: Iterable[BundleProjectRow],
-    removed: Iterable[BundleProjectRow],
+    rows: Collection[BundleProjectRow],
+    removed: Collection[BundleProjectRow],
     *,
     bundle_ids: Ids,
     project_ids: Ids,
 ) -> None:
+    await tx.execute(RESTART_WEIGHTS, mode, [bundle_ids[(row.bundle_slug,)] for row in (*rows, *removed)])
     for statement, changed in ((REMOVE_BUNDLE_PROJECTS, removed), (SAVE_BUNDLE_PROJECTS, rows)):
         records = (
             {**asdict(row), "bundle_id": bundle_ids[(row.bundle_slug,)], "project_id": project_ids[row.project_key]}

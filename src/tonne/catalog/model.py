@@ -5,6 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from tonne.base.mass import MAX_GRAMS
 from tonne.base.scope import Mode
 
 
@@ -27,15 +28,16 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class BundleProject:
-    """`weight` is the project's share of the bundle, relative to the others."""
+    """`weight` is the project's share of the bundle, relative to the others. `free_grams` may be a second old."""
 
     project: Project
     weight: int
+    free_grams: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """`unit_price_minor` is the net price of a tonne in the catalogue's currency; `free_grams` may be a second old."""
+    """`unit_price_minor` is the net price of a tonne in the catalogue's currency."""
 
     id: str
     slug: str
@@ -46,7 +48,10 @@ class Bundle:
     enabled: bool
     created_at: datetime
     projects: tuple[BundleProject, ...]
-    free_grams: int
+
+    @property
+    def free_grams(self) -> int:
+        return min(MAX_GRAMS, sum(share.free_grams for share in self.projects))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from tonne.base.currency import DECIMALS
 from tonne.base.mass import GRAMS_PER_TONNE, MAX_GRAMS
 from tonne.base.money import apportion, ceil, half_up
+from tonne.catalog.coverage import Demand, cover
 from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
 
@@ -130,6 +131,7 @@ def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequen
     if max(total_cost, *gross) > MAX_MINOR:
         raise QuantityInvalid("The cost is too large. Order less at a time.")
     costs = apportion(offset_cost, net_sums)
+    short = _find_short(parts)
     lines = tuple(
         PricedLine(
             bundle_id=bundle.id,
@@ -139,7 +141,7 @@ def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequen
             unit_price_minor=net[i],
             gross_unit_price_minor=gross[i],
             offset_cost_minor=costs[i],
-            insufficient_available_quantity=mass > bundle.free_grams,
+            insufficient_available_quantity=i in short,
         )
         for i, (bundle, mass) in enumerate(parts)
     )
@@ -153,3 +155,12 @@ def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequen
         total_cost_minor=total_cost,
         lines=lines,
     )
+
+
+def _find_short(parts: Sequence[tuple[Bundle, int]]) -> set[int]:
+    """The indexes of the lines that supply does not cover. Lines that draw on the same project are checked together."""
+    if sum(mass for _, mass in parts) <= min(bundle.free_grams for bundle, _ in parts):
+        return set()
+    free = {share.project.id: share.free_grams for bundle, _ in parts for share in bundle.projects}
+    demands = [Demand(mass, [share.project.id for share in bundle.projects]) for bundle, mass in parts]
+    return cover(demands, free).short

@@ -67,7 +67,10 @@ class Catalogues:
 
 def _with_free(catalogue: Catalogue, free: dict[str, int]) -> Catalogue:
     bundles = {
-        bundle.id: replace(bundle, free_grams=sum(free.get(share.project.id, 0) for share in bundle.projects))
+        bundle.id: replace(
+            bundle,
+            projects=tuple(replace(share, free_grams=free.get(share.project.id, 0)) for share in bundle.projects),
+        )
         for bundle in catalogue.bundles.values()
     }
     return replace(catalogue, bundles=bundles)

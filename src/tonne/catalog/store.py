@@ -38,13 +38,14 @@ async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue
     if head is None:
         return None
     projects = {row["id"]: _project(row, base_url) for row in await tx.fetch(LOAD_PROJECTS, mode)}
+    free = await load_free_grams(tx, mode)
     members: dict[str, list[BundleProject]] = {}
     for row in await tx.fetch(LOAD_MEMBERS, mode):
-        member = BundleProject(projects[row["project_id"]], row["weight"])
+        project_id = row["project_id"]
+        member = BundleProject(projects[project_id], row["weight"], free.get(project_id, 0))
         members.setdefault(row["bundle_id"], []).append(member)
-    free = await load_free_grams(tx, mode)
     bundles = {
-        row["id"]: _bundle(row, tuple(members.get(row["id"], ())), free, base_url)
+        row["id"]: _bundle(row, tuple(members.get(row["id"], ())), base_url)
         for row in await tx.fetch(LOAD_BUNDLES, mode)
     }
     rates = await load_rates(tx, mode, head["currency"])
@@ -82,9 +83,5 @@ def _project(row: asyncpg.Record, base_url: str) -> Project:
     return Project(**{**row, "image": _absolute(row["image"], base_url)})
 
 
-def _bundle(row: asyncpg.Record, members: tuple[BundleProject, ...], free: dict[str, int], base_url: str) -> Bundle:
-    return Bundle(
-        **{**row, "primary_image": _absolute(row["primary_image"], base_url)},
-        projects=members,
-        free_grams=sum(free.get(member.project.id, 0) for member in members),
-    )
+def _bundle(row: asyncpg.Record, members: tuple[BundleProject, ...], base_url: str) -> Bundle:
+    return Bundle(**{**row, "primary_image": _absolute(row["primary_image"], base_url)}, projects=members)

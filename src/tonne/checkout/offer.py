@@ -98,14 +98,15 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> Priced:
     except ChargeTooSmall as error:
         raise ChargeTooSmall(str(error), field="amount") from error
     _check_limits(offer.link, wanted, priced)
-    for line in priced.lines:
-        if line.insufficient_available_quantity:
-            left = offer.catalogue.bundles[line.bundle_id].free_grams
-            words = f"only {format_tonnes(left)} t left" if left else "sold out"
-            raise BundleSoldOut(
-                f"Not enough of {line.bundle_name}: {words}. Choose a smaller amount or another option.",
-                field="bundle_id",
-            )
+    short = [line for line in priced.lines if line.insufficient_available_quantity]
+    if short:
+        # Several lines may compete for the same projects, each of which counts once.
+        bundles = [offer.catalogue.bundles[line.bundle_id] for line in short]
+        left = sum({share.project.id: share.free_grams for bundle in bundles for share in bundle.projects}.values())
+        names = " and ".join(line.bundle_name for line in short)
+        words = f"only {format_tonnes(left)} t left" if left else "sold out"
+        message = f"Not enough of {names}: {words}. Choose a smaller amount or another option."
+        raise BundleSoldOut(message, field="bundle_id")
     return priced
 
 

@@ -91,6 +91,8 @@ class Order:
     # The client's JSON, as text.
     metadata: str
     created_at: datetime
+    # In whose name the credits are retired, fixed when the order is placed.
+    beneficiary: str
     # False for test accounts whose orders wait for the test helpers.
     auto_advance: bool = True
     # Set when supply is allocated.

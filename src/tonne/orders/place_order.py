@@ -125,6 +125,7 @@ def _compose(
         email=None if customer is None else customer.email,
         metadata=request.metadata,
         created_at=now,
+        beneficiary=terms.beneficiary,
         auto_advance=terms.auto_advance,
     )
 

@@ -97,16 +97,16 @@ WITH new AS (
                         payment_method, requested_quantity_grams, requested_value_minor, bundle_selection,
                         quantity_grams, offset_cost_minor, total_cost_minor, commission_minor, fee_rate, exchange_rate,
                         exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, email, metadata,
-                        created_at, status_changed_at, next_attempt_at, wire_document, placed_by_key)
+                        beneficiary, created_at, status_changed_at, next_attempt_at, wire_document, placed_by_key)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::jsonb, $14, $15, $16, $17, $18, $19, $20, $21,
-            $22, $23, $24, $25, $26, $26, $27, $28, $37)
+            $22, $23, $24, $25, $26, $27, $27, $28, $29, $38)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
     INSERT INTO order_lines (account_id, order_id, {LINE_COLUMNS}, position)
     SELECT new.account_id, new.id, line.*
-    FROM new, unnest($29::text[], $30::text[], $31::text[], $32::bigint[], $33::bigint[], $34::bigint[],
-                     $35::bigint[], $36::boolean[]) WITH ORDINALITY AS line
+    FROM new, unnest($30::text[], $31::text[], $32::text[], $33::bigint[], $34::bigint[], $35::bigint[],
+                     $36::bigint[], $37::boolean[]) WITH ORDINALITY AS line
 )
 SELECT EXISTS (SELECT FROM new)
 """  # noqa: S608 - a constant
@@ -141,6 +141,7 @@ async def insert_order(
         order.offset_link_id,
         order.email,
         order.metadata,
+        order.beneficiary,
         order.created_at,
         next_attempt_at,
         document,

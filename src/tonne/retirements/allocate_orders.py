@@ -1,7 +1,7 @@
 """Allocate supply to paid orders. The job also completes orders whose credits are all retired."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from tonne.base.clock import Clock
 from tonne.base.money import apportion
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.catalog.sources import BundleSource, lock_sources, save_drawn
 from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus
@@ -21,8 +22,7 @@ from tonne.orders.store import insert_projects
 from tonne.retirements import supply_store
 from tonne.retirements.complete_orders import certify_orders, complete_orders
 from tonne.retirements.model import ParcelStatus, Share
-from tonne.retirements.supply import LineDemand, Recipient, Supply
-from tonne.retirements.supply_store import Sources
+from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
 
 BATCH = 400
 # Orders that supply does not cover are retried after this time, and when lots are imported.
@@ -60,6 +60,25 @@ class AllocateOrders:
         await complete_orders(tx, keys, self._settings, now)
 
 
+class Sources:
+    """The projects of the bundles of a batch."""
+
+    def __init__(self, found: Sequence[BundleSource]) -> None:
+        self._found = found
+        self.by_bundle: defaultdict[str, list[Source]] = defaultdict(list)
+        self.drawn: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.projects: dict[str, BundleSource] = {}
+        for each in found:
+            self.by_bundle[each.bundle_id].append(Source(each.project_id, each.weight, each.granularity_grams))
+            self.drawn[each.bundle_id][each.project_id] = each.drawn_grams
+            self.projects[each.project_id] = each
+
+    def changed(self, drawn: Mapping[str, Mapping[str, int]]) -> list[BundleSource]:
+        """Those on which orders have drawn, as they are to be stored."""
+        changed = [replace(each, drawn_grams=drawn[each.bundle_id][each.project_id]) for each in self._found]
+        return [new for old, new in zip(self._found, changed, strict=True) if new != old]
+
+
 class _Allocation(NamedTuple):
     paid: Order
     retiring: Order
@@ -72,11 +91,11 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
     Orders whose grams are all retired already complete at once. Call it last in the transaction.
     """
     mode = orders[0].scope.mode
-    sources, supply, recipients = await _lock_supply(tx, mode, orders, settings, now)
+    sources, supply = await _lock_supply(tx, mode, orders, settings, now)
     allocations: list[_Allocation] = []
     short: list[OrderKey] = []
     for order in orders:
-        shares = supply.allocate(order.id, recipients[order.scope.account_id], _demands(order, sources))
+        shares = supply.allocate(_recipient(order), _demands(order, sources))
         if shares is None:
             short.append(order.key)
         else:
@@ -86,7 +105,8 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
         _log.warning("supply_short", mode=mode, orders=len(short), first_order_id=short[0].id)
         await postpone(tx, short, OrderStatus.PAID, now + SHORT_RETRY)
     if allocations:
-        await _write(tx, mode, supply, allocations, recipients, now=now)
+        await _write(tx, mode, supply, allocations, now)
+        await save_drawn(tx, mode, sources.changed(supply.drawn()))
         retired = [each.retiring for each in allocations if _all_retired(each.shares)]
         completed = {order.id: order for order in await certify_orders(tx, retired, settings, now)}
         moves = [
@@ -98,46 +118,33 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
 
 async def _lock_supply(
     tx: Connection, mode: Mode, orders: Sequence[Order], settings: Settings, now: datetime
-) -> tuple[Sources, Supply, dict[str, Recipient]]:
-    auto_advance = {order.scope.account_id: order.auto_advance for order in orders}
-    beneficiaries = await supply_store.find_beneficiaries_any_account(tx, auto_advance)
-    sources = await supply_store.find_sources(tx, mode, [line.bundle_id for order in orders for line in order.lines])
-    lots = await supply_store.lock_lots(tx, mode, sources.descriptions)
-    units = await supply_store.lock_units_any_account(tx, mode, sources.descriptions, auto_advance)
+) -> tuple[Sources, Supply]:
+    account_ids = {order.scope.account_id for order in orders}
+    sources = Sources(await lock_sources(tx, mode, [line.bundle_id for order in orders for line in order.lines]))
+    lots = await supply_store.lock_lots(tx, mode, sources.projects)
+    units = await supply_store.lock_units_any_account(tx, mode, sources.projects, account_ids)
     wait = timedelta(days=settings.pool_wait_days)
-    supply = Supply(lots, units, now=now, wait=wait, service_name=settings.seller_name)
-    recipients = {
-        account_id: Recipient(account_id, beneficiaries[account_id], mode is Mode.TEST and auto_advance[account_id])
-        for account_id in auto_advance
-    }
-    return sources, supply, recipients
+    return sources, Supply(lots, units, now=now, wait=wait, service_name=settings.seller_name, drawn=sources.drawn)
 
 
-async def _write(
-    tx: Connection,
-    mode: Mode,
-    supply: Supply,
-    allocations: Sequence[_Allocation],
-    recipients: dict[str, Recipient],
-    *,
-    now: datetime,
-) -> None:
+def _recipient(order: Order) -> Recipient:
+    is_test = order.scope.mode is Mode.TEST
+    return Recipient(order.scope.account_id, order.beneficiary, is_test and order.auto_advance)
+
+
+async def _write(tx: Connection, mode: Mode, supply: Supply, allocations: Sequence[_Allocation], now: datetime) -> None:
     parcels = list(supply.touched_parcels.values())
     await supply_store.advance_lots(tx, mode, list(supply.touched_lots.values()))
     await supply_store.insert_parcels(tx, mode, [parcel for parcel in parcels if parcel.is_new], now)
     await supply_store.update_parcels(tx, mode, [parcel for parcel in parcels if not parcel.is_new], now)
-    shares = [
-        (order, recipients[order.scope.account_id].beneficiary, share)
-        for order, _, of_order in allocations
-        for share in of_order
-    ]
+    shares = [(order, share) for order, _, of_order in allocations for share in of_order]
     await supply_store.insert_shares(tx, mode, shares)
     await insert_projects(tx, [each.retiring for each in allocations])
 
 
 def _demands(order: Order, sources: Sources) -> list[LineDemand]:
     return [
-        LineDemand(position, line.quantity_grams, sources.by_bundle.get(line.bundle_id, []))
+        LineDemand(position, line.bundle_id, line.quantity_grams, sources.by_bundle.get(line.bundle_id, []))
         for position, line in enumerate(order.lines, 1)
     ]
 
@@ -152,14 +159,14 @@ def _projects(order: Order, shares: Sequence[Share], sources: Sources) -> tuple[
                 grams[share.parcel.project_id] += share.quantity_grams
         costs = apportion(line.offset_cost_minor, list(grams.values()))
         for (project_id, quantity_grams), cost_minor in zip(grams.items(), costs, strict=True):
-            name, kind, slug = sources.descriptions[project_id]
+            project = sources.projects[project_id]
             found.append(
                 OrderProject(
                     line_position=position,
                     project_id=project_id,
-                    project_name=name,
-                    project_type=kind,
-                    project_slug=slug,
+                    project_name=project.name,
+                    project_type=project.type,
+                    project_slug=project.slug,
                     quantity_grams=quantity_grams,
                     unit_price_minor=line.unit_price_minor,
                     offset_cost_minor=cost_minor,

@@ -3,16 +3,15 @@
 The caller has locked the lots and units, so that the plan stays valid.
 """
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
 from tonne.base.ids import new_id
-from tonne.base.mass import GRAMS_PER_TONNE
-from tonne.base.money import apportion
+from tonne.catalog.coverage import Demand, cover
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
+from tonne.retirements.split import split_by_weight, without_common_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +36,41 @@ class LineDemand:
     """One line of an order."""
 
     position: int
+    bundle_id: str
     quantity_grams: int
     sources: Sequence[Source]
+    # Grams held for this line, by project. They are part of what `Supply` was told is held.
+    held: Mapping[str, int] = field(default_factory=dict)
 
 
 class Supply:
-    """Lots and units with free grams. `allocate` changes them; `service_name` is the beneficiary of shared units."""
+    """Lots and units with free grams. `allocate` changes them; `service_name` is the beneficiary of shared units.
+
+    `held` are the grams of each project that are held for checkouts: only the orders that hold them get them. `drawn`
+    has what earlier orders were meant to get, by bundle and project.
+    """
 
     def __init__(
-        self, lots: Iterable[Lot], units: Iterable[Parcel], *, now: datetime, wait: timedelta, service_name: str
+        self,
+        lots: Iterable[Lot],
+        units: Iterable[Parcel],
+        *,
+        now: datetime,
+        wait: timedelta,
+        service_name: str,
+        held: Mapping[str, int] | None = None,
+        drawn: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         self._now = now
         self._wait = wait
         self._service_name = service_name
         self._lots: defaultdict[str, list[Lot]] = defaultdict(list)
+        self._free: defaultdict[str, int] = defaultdict(int)
         for lot in sorted(lots, key=lambda lot: (lot.vintage, lot.id)):
             self._lots[lot.project_id].append(lot)
+            self._free[lot.project_id] += lot.quantity_grams - lot.allocated_grams
+        self._held: defaultdict[str, int] = defaultdict(int, held or {})
+        self._drawn = {bundle_id: dict(of_bundle) for bundle_id, of_bundle in (drawn or {}).items()}
         self._units: defaultdict[tuple[str, str | None, str], list[Parcel]] = defaultdict(list)
         for unit in units:
             self._units[_pool(unit)].append(unit)
@@ -61,12 +79,27 @@ class Supply:
         # Undo log of the current order.
         self._undo: list[Callable[[], None]] = []
 
-    def allocate(self, order_id: str, recipient: Recipient, demands: Sequence[LineDemand]) -> list[Share] | None:
+    def allocate(self, recipient: Recipient, demands: Sequence[LineDemand]) -> list[Share] | None:
         """Allocate all lines of an order. Returns None, and changes nothing, if supply does not cover it."""
+        shares = self._try(recipient, demands)
+        if shares is None and len(demands) > 1 and not any(line.held for line in demands):
+            # One line may have taken the only project that another line could use.
+            planned = self._plan(demands)
+            self._change_held(planned, 1)
+            shares = self._try(recipient, planned) if planned else None
+            if shares is None:
+                self._change_held(planned, -1)
+        return shares
+
+    def drawn(self) -> dict[str, dict[str, int]]:
+        """What orders were meant to get, including those allocated here, by bundle and project."""
+        return self._drawn
+
+    def _try(self, recipient: Recipient, demands: Sequence[LineDemand]) -> list[Share] | None:
         self._undo = []
         shares: list[Share] = []
         for line in demands:
-            got = self._allocate_line(order_id, recipient, line)
+            got = self._allocate_line(recipient, line)
             if got is None:
                 for step in reversed(self._undo):
                     step()
@@ -74,37 +107,81 @@ class Supply:
             shares += got
         return shares
 
-    def _allocate_line(self, order_id: str, recipient: Recipient, line: LineDemand) -> list[Share] | None:
+    def _plan(self, demands: Sequence[LineDemand]) -> list[LineDemand]:
+        """The lines with grams held for each, so that no line takes what another one needs; empty if there are none."""
+        units = {source.project_id: source.granularity_grams for line in demands for source in line.sources}
+        free = {id_: self._available(id_, unit_grams) for id_, unit_grams in units.items()}
+        coverage = cover(
+            [Demand(line.quantity_grams, [source.project_id for source in line.sources]) for line in demands], free
+        )
+        planned = [
+            replace(line, held={id_: whole_units(grams, units[id_]) for id_, grams in taken.items()})
+            for line, taken in zip(demands, coverage.taken, strict=True)
+        ]
+        needed = {id_: sum(line.held.get(id_, 0) for line in planned) for id_ in units}
+        return [] if coverage.short or any(needed[id_] > free[id_] for id_ in units) else planned
+
+    def _change_held(self, demands: Sequence[LineDemand], sign: int) -> None:
+        for line in demands:
+            for project_id, grams in line.held.items():
+                self._held[project_id] += sign * grams
+
+    def _allocate_line(self, recipient: Recipient, line: LineDemand) -> list[Share] | None:
         if not line.sources:
             return None
+        self._change_held([line], -1)
+        self._undo.append(lambda: self._change_held([line], 1))
         shares: list[Share] = []
         missing_grams = 0
-        for source, target_grams in zip(line.sources, _targets(order_id, line), strict=True):
+        for source, target_grams in zip(line.sources, self._draw(line), strict=True):
             if target_grams:
                 missing_grams += target_grams - self._take(source, recipient, line.position, target_grams, shares)
-        if missing_grams:
-            # What a project cannot cover comes from the other projects of the bundle, oldest vintage first.
-            for source in sorted(line.sources, key=lambda source: self._oldest(source.project_id)):
-                missing_grams -= self._take(source, recipient, line.position, missing_grams, shares)
+        # What a project cannot cover comes from the other projects of the bundle, oldest vintage first.
+        by_age = sorted(line.sources, key=lambda source: self._oldest(source.project_id)) if missing_grams else []
+        for source in by_age:
+            missing_grams -= self._take(source, recipient, line.position, missing_grams, shares)
+        for source in by_age:
+            # No whole unit is left, but perhaps a part of one.
+            missing_grams -= self._take_fraction(source, recipient, line.position, missing_grams, shares)
         return None if missing_grams else _merged(shares)
+
+    def _draw(self, line: LineDemand) -> list[int]:
+        """How much of each source the line is meant to get. Counted even if another project has to supply it.
+
+        Otherwise a project that was short for a while would be preferred afterwards, until it has caught up.
+        """
+        weights = [source.weight for source in line.sources]
+        before = self._drawn.setdefault(line.bundle_id, {})
+        drawn = [before.get(source.project_id, 0) for source in line.sources]
+        targets = split_by_weight(line.quantity_grams, weights, drawn)
+        after = without_common_part(weights, [old + new for old, new in zip(drawn, targets, strict=True)])
+        self._drawn[line.bundle_id] = {
+            source.project_id: grams for source, grams in zip(line.sources, after, strict=True)
+        }
+        self._undo.append(lambda: self._drawn.__setitem__(line.bundle_id, before))
+        return targets
 
     def _oldest(self, project_id: str) -> int:
         return min(
             (lot.vintage for lot in self._lots[project_id] if lot.allocated_grams < lot.quantity_grams), default=0
         )
 
+    def _available(self, project_id: str, unit_grams: int) -> int:
+        """Whole units in lots that are not held for others."""
+        grams = max(0, self._free[project_id] - self._held[project_id])
+        return grams - grams % unit_grams
+
     def _take(self, source: Source, recipient: Recipient, position: int, grams: int, shares: list[Share]) -> int:
         """Take up to `grams` of a project and add them to `shares`. Returns how much was taken."""
-        before = sum(share.quantity_grams for share in shares)
-        unit_grams = source.granularity_grams
-        self._take_whole(source, recipient, position, grams - grams % unit_grams, shares)
-        self._take_fraction(source, recipient, position, grams % unit_grams, shares)
-        return sum(share.quantity_grams for share in shares) - before
+        rest_grams = grams % source.granularity_grams
+        taken_grams = self._take_whole(source, recipient, position, grams - rest_grams, shares)
+        return taken_grams + self._take_fraction(source, recipient, position, rest_grams, shares)
 
-    def _take_whole(self, source: Source, recipient: Recipient, position: int, grams: int, shares: list[Share]) -> None:
+    def _take_whole(self, source: Source, recipient: Recipient, position: int, grams: int, shares: list[Share]) -> int:
+        wanted_grams = missing_grams = min(grams, self._available(source.project_id, source.granularity_grams))
         for lot in self._lots[source.project_id]:
             free_grams = lot.quantity_grams - lot.allocated_grams
-            taken_grams = min(grams, free_grams - free_grams % source.granularity_grams)
+            taken_grams = min(missing_grams, free_grams - free_grams % source.granularity_grams)
             if taken_grams <= 0:
                 continue
             parcel = self._cut(lot, taken_grams)
@@ -112,19 +189,22 @@ class Supply:
             parcel.allocated_grams = taken_grams
             self._finish(parcel, lot, at_once=recipient.retires_at_once)
             shares.append(Share(position, parcel, taken_grams))
-            grams -= taken_grams
+            missing_grams -= taken_grams
+        return wanted_grams - missing_grams
 
     def _take_fraction(
         self, source: Source, recipient: Recipient, position: int, grams: int, shares: list[Share]
-    ) -> None:
-        while grams:
+    ) -> int:
+        missing_grams = grams
+        while missing_grams:
             unit = self._unit_with_room(source, recipient)
             if unit is None:
-                return
-            taken_grams = min(grams, unit.room_grams)
+                break
+            taken_grams = min(missing_grams, unit.room_grams)
             self._fill(unit, taken_grams)
             shares.append(Share(position, unit, taken_grams))
-            grams -= taken_grams
+            missing_grams -= taken_grams
+        return grams - missing_grams
 
     def _unit_with_room(self, source: Source, recipient: Recipient) -> Parcel | None:
         """A unit in the service's name, else the account's own open unit, else a new one.
@@ -138,9 +218,10 @@ class Supply:
             for unit in self._units[pool]:
                 if unit.room_grams and (unit.status is ParcelStatus.RETIRED or not recipient.retires_at_once):
                     return unit
-        for lot in self._lots[source.project_id]:
-            if lot.quantity_grams - lot.allocated_grams >= source.granularity_grams:
-                return self._open_unit(lot, source.granularity_grams, recipient)
+        if self._available(source.project_id, source.granularity_grams):
+            for lot in self._lots[source.project_id]:
+                if lot.quantity_grams - lot.allocated_grams >= source.granularity_grams:
+                    return self._open_unit(lot, source.granularity_grams, recipient)
         return None
 
     def _open_unit(self, lot: Lot, granularity_grams: int, recipient: Recipient) -> Parcel:
@@ -174,11 +255,13 @@ class Supply:
             is_new=True,
         )
         lot.allocated_grams += grams
+        self._free[lot.project_id] -= grams
         self.touched_lots[lot.id] = lot
         self.touched_parcels[parcel.id] = parcel
 
         def undo() -> None:
             lot.allocated_grams -= grams
+            self._free[lot.project_id] += grams
             del self.touched_parcels[parcel.id]
 
         self._undo.append(undo)
@@ -215,24 +298,9 @@ def _pool(unit: Parcel) -> tuple[str, str | None, str]:
     return unit.project_id, unit.account_id, unit.beneficiary if unit.account_id else ""
 
 
-def _targets(order_id: str, line: LineDemand) -> list[int]:
-    """How much to take of each project: whole tonnes by weight, the remainder below a tonne from one of them.
-
-    Otherwise small orders would leave a fraction in every project. A hash of the order's id selects the project, in
-    proportion to the weights, so that an order is always split in the same way.
-    """
-    weights = [source.weight for source in line.sources]
-    tonnes, rest_grams = divmod(line.quantity_grams, GRAMS_PER_TONNE)
-    targets = [part * GRAMS_PER_TONNE for part in apportion(tonnes, weights)]
-    if rest_grams:
-        digest = hashlib.sha256(f"{order_id} {line.position}".encode()).digest()
-        ticket = int.from_bytes(digest[:8], "big") % sum(weights)
-        for i, weight in enumerate(weights):
-            if ticket < weight:
-                targets[i] += rest_grams
-                break
-            ticket -= weight
-    return targets
+def whole_units(grams: int, unit_grams: int) -> int:
+    """Rounded up to whole units."""
+    return -(-grams // unit_grams) * unit_grams
 
 
 def _merged(shares: list[Share]) -> list[Share]:

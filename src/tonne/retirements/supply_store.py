@@ -8,33 +8,6 @@ from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
-from tonne.retirements.supply import Source
-
-FIND_SOURCES = """
-SELECT share.bundle_id, project.id AS project_id, share.weight, project.granularity_grams,
-       project.name, project.type, project.slug
-FROM bundle_projects share JOIN projects project ON project.mode = share.mode AND project.id = share.project_id
-WHERE share.mode = $1 AND share.bundle_id = ANY ($2::text[]) ORDER BY share.bundle_id, share.position, project.id
-"""
-
-
-class Sources:
-    """The projects of some bundles."""
-
-    def __init__(self) -> None:
-        self.by_bundle: dict[str, list[Source]] = {}
-        # Name, type and slug, for the order.
-        self.descriptions: dict[str, tuple[str, str, str]] = {}
-
-
-async def find_sources(connection: Connection, mode: Mode, bundle_ids: Iterable[str]) -> Sources:
-    found = Sources()
-    for row in await connection.fetch(FIND_SOURCES, mode, sorted(set(bundle_ids))):
-        source = Source(row["project_id"], row["weight"], row["granularity_grams"])
-        found.by_bundle.setdefault(row["bundle_id"], []).append(source)
-        found.descriptions[row["project_id"]] = (row["name"], row["type"], row["slug"])
-    return found
-
 
 # Sorted to prevent deadlocks between workers.
 LOCK_LOTS = """
@@ -108,28 +81,19 @@ async def update_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], 
 INSERT_SHARES = """
 INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams)
 SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams
-FROM unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::bigint[], $8::text[])
-     AS new (account_id, order_id, organisation_id, line_position, parcel_id, quantity_grams, beneficiary)
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::bigint[])
+     AS new (account_id, order_id, organisation_id, beneficiary, line_position, parcel_id, quantity_grams)
 """
 
 
-async def insert_shares(tx: Connection, mode: Mode, shares: Sequence[tuple[Order, str, Share]]) -> None:
-    """Each with its order and the beneficiary."""
+async def insert_shares(tx: Connection, mode: Mode, shares: Sequence[tuple[Order, Share]]) -> None:
+    """Each with its order."""
     await tx.execute(
         INSERT_SHARES,
         mode,
-        *columns([order for order, _, _ in shares], "scope.account_id, id, scope.organisation_id"),
-        *columns([share for _, _, share in shares], "line_position, parcel.id, quantity_grams"),
-        [beneficiary for _, beneficiary, _ in shares],
+        *columns([order for order, _ in shares], "scope.account_id, id, scope.organisation_id, beneficiary"),
+        *columns([share for _, share in shares], "line_position, parcel.id, quantity_grams"),
     )
-
-
-FIND_BENEFICIARIES = "SELECT id, beneficiary FROM accounts WHERE id = ANY ($1::text[])"
-
-
-async def find_beneficiaries_any_account(connection: Connection, account_ids: Iterable[str]) -> dict[str, str]:
-    rows = await connection.fetch(FIND_BENEFICIARIES, sorted(set(account_ids)))
-    return {row["id"]: row["beneficiary"] for row in rows}
 
 
 FIND_UNRETIRED = """

@@ -1,0 +1,70 @@
+"""The projects behind bundles, as allocation needs them, and how much orders have drawn on each."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tonne.base.scope import Mode
+from tonne.db.columns import columns
+from tonne.db.pool import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class BundleSource:
+    """A project of a bundle. `drawn_grams` is what its orders were meant to get of the project, minus what is common to
+    all projects of the bundle in proportion to their weights."""
+
+    bundle_id: str
+    project_id: str
+    weight: int
+    drawn_grams: int
+    granularity_grams: int
+    name: str
+    type: str
+    slug: str
+    position: int
+
+
+# The fields of BundleSource.
+_SOURCE = """share.bundle_id, project.id AS project_id, share.weight, share.drawn_grams, project.granularity_grams, \
+project.name, project.type, project.slug, share.position"""
+FIND_SOURCES = f"""
+SELECT {_SOURCE}
+FROM bundle_projects share JOIN projects project ON project.mode = share.mode AND project.id = share.project_id
+WHERE share.mode = $1 AND share.bundle_id = ANY ($2::text[])
+"""  # noqa: S608 - a constant
+
+
+async def find_sources(connection: Connection, mode: Mode, bundle_ids: Iterable[str]) -> list[BundleSource]:
+    """The projects of these bundles, each bundle's in the order of the catalogue."""
+    return _sorted([BundleSource(**row) for row in await connection.fetch(FIND_SOURCES, mode, sorted(set(bundle_ids)))])
+
+
+# Sorted to prevent deadlocks between workers, and with imports. Without the lock, two workers would count from the same
+# drawn grams, and orders would no longer follow the weights.
+LOCK_SOURCES = f"""
+SELECT {_SOURCE}
+FROM bundle_projects share JOIN projects project ON project.mode = share.mode AND project.id = share.project_id
+WHERE share.mode = $1 AND share.bundle_id = ANY ($2::text[])
+ORDER BY share.bundle_id, share.project_id FOR NO KEY UPDATE OF share
+"""  # noqa: S608 - a constant
+
+
+async def lock_sources(tx: Connection, mode: Mode, bundle_ids: Iterable[str]) -> list[BundleSource]:
+    """As `find_sources`, and locks what was drawn on them until the transaction ends."""
+    return _sorted([BundleSource(**row) for row in await tx.fetch(LOCK_SOURCES, mode, sorted(set(bundle_ids)))])
+
+
+def _sorted(sources: Sequence[BundleSource]) -> list[BundleSource]:
+    return sorted(sources, key=lambda source: (source.bundle_id, source.position, source.project_id))
+
+
+SAVE_DRAWN = """
+UPDATE bundle_projects SET drawn_grams = new.drawn_grams
+FROM unnest($2::text[], $3::text[], $4::bigint[]) AS new (bundle_id, project_id, drawn_grams)
+WHERE bundle_projects.mode = $1 AND bundle_projects.bundle_id = new.bundle_id
+  AND bundle_projects.project_id = new.project_id
+"""
+
+
+async def save_drawn(tx: Connection, mode: Mode, sources: Sequence[BundleSource]) -> None:
+    await tx.execute(SAVE_DRAWN, mode, *columns(sources, "bundle_id, project_id, drawn_grams"))

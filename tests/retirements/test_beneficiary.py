@@ -1,0 +1,55 @@
+"""Credits are retired in the name that the account had when the order was placed."""
+
+from tests.retirements.shop import TONNE, Shop
+from tonne.db.migrate import all_migrations
+
+SHARES = "SELECT beneficiary FROM shares WHERE order_id = $1"
+
+
+async def test_money_3_an_order_keeps_the_beneficiary_it_was_placed_with(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10, retired=True)
+    account = await live.account("Ada Ltd")
+    # 1 March: placed. 10 April: the account is renamed. 12 April: the invoice is paid.
+    order = await live.place(account, 2_300_000, "wind")
+    live.clock.turn_to(4, 10)
+    await live.rename(account, "Berta Ltd")
+    live.clock.turn_to(4, 12)
+    await live.pay(order)
+    later = await live.buy(account, TONNE, "wind")
+    await live.work()
+    assert {row["beneficiary"] for row in await live.fetch(SHARES, order.id)} == {"Ada Ltd"}
+    assert (await live.certificate(order))["beneficiary"] == "Ada Ltd"
+    assert (await live.certificate(later))["beneficiary"] == "Berta Ltd"
+    own = {cut.beneficiary for cut in await live.cuts() if not cut.shared}
+    assert own == {"Ada Ltd", "Berta Ltd"}, "parcels have the name of their order, too"
+    await live.check_invariants()
+
+
+async def test_two_beneficiaries_of_one_account_in_one_batch(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10)
+    account = await live.account("Ada")
+    for name in ("Ada", "Berta", "Ada"):
+        await live.rename(account, name)
+        await live.buy(account, 300_000, "wind")
+    await live.work()
+    assert [(cut.beneficiary, cut.allocated_grams) for cut in await live.cuts()] == [
+        ("Ada", 600_000),
+        ("Berta", 300_000),
+    ]
+    await live.check_invariants()
+
+
+async def test_orders_from_before_the_migration_get_the_beneficiary_of_their_account(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    account = await live.account("Ada")
+    open_order, done = await live.place(account, TONNE, "wind"), await live.place(account, TONNE, "wind")
+    await live.execute("UPDATE orders SET status = 'cancelled' WHERE id = $1", done.id)
+    await live.execute("UPDATE orders SET beneficiary = NULL")
+    [sql] = [migration.sql for migration in all_migrations() if migration.name == "0005_supply"]
+    backfill = sql[sql.index("UPDATE orders") : sql.index(";", sql.index("UPDATE orders"))]
+    await live.execute(backfill)
+    await live.rename(account, "Berta")
+    found = await live.fetch("SELECT id, beneficiary FROM orders ORDER BY created_at, id")
+    assert {row["id"]: row["beneficiary"] for row in found} == {open_order.id: "Ada", done.id: None}
