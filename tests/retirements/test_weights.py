@@ -40,8 +40,12 @@ async def test_money_21_orders_together_follow_the_weights(live: Shop) -> None:
     for cut in await live.cuts():
         by_vintage[cut.project, cut.vintage] += cut.quantity_grams // TONNE
     assert by_vintage == {
-        **{("A", 2021): 15, ("B", 2020): 15, ("C", 2017): 15},
-        **{("A", 2022): 5, ("B", 2021): 5, ("C", 2018): 5},
+        ("A", 2021): 15,
+        ("B", 2020): 15,
+        ("C", 2017): 15,
+        ("A", 2022): 5,
+        ("B", 2021): 5,
+        ("C", 2018): 5,
     }
     for count in range(1, 31):
         await live.buy(ada, 2 * TONNE, "mix")
