@@ -12,6 +12,8 @@ import stripe
 from aiohttp import web
 from stripe.params import PaymentIntentCreateParams, RefundCreateParams
 
+from tonne.gateways.card_stripe import TIMEOUT_S
+
 Responder = Callable[[web.Request], Awaitable[web.StreamResponse]]
 CREATE_PARAMS = {"/v1/payment_intents": PaymentIntentCreateParams, "/v1/refunds": RefundCreateParams}
 
@@ -80,7 +82,16 @@ def error_response(status: int, **error: Any) -> Responder:
     return respond(status, {"error": error})
 
 
+def pass_time(seconds: float) -> None:
+    """Advance the clock of the event loop: its time-outs expire without waiting, however slow the machine is."""
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    loop.time = lambda: before() + seconds  # type: ignore[method-assign]
+
+
 async def hang(_: web.Request) -> web.StreamResponse:
+    """Never responds. The client, which has sent its request, gives up at once."""
+    pass_time(TIMEOUT_S + 1)
     await asyncio.Event().wait()
     raise AssertionError
 

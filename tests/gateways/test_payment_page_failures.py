@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import structlog
+from aiohttp import web
 
 from tests.gateways.fake_stripe import (
     Responder,
@@ -16,6 +17,7 @@ from tests.gateways.fake_stripe import (
     error_response,
     hang,
     page,
+    pass_time,
     reset,
     respond,
     respond_text,
@@ -26,6 +28,7 @@ from tests.gateways.page_requests import charge_on_page, gateway_at, page_reques
 from tests.support.clock import START, ManualClock
 from tests.support.processes import free_port
 from tests.support.receivers import never_accepting
+from tonne.gateways import card_stripe
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PageNotOpened
@@ -50,8 +53,8 @@ TROUBLES: dict[str, Responder] = {
     "200 that has nothing in it": respond(200, {}),
     "200 with a session of the wrong form": respond(200, {"id": "cs_1", "object": "checkout.session", "url": 7}),
 }
-# Only for tests without a response: a slow machine must not cause a time-out.
-HANGING_S = 0.5
+# Only for gateways that cannot be reached: a slow machine must not cause a time-out elsewhere.
+CONNECT_TIMEOUT_S = 0.2
 
 
 @pytest.fixture
@@ -66,12 +69,6 @@ async def gateway(pages: FakeStripePages) -> AsyncIterator[StripeCardGateway]:
         yield made
 
 
-@pytest.fixture
-async def hasty(pages: FakeStripePages) -> AsyncIterator[StripeCardGateway]:
-    async with gateway_at(pages.url, HANGING_S) as made:
-        yield made
-
-
 def _lasting(what: str) -> list[Fault]:
     """The HTTP client repeats a GET on a new connection if the connection is lost."""
     return [Fault(TROUBLES[what])] * 2
@@ -80,12 +77,12 @@ def _lasting(what: str) -> list[Fault]:
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("what", TROUBLES)
 async def test_a_page_that_failed_to_open_is_opened_by_a_repeat(
-    pages: FakeStripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str, is_done: bool
+    pages: FakeStripePages, gateway: StripeCardGateway, what: str, is_done: bool
 ) -> None:
     asked = page_request()
     pages.faults.append(Fault(TROUBLES[what], is_done))
     with pytest.raises(PageNotOpened) as refused:
-        await (hasty if TROUBLES[what] is hang else gateway).open_page(asked)
+        await gateway.open_page(asked)
     assert str(refused.value)
     assert refused.value.__cause__ is None
     assert len(pages.requests) == 1, "it is the caller who tries again"
@@ -97,20 +94,20 @@ async def test_a_page_that_failed_to_open_is_opened_by_a_repeat(
 
 @pytest.mark.parametrize("what", TROUBLES)
 async def test_a_repeat_that_cannot_search_for_the_page_opens_none(
-    pages: FakeStripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str
+    pages: FakeStripePages, gateway: StripeCardGateway, what: str
 ) -> None:
     asked = page_request()
     await gateway.open_page(asked)
     pages.faults.extend([None, *_lasting(what)])
     with pytest.raises(PageNotOpened):
-        await (hasty if TROUBLES[what] is hang else gateway).open_page(replace(asked, title="Another title"))
+        await gateway.open_page(replace(asked, title="Another title"))
     assert len(pages.sessions) == 1
 
 
 @pytest.mark.parametrize("is_named", [False, True], ids=["to come", "named"])
 @pytest.mark.parametrize("what", TROUBLES)
 async def test_a_failed_look_up_is_unknown(
-    pages: FakeStripePages, gateway: StripeCardGateway, hasty: StripeCardGateway, what: str, is_named: bool
+    pages: FakeStripePages, gateway: StripeCardGateway, what: str, is_named: bool
 ) -> None:
     charge = charge_on_page()
     opened = await gateway.open_page(page_request(charge))
@@ -119,7 +116,7 @@ async def test_a_failed_look_up_is_unknown(
         charge = with_session(charge, opened)
     for passing in range(1 if is_named else 2):
         pages.faults.extend([*[None] * passing, *_lasting(what)])
-        found = await (hasty if TROUBLES[what] is hang else gateway).look_up(charge)
+        found = await gateway.look_up(charge)
         pages.faults.clear()
         assert found.kind is ChargeOutcome.UNKNOWN
         assert found.reference is None
@@ -127,14 +124,15 @@ async def test_a_failed_look_up_is_unknown(
     assert (await gateway.look_up(charge)).kind is ChargeOutcome.CAPTURED
 
 
-async def test_an_unreachable_gateway_opens_no_page(pages: FakeStripePages) -> None:
+async def test_an_unreachable_gateway_opens_no_page(pages: FakeStripePages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_stripe, "CONNECT_TIMEOUT_S", CONNECT_TIMEOUT_S)
     with never_accepting() as silent:
         for url in (
             f"http://127.0.0.1:{free_port()}",  # refused
             pages.url.replace("http://", "https://"),  # no TLS
             silent.removesuffix("/hook"),  # accepts the connection, but no TLS handshake
         ):
-            async with gateway_at(url, HANGING_S) as gateway:
+            async with gateway_at(url) as gateway:
                 with pytest.raises(PageNotOpened, match="Stripe cannot be reached"):
                     await gateway.open_page(page_request())
                 for charge in (charge_on_page(), with_session(charge_on_page(), "cs_1")):
@@ -143,12 +141,16 @@ async def test_an_unreachable_gateway_opens_no_page(pages: FakeStripePages) -> N
     assert pages.requests == []
 
 
-async def test_an_endless_list_times_out_and_is_unknown(
-    pages: FakeStripePages, gateway: StripeCardGateway, hasty: StripeCardGateway
-) -> None:
+async def test_an_endless_list_times_out_and_is_unknown(pages: FakeStripePages, gateway: StripeCardGateway) -> None:
     other = pages.sessions[(await gateway.open_page(page_request())).session_id]
-    pages.faults.extend([Fault(page(other, url="/v1/checkout/sessions", has_more=True))] * 100_000)
-    found = await hasty.look_up(charge_on_page())
+    next_page = page(other, url="/v1/checkout/sessions", has_more=True)
+
+    async def respond_slowly(request: web.Request) -> web.StreamResponse:
+        pass_time(1.0)
+        return await next_page(request)
+
+    pages.faults.extend([Fault(respond_slowly)] * 1_000)
+    found = await gateway.look_up(charge_on_page())
     assert (found.kind, found.code) == (ChargeOutcome.UNKNOWN, "gateway_timeout")
 
 
@@ -191,14 +193,11 @@ class _Story:
     def __init__(
         self,
         pages: FakeStripePages,
-        patient: StripeCardGateway,
-        hasty: StripeCardGateway,
+        gateway: StripeCardGateway,
         clock: ManualClock,
         seed: int,
     ) -> None:
-        self.pages, self.clock = pages, clock
-        self.patient, self.hasty = patient, hasty
-        self.gateway = patient
+        self.pages, self.gateway, self.clock = pages, gateway, clock
         self.chance = random.Random(seed)  # noqa: S311 - a seeded story, no secret
         self.charge: ChargeRequest = charge_on_page(charge_id=f"chg_{seed}")
         self.has_address = False
@@ -211,15 +210,13 @@ class _Story:
 
     def _break(self) -> None:
         """Maybe inject a fault into one of the next requests."""
-        self.mend()
+        self.clear_faults()
         if self.chance.random() < 0.5:
             fault = self.chance.choice(FAULTS)
             self.pages.faults.extend([*[None] * self.chance.randrange(3), fault])
-            self.gateway = self.hasty if fault.act is hang else self.patient
 
-    def mend(self) -> None:
+    def clear_faults(self) -> None:
         self.pages.faults.clear()
-        self.gateway = self.patient
 
     async def _open(self) -> None:
         self._break()
@@ -247,7 +244,7 @@ class _Story:
             self.clock.advance(minutes=self.chance.choice([1, 5, 40, 130]))
 
     async def _refund(self) -> None:
-        self.mend()
+        self.clear_faults()
         for intent in self.pages.intents.values():
             if intent["metadata"]["charge_id"] == self.charge.id and self.pages.taken(self.charge.id):
                 await self.gateway.refund(f"rfd_{self.charge.id}", intent["id"], self.charge.amount_minor, "EUR")
@@ -284,7 +281,7 @@ class _Story:
 
 async def _lie_free(story: _Story) -> None:
     """Without faults, the last look-up returns the truth."""
-    story.mend()
+    story.clear_faults()
     found = await story.gateway.look_up(story.charge)
     story.check(found, None)
     taken = story.pages.taken(story.charge.id)
@@ -294,12 +291,8 @@ async def _lie_free(story: _Story) -> None:
 @pytest.mark.parametrize("seed", range(40))
 async def test_a_capture_is_reported_if_and_only_if_it_was_made(seed: int) -> None:
     clock = ManualClock()
-    async with (
-        fake_stripe_pages(clock) as pages,
-        gateway_at(pages.url, clock=clock) as patient,
-        gateway_at(pages.url, HANGING_S, clock) as hasty,
-    ):
-        story = _Story(pages, patient, hasty, clock, seed)
+    async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
+        story = _Story(pages, gateway, clock, seed)
         with structlog.testing.capture_logs():
             for _ in range(25):
                 await story.step()

@@ -41,17 +41,17 @@ class Document:
         self.raw = raw
         self.members = members
 
-    def add_member(self, name: str, value: str) -> None:
-        """As if the body had it. Raises Invalid if the body has it with another value."""
+    def add_idempotency_key(self, key: str) -> None:
+        """Add the key of the header to the body. Raises Invalid if the body has another one."""
+        name = "idempotency_key"
         found = self.members.get(name)
-        if found is not None and found != value:
+        if found is not None and found != key:
             raise _invalid(f"The {name} of the body and the Idempotency-Key header differ. Send one of them.", name)
         if found is None:
-            self.members.pop(name, None)
             rest = msgspec.json.decode(self.raw, type=dict[str, msgspec.Raw])
             rest.pop(name, None)
-            self.raw = msgspec.json.encode({name: value, **rest})
-            self.members[name] = value
+            self.raw = msgspec.json.encode({name: key, **rest})
+            self.members[name] = key
 
     def raw_member(self, name: str) -> str | None:
         """One member exactly as it was sent, with its key order and its spelling of numbers."""
@@ -105,7 +105,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise _JsonInvalid(f"The body is not valid JSON: {name} is not a JSON number.")
 
 
-def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError for a repeated name. Takes linear time: a hostile body has tens of thousands of names."""
     members = dict(pairs)
     if len(members) != len(pairs):
         counts = Counter(name for name, _ in pairs)
@@ -115,7 +116,7 @@ def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique_members, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_refuse_constant
+    object_pairs_hook=unique_members, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_refuse_constant
 )
 
 

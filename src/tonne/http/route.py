@@ -149,7 +149,7 @@ class Request:
             raise MediaTypeInvalid
         document = decode_json(self.body)
         if self.idempotency_key is not None:
-            document.add_member("idempotency_key", self.idempotency_key)
+            document.add_idempotency_key(self.idempotency_key)
         return document
 
     def check_query(self, known: Collection[str]) -> None:
