@@ -9,7 +9,7 @@ from tonne.checkout.link_model import OffsetLink
 from tonne.cli.doctor import examine
 
 KNOWN = "every order of an offset link has a checkout"
-SHOWN = "a checkout's total is its order's total"
+SHOWN = "a checkout's total and quantity are those of its order"
 ENDS = "expired checkouts are closed"
 
 # Three checkouts: one paid, one with a declined card, one without an order.
@@ -18,6 +18,7 @@ BREACHES = [
     (KNOWN, "UPDATE checkouts SET email = 'other@example.com'"),
     (SHOWN, "UPDATE checkouts SET total_cost_minor = total_cost_minor - 1"),
     (SHOWN, "UPDATE checkouts SET currency = 'JPY'"),
+    (SHOWN, "UPDATE checkouts SET quantity_grams = quantity_grams + 1"),
     (ENDS, "UPDATE checkouts SET expires_at = now() - interval '2 hours' WHERE status = 'open'"),
     (ENDS, "UPDATE checkouts SET expires_at = now() - interval '2 hours' WHERE status = 'ordered'"),
 ]

@@ -3,8 +3,8 @@
 from datetime import datetime
 from decimal import Decimal
 
-from tonne.accounts import audit, redirect_hosts, store
-from tonne.accounts.errors import AddressTooLong, AdminNotFound, RedirectHostNotFound
+from tonne.accounts import audit, customer_mail, redirect_hosts, store
+from tonne.accounts.errors import AddressTooLong, AdminNotFound, RedirectHostNotFound, TestMailAddressNotFound
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.model import OrganisationDetails
 from tonne.accounts.open_organisation import check_fee_rate
@@ -45,6 +45,30 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str, *, acto
         raise AdminNotFound(f"{email} is not an admin of {organisation_id}. Run `tonne org show` to see its admins.")
     before, after = {"admins": old.admins}, {"admins": [admin for admin in old.admins if admin != email]}
     action = "organisation.admin_removed"
+    await audit.record(tx, organisation_id, action, actor=actor, at=now, before=before, after=after)
+
+
+async def allow_test_mail(tx: Connection, organisation_id: str, email: str, *, actor: Actor, now: datetime) -> None:
+    old = await _lock(tx, organisation_id)
+    await customer_mail.allow_address(tx, organisation_id, email, now)
+    await _record_test_mail(tx, old, "organisation.test_mail_allowed", actor=actor, now=now)
+
+
+async def forbid_test_mail(tx: Connection, organisation_id: str, email: str, *, actor: Actor, now: datetime) -> None:
+    old = await _lock(tx, organisation_id)
+    if not await customer_mail.forbid_address(tx, organisation_id, email):
+        raise TestMailAddressNotFound(
+            f"{organisation_id} does not allow test mail to {email}. Run `tonne org show` to see its addresses."
+        )
+    await _record_test_mail(tx, old, "organisation.test_mail_forbidden", actor=actor, now=now)
+
+
+async def _record_test_mail(
+    tx: Connection, old: OrganisationDetails, action: str, *, actor: Actor, now: datetime
+) -> None:
+    organisation_id = old.organisation.id
+    new = await require_organisation(tx, organisation_id)
+    before, after = ({"test_mail_addresses": each.test_mail_addresses} for each in (old, new))
     await audit.record(tx, organisation_id, action, actor=actor, at=now, before=before, after=after)
 
 

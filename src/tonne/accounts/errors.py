@@ -13,6 +13,10 @@ class AdminNotFound(TonneError, kind=Kind.NOT_FOUND, code="admin_not_found"):
     message = "The organisation has no such admin. Run `tonne org show` to see its admins."
 
 
+class TestMailAddressNotFound(TonneError, kind=Kind.NOT_FOUND, code="test_mail_address_not_found"):
+    message = "The organisation does not allow test mail to this address. Run `tonne org show` to see its addresses."
+
+
 class RedirectHostNotFound(TonneError, kind=Kind.NOT_FOUND, code="redirect_host_not_found"):
     message = "The organisation has no such redirect host. Run `tonne org show` to see its redirect hosts."
 

@@ -34,6 +34,7 @@ class OrganisationDetails:
     address: str
     admins: list[str]
     redirect_hosts: list[str]
+    test_mail_addresses: list[str]
 
 
 @dataclass(frozen=True, slots=True)

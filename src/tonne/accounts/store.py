@@ -38,7 +38,8 @@ async def list_organisations_any_account(connection: Connection) -> list[Organis
 FIND_ORGANISATION = """
 SELECT id, name, fee_rate, created_at, address,
        ARRAY(SELECT email FROM organisation_admins WHERE organisation_id = $1 ORDER BY email) AS admins,
-       ARRAY(SELECT host FROM redirect_hosts WHERE organisation_id = $1 ORDER BY host) AS redirect_hosts
+       ARRAY(SELECT host FROM redirect_hosts WHERE organisation_id = $1 ORDER BY host) AS redirect_hosts,
+       ARRAY(SELECT email FROM test_mail_addresses WHERE organisation_id = $1 ORDER BY email) AS test_mail_addresses
 FROM organisations WHERE id = $1
 """
 
@@ -47,7 +48,9 @@ async def find_organisation(connection: Connection, organisation_id: str) -> Org
     row = await connection.fetchrow(FIND_ORGANISATION, organisation_id)
     if row is None:
         return None
-    return OrganisationDetails(_organisation(row), row["address"], row["admins"], row["redirect_hosts"])
+    return OrganisationDetails(
+        _organisation(row), row["address"], row["admins"], row["redirect_hosts"], row["test_mail_addresses"]
+    )
 
 
 LOCK_ORGANISATION = "SELECT id FROM organisations WHERE id = $1 FOR NO KEY UPDATE"

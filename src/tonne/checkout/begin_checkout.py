@@ -3,7 +3,6 @@ from datetime import datetime
 
 from tonne.base.ids import new_id
 from tonne.catalog.price import PriceRequest
-from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import storable
 from tonne.checkout import store
 from tonne.checkout.errors import EmailInvalid, ExternalIdInvalid
@@ -17,6 +16,7 @@ from tonne.checkout.model import (
     new_token,
     temporary_id_of,
 )
+from tonne.checkout.shown_offer import PricedOffer
 from tonne.db.pool import Connection
 from tonne.gateways.mail import is_mail_address
 from tonne.http.client_fields import read_idempotency_key
@@ -49,7 +49,7 @@ def read_external_id(text: str | None) -> str | None:
 
 
 async def begin_checkout(
-    tx: Connection, link: OffsetLink, wanted: PriceRequest, priced: Priced, *, visitor: Visitor, now: datetime
+    tx: Connection, link: OffsetLink, wanted: PriceRequest, offer: PricedOffer, *, visitor: Visitor, now: datetime
 ) -> str:
     """Returns the token for the address of the checkout. The order is placed when the visitor pays."""
     token = new_token()
@@ -61,8 +61,10 @@ async def begin_checkout(
         requested_quantity_grams=wanted.mass_grams,
         requested_value_minor=wanted.value_minor,
         bundle_selection=storable(wanted.choices or []),
-        total_cost_minor=priced.total_cost_minor,
-        currency=priced.currency,
+        total_cost_minor=offer.priced.total_cost_minor,
+        quantity_grams=offer.priced.quantity_grams,
+        offer_digest=offer.digest,
+        currency=offer.priced.currency,
         email=visitor.email,
         external_id=visitor.external_id,
         redirect_url=visitor.redirect_url,

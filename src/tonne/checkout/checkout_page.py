@@ -10,9 +10,8 @@ from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.charge_store import Decline, find_last_decline, find_pending
-from tonne.catalog.pricing import Priced
 from tonne.checkout import store
-from tonne.checkout.errors import CheckoutNotFound, CheckoutOver, OffsetLinkClosed, PriceChanged
+from tonne.checkout.errors import CheckoutNotFound, CheckoutOver, OfferChanged, OffsetLinkClosed
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.model import (
@@ -24,8 +23,10 @@ from tonne.checkout.model import (
     temporary_id_of,
 )
 from tonne.checkout.offset_page import require_within_limit
+from tonne.checkout.order_checkout import ordered_offer
 from tonne.checkout.pay_checkout import PayCheckout, read_test_card
 from tonne.checkout.redirects import with_query
+from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_shown_offer
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.rate_limit import TokenBuckets
@@ -109,16 +110,15 @@ class CheckoutPage:
         fields = self._guard.check(request)
         require_within_limit(self._payments, request)
         view = await self._view(request)
-        shown_total = (fields.get("total") or [""])[0]
-        total = int(shown_total) if shown_total.isascii() and shown_total.isdigit() and len(shown_total) < 20 else -1
+        shown = read_shown_offer(fields)
         try:
             if view.checkout.scope.mode is Mode.TEST:
                 number = read_test_card((fields.get("card_number") or [""])[0])
-                await self._pay.pay_by_test_card(view.token, total, number)
+                await self._pay.pay_by_test_card(view.token, shown, number)
                 return see_other(f"/checkout/{view.token}")
-            url = await self._pay.open_page(view.token, total)
-        except PriceChanged:
-            return see_other(f"/checkout/{view.token}")
+            url = await self._pay.open_page(view.token, shown)
+        except OfferChanged:
+            return see_other(f"/checkout/{view.token}?changed=1")
         except (CheckoutNotFound, CheckoutOver, OffsetLinkClosed):
             raise
         except TonneError as fault:
@@ -172,11 +172,12 @@ class CheckoutPage:
         if is_over:
             again = f"/offset/{checkout.offset_link_id}"
             return self._renderer.page(request, "checkout_over.html", status=410, again=again, **_frame(view))
-        priced: Priced | None = None
+        offer: PricedOffer | None = None
         try:
-            priced = await self._price(view)
+            offer = await self._offer(view)
         except TonneError as unpriced:
             fault = fault or unpriced
+        (was_refused,) = request.query("changed")
         token, headers = self._guard.issue(request)
         failure = view.failure
         return self._renderer.page(
@@ -185,8 +186,10 @@ class CheckoutPage:
             status=200 if fault is None else 422,
             headers=headers,
             checkout=checkout,
-            priced=priced,
-            price_was=checkout.total_cost_minor,
+            priced=None if offer is None else offer.priced,
+            offer=None if offer is None else offer.digest.hex(),
+            change=None if offer is None else compare_with_start(checkout, offer),
+            was_refused=was_refused is not None,
             fault=None if fault is None else fault.faults[0],
             declined=None if failure is None or fault is not None else _explain(failure),
             form_token=token,
@@ -194,10 +197,10 @@ class CheckoutPage:
             **_frame(view),
         )
 
-    async def _price(self, view: _CheckoutView) -> Priced:
-        """The current price, or the fixed price of the order if there is one."""
+    async def _offer(self, view: _CheckoutView) -> PricedOffer:
+        """The current offer, or what was ordered."""
         if view.order is not None and view.order.priced is not None:
-            return view.order.priced
+            return PricedOffer(view.order.priced, ordered_offer(view.checkout, view.order).digest)
         return await self._pay.price(view.checkout, view.link)
 
     def _show_progress(self, request: Request, view: _CheckoutView) -> Response:
@@ -215,6 +218,7 @@ class CheckoutPage:
             state=view.state,
             order=order,
             priced=None if order is None else order.priced,
+            offer="" if order is None else ordered_offer(view.checkout, order).digest.hex(),
             certificate=record,
             refresh_s=None if view.state in {"complete", "cancelled"} else 5,
             **_frame(view),

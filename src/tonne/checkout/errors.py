@@ -65,8 +65,10 @@ class ExternalIdInvalid(TonneError, kind=Kind.INVALID, code="external_id_invalid
     message = "The external_id in this link must have 1 to 255 printable characters. Ask the sender for a new link."
 
 
-class PriceChanged(TonneError, kind=Kind.CONFLICT, code="price_changed"):
-    message = "The price has changed since you opened this page. Nothing was charged. Please check the new price."
+class OfferChanged(TonneError, kind=Kind.CONFLICT, code="price_changed"):
+    """Also for another quantity, fee, line or project at the same price."""
+
+    message = "The offer has changed since you opened this page. Nothing was charged. Please check the new offer."
 
 
 class AlreadyPaid(TonneError, kind=Kind.CONFLICT, code="already_paid"):

@@ -12,14 +12,15 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "a checkout's total is its order's total",
-        "The customer was shown another total than the one charged.",
+        "a checkout's total and quantity are those of its order",
+        "The customer was shown another total or quantity than the one charged.",
         """
-        SELECT format('checkout %s of account %s: %s %s shown, %s %s ordered', checkouts.id, checkouts.account_id,
-                      checkouts.total_cost_minor, checkouts.currency, orders.total_cost_minor, orders.currency)
-               AS "where"
+        SELECT format('checkout %s of account %s: %s %s for %s g shown, %s %s for %s g ordered', checkouts.id,
+                      checkouts.account_id, checkouts.total_cost_minor, checkouts.currency, checkouts.quantity_grams,
+                      orders.total_cost_minor, orders.currency, orders.quantity_grams) AS "where"
         FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
         WHERE (checkouts.total_cost_minor, checkouts.currency) <> (orders.total_cost_minor, orders.currency)
+           OR checkouts.quantity_grams <> orders.quantity_grams
         """,
     ),
     Invariant(

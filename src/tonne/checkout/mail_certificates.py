@@ -5,6 +5,7 @@ from email.message import EmailMessage
 
 import structlog
 
+from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.checkout import queue
@@ -12,7 +13,6 @@ from tonne.checkout.queue import DueMail
 from tonne.db.batches import run_each
 from tonne.db.pool import Database
 from tonne.gateways.mail import Attachment, compose_mail, is_mail_address
-from tonne.gateways.outbox import enqueue
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.render_certificate import render_certificate
 
@@ -56,7 +56,7 @@ class MailCertificates:
         message = compose_certificate_mail(self._settings, due.email, due.record, pdf)
         async with self._database.transaction() as tx:
             if await queue.finish_mail(tx, due.scope, due):
-                await enqueue(tx, due.scope.organisation_id, [due.email], message)
+                await enqueue_customer_mail(tx, due.scope, due.email, message)
 
 
 def compose_certificate_mail(settings: Settings, recipient: str, record: CertificateRecord, pdf: bytes) -> EmailMessage:

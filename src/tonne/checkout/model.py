@@ -35,8 +35,11 @@ class Checkout:
     requested_quantity_grams: int | None
     requested_value_minor: int | None
     bundle_selection: list[dict[str, Any]]
-    # The total that was shown when the checkout began, then the total of the order.
+    # The offer that was shown when the checkout began, then the one that was ordered. Checkouts of an earlier release
+    # have only the total.
     total_cost_minor: int
+    quantity_grams: int | None
+    offer_digest: bytes | None
     currency: str
     email: str
     external_id: str | None

@@ -19,6 +19,7 @@ from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
 from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.shown_offer import PricedOffer, digest_offer
 
 _AMOUNT = re.compile(r"[0-9]{1,15}([.,][0-9]{1,12})?", re.ASCII)
 
@@ -91,8 +92,8 @@ def _parse(text: str) -> Decimal:
     return number
 
 
-def price_offer(offer: LinkOffer, wanted: PriceRequest) -> Priced:
-    """The current price. Raises if the link's limits or the available supply do not allow it."""
+def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
+    """The current offer. Raises if the link's limits or the available supply do not allow it."""
     try:
         priced = price(wanted, offer.terms, offer.catalogue)
     except ChargeTooSmall as error:
@@ -107,7 +108,7 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> Priced:
         words = f"only {format_tonnes(left)} t left" if left else "sold out"
         message = f"Not enough of {names}: {words}. Choose a smaller amount or another option."
         raise BundleSoldOut(message, field="bundle_id")
-    return priced
+    return PricedOffer(priced, digest_offer(priced, offer.catalogue))
 
 
 def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced) -> None:

@@ -23,6 +23,7 @@ from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.offer import LinkOffer, Offered, choose, parse_quantity, parse_value, price_offer
 from tonne.checkout.redirects import check_redirect
+from tonne.checkout.shown_offer import PricedOffer
 from tonne.db.pool import Database
 from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
@@ -91,7 +92,7 @@ class OffsetPage:
         require_within_limit(self._begun, request)
         offer = await self._load_offer(request)
         filled = _from_form(fields, _preset(request, offer) if not offer.link.amount_editable else None)
-        priced: Priced | None = None
+        priced: PricedOffer | None = None
         try:
             redirect_url, label = await self._redirect(offer.link, filled)
             wanted, priced = _price(offer, filled)
@@ -104,7 +105,9 @@ class OffsetPage:
             async with self._database.transaction() as tx:
                 token = await begin_checkout(tx, offer.link, wanted, priced, visitor=visitor, now=self._clock())
         except TonneError as fault:
-            return self._form(request, offer, filled, priced=priced, fault=fault, status=422)
+            return self._form(
+                request, offer, filled, priced=None if priced is None else priced.priced, fault=fault, status=422
+            )
         return see_other(f"/checkout/{token}")
 
     async def _load_offer(self, request: Request) -> LinkOffer:
@@ -177,7 +180,7 @@ def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:
     }
 
 
-def _price(offer: LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, Priced]:
+def _price(offer: LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, PricedOffer]:
     choices = choose(offer.bundles, filled.bundle_ids)
     link = offer.link
     if not link.amount_editable:
@@ -195,7 +198,7 @@ def _try_to_price(offer: LinkOffer, filled: OffsetForm) -> tuple[Priced | None, 
     if not filled.amount:
         return None, None
     try:
-        return _price(offer, filled)[1], None
+        return _price(offer, filled)[1].priced, None
     except TonneError as fault:
         return None, fault
 

@@ -11,9 +11,10 @@ from tonne.cards.charge_store import read_chargeable
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout import queue, store
-from tonne.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed, PriceChanged
+from tonne.checkout.errors import AlreadyPaid, CheckoutOver, OfferChanged, OffsetLinkClosed
 from tonne.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.checkout.offer import LinkOffer, price_offer
+from tonne.checkout.shown_offer import PricedOffer, ShownOffer, digest_offer
 from tonne.db.pool import Connection
 from tonne.invoices.cancel_order import cancel_order
 from tonne.orders.model import Order, OrderStatus
@@ -28,30 +29,38 @@ def price_request_of(checkout: Checkout) -> PriceRequest:
     )
 
 
+def ordered_offer(checkout: Checkout, order: Order) -> ShownOffer:
+    """What was ordered. Checkouts of an earlier release have no digest: then the order has the details."""
+    digest = checkout.offer_digest
+    if digest is None and order.priced is not None:
+        digest = digest_offer(order.priced, None)
+    return ShownOffer(checkout.total_cost_minor, digest or b"")
+
+
 async def order_checkout(
-    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown_total: int, settings: Settings, now: datetime
+    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown: ShownOffer, settings: Settings, now: datetime
 ) -> Order:
     """The order of a locked checkout, placed now if there is none yet.
 
-    Raises PriceChanged if the order costs something else than `shown_total`.
+    Raises OfferChanged if the order differs from what the person saw.
     """
     if checkout.status is CheckoutStatus.CLOSED:
         raise CheckoutOver
     if checkout.status is CheckoutStatus.ORDERED:
         order = await _lock_order(tx, checkout)
-        if order.status is OrderStatus.PLACED and checkout.total_cost_minor != shown_total:
-            raise PriceChanged
+        if order.status is OrderStatus.PLACED and ordered_offer(checkout, order) != shown:
+            raise OfferChanged
         return order
     if now >= checkout.expires_at:
         raise CheckoutOver
     if not offer.link.is_open(now):
         raise OffsetLinkClosed
-    wanted = price_request_of(checkout)
-    if price_offer(offer, wanted).total_cost_minor != shown_total:
-        raise PriceChanged
+    priced = price_offer(offer, price_request_of(checkout))
+    if priced.shown != shown:
+        raise OfferChanged
     if checkout.external_id is not None:
         await _close_other_checkout(tx, checkout, checkout.external_id, settings=settings, now=now)
-    return await _place_order(tx, checkout, offer, wanted, now)
+    return await _place_order(tx, checkout, offer, priced, now)
 
 
 async def _close_other_checkout(
@@ -75,11 +84,11 @@ async def _close_other_checkout(
 
 
 async def _place_order(
-    tx: Connection, checkout: Checkout, offer: LinkOffer, wanted: PriceRequest, now: datetime
+    tx: Connection, checkout: Checkout, offer: LinkOffer, priced: PricedOffer, now: datetime
 ) -> Order:
     metadata = {} if checkout.external_id is None else {"external_id": checkout.external_id}
     request = OrderRequest(
-        wanted=wanted,
+        wanted=price_request_of(checkout),
         idempotency=Idempotency(None, hash_token(checkout.id)),
         metadata=msgspec.json.encode(metadata).decode(),
         customer=CheckoutCustomer(offer.link.id, checkout.email),
@@ -89,7 +98,7 @@ async def _place_order(
     )
     if placed is None:
         raise LookupError(f"{checkout.id} has no order, but its key is taken")
-    await store.set_ordered(tx, checkout.scope, checkout.id, placed.order, now + CHECK_INTERVAL)
+    await store.set_ordered(tx, checkout, placed.order, priced, now + CHECK_INTERVAL)
     return placed.order
 
 

@@ -17,7 +17,6 @@ from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import open_charges
 from tonne.cards.settle_charges import settle_charges
 from tonne.catalog.model import Catalogue
-from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store
 from tonne.checkout.errors import CheckoutNotFound, CheckoutOver, PaymentPageUnavailable, TestCardUnknown
@@ -26,6 +25,7 @@ from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.model import Checkout, hash_token
 from tonne.checkout.offer import LinkOffer, price_offer
 from tonne.checkout.order_checkout import order_checkout, price_request_of
+from tonne.checkout.shown_offer import PricedOffer, ShownOffer
 from tonne.db.pool import Connection, Database
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
@@ -66,8 +66,8 @@ class PayCheckout:
     settings: Settings
     notifier: Notifier
 
-    async def price(self, checkout: Checkout, link: OffsetLink) -> Priced:
-        """The current price of a checkout without an order."""
+    async def price(self, checkout: Checkout, link: OffsetLink) -> PricedOffer:
+        """The current offer of a checkout without an order."""
         terms, catalogue = await self._price_basis(checkout)
         return price_offer(LinkOffer(link, terms, catalogue), price_request_of(checkout))
 
@@ -76,22 +76,22 @@ class PayCheckout:
         terms = (await self.directory.terms_of(checkout.scope)).paid_by(PaymentMethod.CARD)
         return terms, await self.catalogues.current(checkout.scope.mode)
 
-    async def pay_by_test_card(self, token: str, shown_total: int, number: str) -> None:
+    async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str) -> None:
         """Charge a test card. The result is in the order and its charges."""
         checkout = await self._find(token, Mode.TEST)
-        payment = await self._start_payment(token, checkout, shown_total, StoredCard(checkout.id, number))
+        payment = await self._start_payment(token, checkout, shown, StoredCard(checkout.id, number))
         if payment.attempt is not None and payment.attempt.is_new:
             result = await self.gateways[payment.attempt.gateway].charge(payment.attempt.request)
             await self._settle(payment.attempt, result)
         self.notifier.notify()
 
-    async def open_page(self, token: str, shown_total: int) -> str | None:
+    async def open_page(self, token: str, shown: ShownOffer) -> str | None:
         """The URL of the gateway's payment page. None if there is nothing left to pay there."""
         checkout = await self._find(token, Mode.LIVE)
         pages = self.gateways.get(GATEWAY_OF[Mode.LIVE])
         if pages is None or not isinstance(pages, PaymentPages):
             raise PaymentPageUnavailable
-        payment = await self._start_payment(token, checkout, shown_total, HostedPage())
+        payment = await self._start_payment(token, checkout, shown, HostedPage())
         self.notifier.notify()
         if payment.attempt is None:
             return None
@@ -136,7 +136,7 @@ class PayCheckout:
         return checkout
 
     async def _start_payment(
-        self, token: str, checkout: Checkout, shown_total: int, source: StoredCard | HostedPage
+        self, token: str, checkout: Checkout, shown: ShownOffer, source: StoredCard | HostedPage
     ) -> _Payment:
         """Commit the order and an open charge: if the process dies while calling the gateway, a worker finds them."""
         terms, catalogue = await self._price_basis(checkout)
@@ -146,7 +146,7 @@ class PayCheckout:
                 tx,
                 checkout,
                 LinkOffer(link, terms, catalogue),
-                shown_total=shown_total,
+                shown=shown,
                 settings=self.settings,
                 now=self.clock(),
             )

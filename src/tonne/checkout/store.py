@@ -7,14 +7,16 @@ import msgspec
 
 from tonne.base.scope import Mode, Scope
 from tonne.checkout.model import Checkout, CheckoutStatus
+from tonne.checkout.shown_offer import PricedOffer
 from tonne.db.pool import Connection
 from tonne.orders.model import Order
 
 INSERT_CHECKOUT = """
 INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
-                       requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor, currency,
-                       email, external_id, redirect_url, redirect_label, created_at, expires_at, next_close_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18)
+                       requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor,
+                       quantity_grams, offer_digest, currency, email, external_id, redirect_url, redirect_label,
+                       created_at, expires_at, next_close_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $20)
 """
 
 
@@ -26,14 +28,15 @@ async def insert_checkout(
         *(scope.account_id, checkout.id, scope.organisation_id, scope.mode, checkout.offset_link_id),
         *(token_hash, temporary_id_hash, checkout.requested_quantity_grams, checkout.requested_value_minor),
         msgspec.json.encode(checkout.bundle_selection).decode(),
-        *(checkout.total_cost_minor, checkout.currency, checkout.email, checkout.external_id),
+        *(checkout.total_cost_minor, checkout.quantity_grams, checkout.offer_digest, checkout.currency),
+        *(checkout.email, checkout.external_id),
         *(checkout.redirect_url, checkout.redirect_label, checkout.created_at, checkout.expires_at),
     )
 
 
 _COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams,
-       requested_value_minor, bundle_selection, total_cost_minor, currency, email, external_id, redirect_url,
-       redirect_label, order_id, created_at, expires_at"""
+       requested_value_minor, bundle_selection, total_cost_minor, quantity_grams, offer_digest, currency, email,
+       external_id, redirect_url, redirect_label, order_id, created_at, expires_at"""
 FIND_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa: S608 - columns above
 
 
@@ -85,15 +88,22 @@ async def is_paid(connection: Connection, scope: Scope, offset_link_id: str, ext
 
 
 SET_ORDERED = """
-UPDATE checkouts SET status = 'ordered', order_id = $3, total_cost_minor = $4, next_close_at = $5,
-    next_mail_at = $5
+UPDATE checkouts SET status = 'ordered', order_id = $3, total_cost_minor = $4, quantity_grams = $5, offer_digest = $6,
+    next_close_at = $7, next_mail_at = $7
 WHERE account_id = $1 AND id = $2
 """
 
 
-async def set_ordered(tx: Connection, scope: Scope, checkout_id: str, order: Order, next_check_at: datetime) -> None:
-    total_cost_minor = 0 if order.priced is None else order.priced.total_cost_minor
-    await tx.execute(SET_ORDERED, scope.account_id, checkout_id, order.id, total_cost_minor, next_check_at)
+async def set_ordered(
+    tx: Connection, checkout: Checkout, order: Order, offer: PricedOffer, next_check_at: datetime
+) -> None:
+    priced = offer.priced
+    await tx.execute(
+        SET_ORDERED,
+        *(checkout.scope.account_id, checkout.id, order.id),
+        *(priced.total_cost_minor, priced.quantity_grams, offer.digest),
+        next_check_at,
+    )
 
 
 EXTEND = "UPDATE checkouts SET expires_at = greatest(expires_at, $3) WHERE account_id = $1 AND id = $2"

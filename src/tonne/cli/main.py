@@ -23,6 +23,7 @@ COMMANDS = {
     "order": "Cancel orders on behalf of a client.",
     "card": "Manage the stored cards of accounts.",
     "invoice": "List, settle, resend and export invoices.",
+    "mail": "Look at the mails in the outbox.",
     "retirement": "Export credits to retire and import confirmations.",
     "listen": "Forward test events to a webhook receiver on your machine.",
 }
@@ -101,6 +102,10 @@ def _load(name: str) -> click.Command | None:  # noqa: C901, PLR0911, PLR0912 - 
             from tonne.cli.invoices import invoice
 
             return invoice
+        case "mail":
+            from tonne.cli.mails import mail
+
+            return mail
         case "retirement":
             from tonne.cli.retirements import retirement
 

@@ -48,7 +48,7 @@ def list_() -> None:
 @org.command("show")
 @click.argument("organisation_id")
 def show(organisation_id: str) -> None:
-    """Show an organisation, its admins and redirect hosts."""
+    """Show an organisation, its admins, redirect hosts and addresses for test mail."""
     found = run_in_transaction(require_organisation, organisation_id)
     print_facts(
         {
@@ -59,6 +59,7 @@ def show(organisation_id: str) -> None:
             "address": found.address.split("\n") if found.address else "-",
             "admins": ", ".join(found.admins) or "-",
             "redirects to": ", ".join(found.redirect_hosts) or "-",
+            "test mail to": ", ".join(["admins", *found.test_mail_addresses]),
         }
     )
 
@@ -118,6 +119,27 @@ def forbid_redirect(organisation_id: str, host: str) -> None:
         change_organisation.forbid_redirect, organisation_id, host, actor=ACTOR, now=utc_now()
     )
     click.echo(f"Checkouts no longer redirect to {forbidden}.")
+
+
+@org.command("allow-test-mail")
+@click.argument("organisation_id")
+@click.argument("email", type=EMAIL)
+def allow_test_mail(organisation_id: str, email: str) -> None:
+    """Send mail of test checkouts to EMAIL.
+
+    Admins get it without this. Mail to all other addresses is held: `tonne mail list --state held` lists it.
+    """
+    run_in_transaction(change_organisation.allow_test_mail, organisation_id, email, actor=ACTOR, now=utc_now())
+    click.echo(f"Test checkouts of {organisation_id} may send mail to {email}.")
+
+
+@org.command("forbid-test-mail")
+@click.argument("organisation_id")
+@click.argument("email")
+def forbid_test_mail(organisation_id: str, email: str) -> None:
+    """Hold mail of test checkouts to EMAIL again."""
+    run_in_transaction(change_organisation.forbid_test_mail, organisation_id, email, actor=ACTOR, now=utc_now())
+    click.echo(f"Test checkouts of {organisation_id} no longer send mail to {email}.")
 
 
 @org.command("set-bundles")

@@ -21,14 +21,22 @@ LEASE = timedelta(minutes=2)
 _log = structlog.get_logger()
 
 ENQUEUE = """
-INSERT INTO mails (id, organisation_id, recipients, message, created_at, next_attempt_at)
-VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())
+INSERT INTO mails (id, organisation_id, recipients, message, created_at, next_attempt_at, held_reason)
+VALUES ($1, $2, $3, $4, clock_timestamp(), CASE WHEN $5::text IS NULL THEN clock_timestamp() END, $5)
 """
 
 
-async def enqueue(tx: Connection, organisation_id: str, recipients: list[str], message: EmailMessage) -> None:
+async def enqueue(
+    tx: Connection,
+    organisation_id: str,
+    recipients: list[str],
+    message: EmailMessage,
+    *,
+    held_reason: str | None = None,
+) -> None:
+    """With `held_reason`, the mail is kept for the operator to look at, and never sent."""
     message["Date"] = formatdate(usegmt=True)
-    await tx.execute(ENQUEUE, new_id("mail"), organisation_id, recipients, message.as_bytes())
+    await tx.execute(ENQUEUE, new_id("mail"), organisation_id, recipients, message.as_bytes(), held_reason)
 
 
 CLAIM = """

@@ -1,0 +1,80 @@
+"""What a person saw before paying. Nothing else is charged: a changed price, quantity, fee, line or project is shown
+first."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from tonne.catalog.model import Catalogue
+from tonne.catalog.pricing import Priced
+from tonne.checkout.model import Checkout
+
+_MAX_TOTAL_DIGITS = 19
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOffer:
+    """As a payment form repeats it. `digest` covers everything that `digest_offer` names."""
+
+    total_minor: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PricedOffer:
+    priced: Priced
+    digest: bytes
+
+    @property
+    def shown(self) -> ShownOffer:
+        return ShownOffer(self.priced.total_cost_minor, self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferChange:
+    """How the offer differs from the one that the checkout began with. None: that part is the same, or unknown."""
+
+    old_total_minor: int | None
+    old_quantity_grams: int | None
+
+
+def digest_offer(priced: Priced, catalogue: Catalogue | None) -> bytes:
+    """Equal only for offers with the same quantity, costs, fee, lines, and projects of the bundles."""
+    compared = _without(asdict(priced), "exchange", "lines")
+    compared["lines"] = [
+        _without(asdict(line), "primary_image", "insufficient_available_quantity") for line in priced.lines
+    ]
+    bundles = {} if catalogue is None else catalogue.bundles
+    compared["projects"] = [
+        [line.bundle_id, each.project.id, each.weight]
+        for line in priced.lines
+        if line.bundle_id in bundles
+        for each in bundles[line.bundle_id].projects
+    ]
+    return hashlib.sha256(msgspec.json.encode(compared, enc_hook=str, order="sorted")).digest()
+
+
+def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def read_shown_offer(fields: Mapping[str, Sequence[str]]) -> ShownOffer:
+    """From the fields of a form. Values that no page of ours contains match no offer."""
+    total, digest = ((fields.get(name) or [""])[0] for name in ("total", "offer"))
+    is_total = total.isascii() and total.isdigit() and len(total) <= _MAX_TOTAL_DIGITS
+    try:
+        return ShownOffer(int(total) if is_total else -1, bytes.fromhex(digest))
+    except ValueError:
+        return ShownOffer(-1, b"")
+
+
+def compare_with_start(checkout: Checkout, offer: PricedOffer) -> OfferChange | None:
+    """None if the offer is the one that the checkout began with."""
+    priced = offer.priced
+    total = None if checkout.total_cost_minor == priced.total_cost_minor else checkout.total_cost_minor
+    quantity = None if checkout.quantity_grams == priced.quantity_grams else checkout.quantity_grams
+    is_same = offer.digest == checkout.offer_digest or (checkout.offer_digest is None and total is None)
+    return None if is_same else OfferChange(total, quantity)

@@ -1,0 +1,72 @@
+"""tonne mail"""
+
+import click
+
+from tonne.accounts.lookup import require_organisation
+from tonne.base.clock import to_wire
+from tonne.cli.database import run_in_transaction
+from tonne.cli.output import print_facts, print_table, printable
+from tonne.db.pool import Connection
+from tonne.gateways.outbox_listing import MailState, StoredMail, list_mails_any_account, require_mail_any_account
+
+
+@click.group()
+def mail() -> None:
+    """Look at the mails in the outbox."""
+
+
+@mail.command("list")
+@click.option("--org", "organisation_id", help="Show only mails of this organisation.")
+@click.option("--state", type=click.Choice([state.value for state in MailState]), help="Show only mails in this state.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Number of mails.")
+def list_(organisation_id: str | None, state: str | None, limit: int) -> None:
+    """List mails, newest first.
+
+    waiting: will be sent. sent: accepted by the mail server. failed: given up after the last attempt. held: never sent,
+    because test mode sends mail only to addresses of the organisation (see `tonne org allow-test-mail`).
+    """
+    found = run_in_transaction(_list, organisation_id, None if state is None else MailState(state), limit)
+    rows = [
+        (each.id, each.state, to_wire(each.created_at), ", ".join(each.recipients), _subject(each)) for each in found
+    ]
+    print_table(("id", "state", "created", "to", "subject"), rows)
+
+
+@mail.command("show")
+@click.argument("mail_id")
+@click.option("--raw", is_flag=True, help="Print the whole message, to save it as an .eml file.")
+def show(mail_id: str, raw: bool) -> None:
+    """Show a mail: its state, text and attachments."""
+    found = run_in_transaction(require_mail_any_account, mail_id)
+    if raw:
+        click.echo(found.raw, nl=False)
+        return
+    body = found.message.get_body(("plain",))
+    attachments = [part.get_filename() or part.get_content_type() for part in found.message.iter_attachments()]
+    print_facts(
+        {
+            "id": found.id,
+            "organisation": found.organisation_id,
+            "state": found.state,
+            "reason": found.reason or "-",
+            "attempts": str(found.attempts),
+            "created": to_wire(found.created_at),
+            "sent": to_wire(found.sent_at) if found.sent_at else "-",
+            "to": ", ".join(found.recipients),
+            "subject": _subject(found),
+            "attachments": ", ".join(attachments) or "-",
+        }
+    )
+    click.echo()
+    for line in ("" if body is None else str(body.get_content())).splitlines():
+        click.echo(printable(line))
+
+
+async def _list(tx: Connection, organisation_id: str | None, state: MailState | None, limit: int) -> list[StoredMail]:
+    if organisation_id is not None:
+        await require_organisation(tx, organisation_id)
+    return await list_mails_any_account(tx, organisation_id, state, limit)
+
+
+def _subject(found: StoredMail) -> str:
+    return str(found.message["Subject"] or "")
