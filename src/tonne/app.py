@@ -92,6 +92,7 @@ class Services:
     def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now) -> None:
         self.database = database
         self.settings = settings
+        self.box = SecretBox.from_settings(settings)
         self.metrics = Metrics()
         self.health = HealthEndpoints(database, self.metrics)
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
@@ -113,14 +114,13 @@ class Services:
         self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
         self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.offset_links = OffsetLinkEndpoints(
-            database, self.catalogues, self.directory, clock=clock, settings=settings
+            database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
         )
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
         retire_test_order = RetireTestOrder(database, clock, settings)
         self.retirements = RetirementEndpoints(database, retire_test_order, clock=clock, notifier=self.notifier)
         self._open_pages(clock)
-        self.box = SecretBox.from_settings(settings)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.prune_attempts = PruneAttempts(database, settings)

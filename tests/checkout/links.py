@@ -17,6 +17,7 @@ async def create(api: ApiClient, **settings: Any) -> dict[str, Any]:
     answer = await api.post(LINKS, {"title": "Offset your flight", **settings})
     assert answer.status_code == 201, answer.text
     link: dict[str, Any] = answer.json()
+    assert link.pop("secret").startswith("lsec_"), "only this response has it"
     return link
 
 

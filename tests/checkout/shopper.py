@@ -14,6 +14,8 @@ from tonne.checkout.link_store import insert_link
 
 GOOD_CARD, STOLEN_CARD, POOR_CARD = "4242 4242 4242 4242", "4000000000009979", "4000000000009995"
 LOST_ANSWER = "4000000000000259"
+# Signs the queries of all links that `make_link` creates.
+LINK_SECRET = "lsec_for-tests"  # noqa: S105 - it protects nothing
 
 
 @dataclass
@@ -112,5 +114,5 @@ async def make_link(services: Services, scope: Scope, **settings: object) -> Off
     }
     link = OffsetLink(scope=scope, id=new_secret_id("lnk"), **values)  # type: ignore[arg-type]
     async with services.database.transaction() as tx:
-        await insert_link(tx, link)
+        await insert_link(tx, link, services.box.seal(LINK_SECRET, link.id))
     return link

@@ -279,16 +279,6 @@ async def test_tokens_and_temporary_ids_are_stored_hashed(shopper: Shopper, link
     assert token not in row["text"]
 
 
-async def test_a_live_link_without_a_gateway_takes_no_payment(
-    services: Services, world: World, shopper: Shopper, rows: Rows
-) -> None:
-    live = await make_link(services, world.ours_live.scope)
-    answer = await shopper.pay(await shopper.begin(live))
-    assert answer.status_code == 422
-    assert "Card payment isn&#39;t available right now" in answer.text
-    assert await rows("SELECT id FROM orders") == []
-
-
 async def test_the_state_changes_when_the_page_does(services: Services, shopper: Shopper, link: OffsetLink) -> None:
     address = await shopper.begin(link)
     seen = [(await shopper.open(f"{address}/state")).json()["state"]]

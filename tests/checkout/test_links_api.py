@@ -151,7 +151,7 @@ async def test_a_link_can_be_disabled_when_its_bundle_or_host_is_no_longer_allow
 async def test_redirect_hosts_apply_to_both_modes_of_one_organisation(api: ApiClient, world: World) -> None:
     url = "https://shop.example.com/"
     await create(api, redirect_url=url)
-    await create(api.as_key(world.ours_live.key), redirect_url=url)
+    await create(api.as_key(world.ours_live.key), redirect_url=url, enabled=False)
     refused = await api.as_key(world.theirs_test.key).post(LINKS, {"title": "x", "redirect_url": url})
     assert codes(refused) == ["redirect_url_refused"]
 
@@ -159,7 +159,7 @@ async def test_redirect_hosts_apply_to_both_modes_of_one_organisation(api: ApiCl
 async def test_bundles_of_the_other_mode_are_rejected(api: ApiClient, world: World) -> None:
     live = api.as_key(world.ours_live.key)
     mine, other = ([{"bundle_id": next(iter(b.values()))}] for b in (world.bundles_live, world.bundles_test))
-    assert (await create(live, bundle_selection=mine))["account_type"] == "live"
+    assert (await create(live, bundle_selection=mine, enabled=False))["account_type"] == "live"
     assert codes(await live.post(LINKS, {"title": "x", "bundle_selection": other})) == [
         "bundle_selection_bundle_invalid"
     ]
@@ -248,7 +248,7 @@ async def test_texts_of_the_maximum_length_are_accepted(api: ApiClient) -> None:
 
 
 async def test_the_examples_of_the_documentation_work_as_they_stand(api: ApiClient, services: Services) -> None:
-    routes = {route.method: route for route in services.routes() if route.path.startswith(LINKS) and route.body}
+    routes = {route.method: route for route in services.routes() if route.path.startswith(LINKS) and route.example}
     made = await api.post(LINKS, routes["POST"].example)
     assert made.status_code == 201, made.text
     assert routes["POST"].example.items() <= made.json().items()

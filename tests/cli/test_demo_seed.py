@@ -21,7 +21,8 @@ from tonne.http.authenticator import hash_key
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=str(tmp_path / "data"), port=8123)
+    """`tonne serve` has checked the key before it creates the demo."""
+    return Settings(data_dir=str(tmp_path / "data"), port=8123, secret_key="A" * 43)
 
 
 async def _ensure(db: Database, settings: Settings) -> Demo | None:

@@ -2,9 +2,14 @@
 
 import json
 
+from tests.checkout.shopper import make_link
 from tests.support.api_client import ApiClient
 from tests.support.command import Operator, tonne
 from tests.support.world import World
+from tonne.app import Services
+from tonne.base.clock import utc_now
+from tonne.checkout.link_secret import open_link_secrets
+from tonne.checkout.link_store import find_link_any_account
 from tonne.db.pool import Database
 
 BASE = "https://offsets.example.com"
@@ -155,3 +160,41 @@ def test_invalid_unicode_from_the_shell_is_rejected(operator: Operator, world: W
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "surrogate" in done.stderr
+
+
+async def test_people_a7_the_doctor_names_links_that_nobody_can_pay(
+    operator: Operator, services: Services, world: World
+) -> None:
+    link = await make_link(services, world.ours_live.scope)
+    await make_link(services, world.ours_live.scope, enabled=False)
+    await make_link(services, world.ours_test.scope)
+    report = operator.runs("doctor").stdout
+    assert f"- link {link.id} of account {world.ours_live.scope.account_id}" in report
+    assert report.count("- link") == 1
+    assert "TONNE_STRIPE_SECRET_KEY" in report
+    assert "no card gateway" in operator.does("link", "show", link.id)
+    operator.does("link", "disable", link.id)
+    assert "no card gateway" in operator.is_refused("link", "enable", link.id)
+    assert "no card gateway" in operator.is_refused(
+        "link", "create", "--account", world.ours_live.scope.account_id, "--title", "x"
+    )
+    assert "All checks passed." in operator.does("doctor")
+
+
+async def test_the_secret_of_a_link_is_shown_once_and_rotated(
+    operator: Operator, services: Services, world: World
+) -> None:
+    words = ("link", "create", "--account", world.ours_test.scope.account_id, "--title", "Signed")
+    address, secret = operator.does(*words, "--show-secret").splitlines()
+    assert secret.startswith("lsec_")
+    assert secret not in operator.does("link", "show", id_of(address))
+    [rotated] = operator.does("link", "rotate-secret", id_of(address)).splitlines()
+    assert rotated.startswith("lsec_")
+    async with services.database.connection() as connection:
+        link = await find_link_any_account(connection, id_of(address))
+        assert link is not None
+        assert await open_link_secrets(connection, link, services.box, utc_now()) == [rotated, secret]
+    operator.does("link", "rotate-secret", link.id, "--overlap", "0")
+    async with services.database.connection() as connection:
+        assert len(await open_link_secrets(connection, link, services.box, utc_now())) == 1
+    assert "tonne link list" in operator.is_refused("link", "rotate-secret", "lnk_gone")

@@ -71,12 +71,21 @@ class Operator:
 
     url: str
     public_url: str = "https://offsets.example.com"
+    secret_key: str = ""
 
     def does(self, *words: str) -> str:
-        return output_of(*words, database_url=self.url, public_url=self.public_url)
+        return output_of(*words, **self._settings)
 
     def is_refused(self, *words: str) -> str:
-        return refusal_of(*words, database_url=self.url, public_url=self.public_url)
+        return refusal_of(*words, **self._settings)
+
+    def runs(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Whatever the exit code."""
+        return tonne(*words, **self._settings)
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        return {"database_url": self.url, "public_url": self.public_url, "secret_key": self.secret_key}
 
     def facts(self, *words: str) -> dict[str, str]:
         """The names and values that a `show` command prints; of a longer value only the first line."""

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from tonne.base.actor import Actor
+from tonne.base.settings import Settings
 from tonne.checkout import link_store as store
 from tonne.checkout.errors import OffsetLinkNotFound
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn, offset_link_out
-from tonne.checkout.link_settings import load_link_owner
+from tonne.checkout.link_settings import LinkOwner, load_link_owner
 from tonne.checkout.replace_link import lock_link, replace_link
 from tonne.db.pool import Connection
 from tonne.http.json_body import decode_json, read
@@ -32,21 +33,22 @@ async def require_link_any_account(connection: Connection, link_id: str) -> Offs
     return link
 
 
-async def show_link_any_account(connection: Connection, link_id: str) -> tuple[OffsetLink, str]:
-    """The link and the currency of its account."""
+async def show_link_any_account(
+    connection: Connection, link_id: str, *, settings: Settings
+) -> tuple[OffsetLink, LinkOwner]:
     link = await require_link_any_account(connection, link_id)
-    return link, (await load_link_owner(connection, link.scope)).currency
+    return link, await load_link_owner(connection, link.scope, settings)
 
 
 async def change_link_any_account(
-    tx: Connection, link_id: str, changes: dict[str, Any], *, actor: Actor, now: datetime
+    tx: Connection, link_id: str, changes: dict[str, Any], *, settings: Settings, actor: Actor, now: datetime
 ) -> OffsetLink:
     """Settings that `changes` does not name keep their value; None clears one. A new preset replaces the other one."""
     scope = (await require_link_any_account(tx, link_id)).scope
-    owner, old = await load_link_owner(tx, scope), await lock_link(tx, scope, link_id)
+    owner, old = await load_link_owner(tx, scope, settings), await lock_link(tx, scope, link_id)
     current = msgspec.to_builtins(offset_link_out(old, owner.currency, ""))
-    settings = {name: current[name] for name in OffsetLinkIn.__struct_fields__} | changes
+    body = {name: current[name] for name in OffsetLinkIn.__struct_fields__} | changes
     for preset, other in (("preset_quantity", "preset_value"), ("preset_value", "preset_quantity")):
         if changes.get(preset) and other not in changes:
-            settings[other] = None
-    return await replace_link(tx, owner, old, read_link_settings(settings), actor=actor, now=now)
+            body[other] = None
+    return await replace_link(tx, owner, old, read_link_settings(body), actor=actor, now=now)

@@ -11,7 +11,13 @@ from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.charge_store import Decline, find_last_decline, find_pending
 from tonne.checkout import store
-from tonne.checkout.errors import CheckoutNotFound, CheckoutOver, OfferChanged, OffsetLinkClosed
+from tonne.checkout.errors import (
+    CheckoutNotFound,
+    CheckoutOver,
+    OfferChanged,
+    OffsetLinkClosed,
+    SellerTakesNoCards,
+)
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.model import (
@@ -173,7 +179,10 @@ class CheckoutPage:
             again = f"/offset/{checkout.offset_link_id}"
             return self._renderer.page(request, "checkout_over.html", status=410, again=again, **_frame(view))
         offer: PricedOffer | None = None
+        can_pay = self._pay.takes_cards(checkout.scope.mode)
         try:
+            if not can_pay:
+                raise SellerTakesNoCards
             offer = await self._offer(view)
         except TonneError as unpriced:
             fault = fault or unpriced
@@ -190,6 +199,7 @@ class CheckoutPage:
             offer=None if offer is None else offer.digest.hex(),
             change=None if offer is None else compare_with_start(checkout, offer),
             was_refused=was_refused is not None,
+            can_pay=can_pay,
             fault=None if fault is None else fault.faults[0],
             declined=None if failure is None or fault is not None else _explain(failure),
             form_token=token,

@@ -2,24 +2,30 @@ from datetime import datetime
 
 from tonne.base.actor import Actor
 from tonne.base.scope import Scope
+from tonne.base.secret_box import SecretBox
+from tonne.base.settings import Settings
 from tonne.checkout import link_store as store
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
+from tonne.checkout.link_secret import new_link_secret
 from tonne.checkout.link_settings import LinkOwner, build_link, load_link_owner, record_link
 from tonne.db.pool import Connection
 
 
 async def create_link(
-    tx: Connection, owner: LinkOwner, body: OffsetLinkIn, *, actor: Actor, now: datetime
-) -> OffsetLink:
+    tx: Connection, owner: LinkOwner, body: OffsetLinkIn, *, box: SecretBox, actor: Actor, now: datetime
+) -> tuple[OffsetLink, str]:
+    """The link, and the secret that signs its queries. The secret is returned only here and by a rotation."""
     link = await build_link(tx, owner, body, old=None, now=now)
-    await store.insert_link(tx, link)
+    secret = new_link_secret()
+    await store.insert_link(tx, link, box.seal(secret, link.id))
     await record_link(tx, link, old=None, actor=actor, now=now)
-    return link
+    return link, secret
 
 
 async def create_account_link(
-    tx: Connection, scope: Scope, body: OffsetLinkIn, *, actor: Actor, now: datetime
-) -> OffsetLink:
+    tx: Connection, scope: Scope, body: OffsetLinkIn, *, settings: Settings, actor: Actor, now: datetime
+) -> tuple[OffsetLink, str]:
     """For callers without a cached catalogue."""
-    return await create_link(tx, await load_link_owner(tx, scope), body, actor=actor, now=now)
+    owner, box = await load_link_owner(tx, scope, settings), SecretBox.from_settings(settings)
+    return await create_link(tx, owner, body, box=box, actor=actor, now=now)

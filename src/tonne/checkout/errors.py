@@ -17,6 +17,19 @@ class OffsetLinkExpiryInvalid(TonneError, kind=Kind.INVALID, code="offset_link_e
     message = "The time in expires_at is in the past. Use a later time, or leave it out."
 
 
+class OffsetLinkNotPayable(TonneError, kind=Kind.CONFLICT, code="offset_link_not_payable"):
+    message = (
+        "Nobody could pay through this link: the service has no card gateway for live mode. Ask its operator to set "
+        "TONNE_STRIPE_SECRET_KEY, or send enabled as false and enable the link later."
+    )
+
+
+class SellerTakesNoCards(TonneError, kind=Kind.UNAVAILABLE, code="seller_takes_no_cards"):
+    """In live mode, without a card gateway. Unlike an outage, this does not pass by itself."""
+
+    message = "The seller cannot take card payments yet. Nothing was charged. Please contact the seller."
+
+
 class RedirectRefused(TonneError, kind=Kind.INVALID, code="redirect_url_refused"):
     message = "The redirect_url must be an https URL on one of the organisation's redirect hosts."
 

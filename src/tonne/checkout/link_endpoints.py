@@ -4,15 +4,23 @@ from dataclasses import dataclass
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
+from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import link_store as store
 from tonne.checkout.create_link import create_link
 from tonne.checkout.errors import OffsetLinkNotFound
-from tonne.checkout.link_schemas import OffsetLinkIn, offset_link_out
+from tonne.checkout.link_schemas import (
+    LinkSecretRotateIn,
+    OffsetLinkIn,
+    offset_link_out,
+    offset_link_with_secret_out,
+)
+from tonne.checkout.link_secret import rotate_link_secret
 from tonne.checkout.link_settings import LinkOwner
 from tonne.checkout.replace_link import lock_link, replace_link
 from tonne.db.pool import Database
+from tonne.gateways.card_gateways import takes_cards
 from tonne.http.json_body import read
 from tonne.http.lists import Paging, list_response
 from tonne.http.route import Request, Response, json_response
@@ -25,17 +33,20 @@ class OffsetLinkEndpoints:
     directory: AccountDirectory
     clock: Clock
     settings: Settings
+    box: SecretBox
 
     async def create_offset_link(self, request: Request) -> Response:
         """Create an offset link.
 
         Creates a public page where anyone can pay by card for an order of the account.
+
+        `secret` is returned only in this response. It signs queries: see the guide to offset links.
         """
         body = read(request.json(), OffsetLinkIn)
         owner = await self._owner(request)
         async with self.database.transaction() as tx:
-            link = await create_link(tx, owner, body, actor=request.actor, now=self.clock())
-        return json_response(offset_link_out(link, owner.currency, self.settings.base_url), 201)
+            link, secret = await create_link(tx, owner, body, box=self.box, actor=request.actor, now=self.clock())
+        return json_response(offset_link_with_secret_out(link, owner.currency, self.settings.base_url, secret), 201)
 
     async def list_offset_links(self, request: Request) -> Response:
         """List the account's offset links, newest first."""
@@ -70,10 +81,30 @@ class OffsetLinkEndpoints:
             link = await replace_link(tx, owner, old, body, actor=request.actor, now=self.clock())
         return json_response(offset_link_out(link, owner.currency, self.settings.base_url))
 
+    async def rotate_offset_link_secret(self, request: Request) -> Response:
+        """Rotate the secret of an offset link.
+
+        Replaces the secret that signs the link's queries, and returns the link with the new one.
+
+        For `overlap_seconds`, queries that are signed with the old secret stay valid.
+        """
+        document, currency = request.json_or_empty(), await self._currency(request)
+        async with self.database.transaction() as tx:
+            link = await lock_link(tx, request.scope, request.path("offset_link_id"))
+            body = read(document, LinkSecretRotateIn)
+            secret = await rotate_link_secret(
+                tx, link, self.box, overlap_seconds=body.overlap_seconds, actor=request.actor, now=self.clock()
+            )
+        return json_response(offset_link_with_secret_out(link, currency, self.settings.base_url, secret))
+
     async def _owner(self, request: Request) -> LinkOwner:
         """Call it before acquiring a connection: holding one while waiting for another could deadlock the pool."""
+        scope = request.scope
         return LinkOwner(
-            request.scope, await self._currency(request), await self.catalogues.current(request.scope.mode)
+            scope,
+            await self._currency(request),
+            await self.catalogues.current(scope.mode),
+            takes_cards(self.settings, scope.mode),
         )
 
     async def _currency(self, request: Request) -> str:

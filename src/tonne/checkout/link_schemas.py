@@ -12,6 +12,7 @@ from tonne.base.money import format_money
 from tonne.catalog.schemas import Money, Timestamp, Tonnes
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_secret import MAX_OVERLAP_S
 from tonne.checkout.redirects import MAX_URL
 from tonne.http.json_body import JsonNumber
 
@@ -115,6 +116,33 @@ class OffsetLinkOut(msgspec.Struct):
         str, msgspec.Meta(description="Mode of the account.", extra_json_schema={"enum": ["live", "test"]})
     ]
     created_at: Annotated[Timestamp, msgspec.Meta(description="When the link was created.")]
+
+
+class OffsetLinkWithSecretOut(OffsetLinkOut):
+    secret: Annotated[
+        str,
+        msgspec.Meta(
+            description="Signs the link's queries. Shown only here: store it.",
+            examples=["lsec_3q2-7wAAuVv8r5yq0T4m1kXo6bJd9fHs2LzEeGnPcRw"],
+        ),
+    ]
+
+
+class LinkSecretRotateIn(msgspec.Struct, forbid_unknown_fields=True):
+    overlap_seconds: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=MAX_OVERLAP_S,
+            description="For how long queries signed with the old secret stay valid, at most 7 days.",
+            examples=[86400],
+        ),
+    ] = 0
+
+
+def offset_link_with_secret_out(link: OffsetLink, currency: str, base_url: str, secret: str) -> OffsetLinkWithSecretOut:
+    out = offset_link_out(link, currency, base_url)
+    return OffsetLinkWithSecretOut(**msgspec.structs.asdict(out), secret=secret)
 
 
 def offset_link_out(link: OffsetLink, currency: str, base_url: str) -> OffsetLinkOut:

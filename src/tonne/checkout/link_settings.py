@@ -16,15 +16,17 @@ from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.base.ids import new_secret_id
 from tonne.base.mass import MAX_GRAMS
 from tonne.base.scope import Scope
+from tonne.base.settings import Settings
 from tonne.catalog.errors import BundleInvalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.selection import FIELD, BundleChoiceIn, resolve, storable
 from tonne.catalog.store import load_catalogue
-from tonne.checkout.errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInvalid
+from tonne.checkout.errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInvalid, OffsetLinkNotPayable
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.checkout.redirects import check_redirect
 from tonne.db.pool import Connection
+from tonne.gateways.card_gateways import takes_cards
 from tonne.http.errors import AccountNotFound
 
 # Well within a bigint, so that sums cannot overflow.
@@ -33,18 +35,23 @@ MAX_VALUE_MINOR = 10**17
 
 @dataclass(frozen=True, slots=True)
 class LinkOwner:
-    """The account that sells through the link. `catalogue` is None when nothing is imported for its mode."""
+    """The account that sells through the link. `catalogue` is None when nothing is imported for its mode.
+
+    `takes_cards` is false if the account's mode has no card gateway.
+    """
 
     scope: Scope
     currency: str
     catalogue: Catalogue | None
+    takes_cards: bool
 
 
-async def load_link_owner(connection: Connection, scope: Scope) -> LinkOwner:
+async def load_link_owner(connection: Connection, scope: Scope, settings: Settings) -> LinkOwner:
     account = await find_account(connection, scope)
     if account is None:
         raise AccountNotFound
-    return LinkOwner(scope, account.currency, await load_catalogue(connection, scope.mode, ""))
+    catalogue = await load_catalogue(connection, scope.mode, "")
+    return LinkOwner(scope, account.currency, catalogue, takes_cards(settings, scope.mode))
 
 
 async def build_link(
@@ -72,6 +79,8 @@ async def build_link(
             faults += error.faults
     if faults:
         raise Invalid(faults)
+    if body.enabled and not owner.takes_cards and (old is None or not old.enabled):
+        raise OffsetLinkNotPayable(field="enabled")
     return OffsetLink(
         scope=owner.scope,
         id=new_secret_id("lnk") if old is None else old.id,

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -20,15 +21,17 @@ _SETTINGS = (
     *("redirect_label", "enabled", "expires_at"),
 )
 INSERT_LINK = f"""
-INSERT INTO offset_links ({_COLUMNS})
-VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+INSERT INTO offset_links ({_COLUMNS}, secret_box)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 """  # noqa: S608 - columns above
 
 
-async def insert_link(tx: Connection, link: OffsetLink) -> None:
+async def insert_link(tx: Connection, link: OffsetLink, sealed_secret: bytes) -> None:
     scope = link.scope
     await tx.execute(
-        INSERT_LINK, scope.organisation_id, scope.mode, scope.account_id, link.id, *_settings(link), link.created_at
+        INSERT_LINK,
+        *(scope.organisation_id, scope.mode, scope.account_id, link.id),
+        *(*_settings(link), link.created_at, sealed_secret),
     )
 
 
@@ -93,6 +96,16 @@ async def list_links(connection: Connection, scope: Scope, start: Position, limi
         LIST_LINKS, scope.organisation_id, scope.mode, scope.account_id, start.created_at, start.id, limit
     )
     return [_link(row) for row in rows]
+
+
+LIST_OPEN_LINKS = f"""
+SELECT {_COLUMNS}
+FROM offset_links WHERE mode = $1 AND enabled AND (expires_at IS NULL OR expires_at > $2) ORDER BY id
+"""  # noqa: S608 - columns above
+
+
+async def list_open_links_any_account(connection: Connection, mode: Mode, now: datetime) -> list[OffsetLink]:
+    return [_link(row) for row in await connection.fetch(LIST_OPEN_LINKS, mode, now)]
 
 
 def _settings(link: OffsetLink) -> list[Any]:

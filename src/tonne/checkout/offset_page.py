@@ -18,13 +18,14 @@ from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
 from tonne.checkout.begin_checkout import Visitor, begin_checkout, read_email, read_external_id
-from tonne.checkout.errors import AlreadyPaid, OffsetLinkClosed, RedirectRefused
+from tonne.checkout.errors import AlreadyPaid, OffsetLinkClosed, RedirectRefused, SellerTakesNoCards
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.offer import LinkOffer, Offered, choose, parse_quantity, parse_value, price_offer
 from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.db.pool import Database
+from tonne.gateways.card_gateways import takes_cards
 from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
 from tonne.web.forms import FormGuard
@@ -66,11 +67,17 @@ class OffsetPage:
         self._renderer = renderer
         self._guard = guard
         self._clock = clock
+        self._settings = settings
         self._begun = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
 
     async def show(self, request: Request) -> Response:
         """The form, prefilled from the query, with the price if the amount is known."""
-        offer = await self._load_offer(request)
+        try:
+            offer = await self._load_offer(request)
+        except SellerTakesNoCards:
+            return self._renderer.page(
+                request, "offset_closed.html", status=503, seller_email=self._settings.seller_email
+            )
         filled = _from_query(request, offer)
         redirect_url, _ = await self._redirect(offer.link, filled)
         external_id = read_external_id(filled.external_id)
@@ -116,6 +123,8 @@ class OffsetPage:
             link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
         if link is None or not link.is_open(self._clock()):
             raise OffsetLinkClosed
+        if not takes_cards(self._settings, link.scope.mode):
+            raise SellerTakesNoCards
         terms = (await self._directory.terms_of(link.scope)).paid_by(PaymentMethod.CARD)
         catalogue = await self._catalogues.current(link.scope.mode)
         return LinkOffer(link, terms, catalogue)

@@ -19,7 +19,13 @@ from tonne.cards.settle_charges import settle_charges
 from tonne.catalog.model import Catalogue
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store
-from tonne.checkout.errors import CheckoutNotFound, CheckoutOver, PaymentPageUnavailable, TestCardUnknown
+from tonne.checkout.errors import (
+    CheckoutNotFound,
+    CheckoutOver,
+    PaymentPageUnavailable,
+    SellerTakesNoCards,
+    TestCardUnknown,
+)
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.model import Checkout, hash_token
@@ -66,6 +72,9 @@ class PayCheckout:
     settings: Settings
     notifier: Notifier
 
+    def takes_cards(self, mode: Mode) -> bool:
+        return GATEWAY_OF[mode] in self.gateways
+
     async def price(self, checkout: Checkout, link: OffsetLink) -> PricedOffer:
         """The current offer of a checkout without an order."""
         terms, catalogue = await self._price_basis(checkout)
@@ -89,7 +98,9 @@ class PayCheckout:
         """The URL of the gateway's payment page. None if there is nothing left to pay there."""
         checkout = await self._find(token, Mode.LIVE)
         pages = self.gateways.get(GATEWAY_OF[Mode.LIVE])
-        if pages is None or not isinstance(pages, PaymentPages):
+        if pages is None:
+            raise SellerTakesNoCards
+        if not isinstance(pages, PaymentPages):
             raise PaymentPageUnavailable
         payment = await self._start_payment(token, checkout, shown, HostedPage())
         self.notifier.notify()

@@ -15,11 +15,13 @@ from tonne.checkout.errors import (
     OffsetLinkClosed,
     OffsetLinkExpiryInvalid,
     OffsetLinkNotFound,
+    OffsetLinkNotPayable,
     PaymentNotFound,
     RedirectRefused,
+    SellerTakesNoCards,
 )
 from tonne.checkout.link_endpoints import OffsetLinkEndpoints
-from tonne.checkout.link_schemas import OffsetLinkIn, OffsetLinkOut
+from tonne.checkout.link_schemas import LinkSecretRotateIn, OffsetLinkIn, OffsetLinkOut, OffsetLinkWithSecretOut
 from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.payment_lookup import PaymentLookup, PaymentOut
 from tonne.http.errors import FormInvalid, RateLimited
@@ -29,7 +31,10 @@ from tonne.web.forms import FormTokenInvalid
 from tonne.web.render import Renderer
 
 _ONE = "/v1/offset-links/{offset_link_id}"
-_SETTINGS_ERRORS = (BundleInvalid, RatiosInvalid, RatiosInvalidFormat, OffsetLinkAmountInvalid, RedirectRefused)
+_SETTINGS_ERRORS = (
+    *(BundleInvalid, RatiosInvalid, RatiosInvalidFormat, OffsetLinkAmountInvalid, RedirectRefused),
+    OffsetLinkNotPayable,
+)
 _SETTINGS = {
     "title": "Offset your flight",
     "message": "Thank you for flying with us.",
@@ -47,7 +52,7 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
     body: dict[str, Any] = {"body": OffsetLinkIn, "example": _SETTINGS}
     return [
         route(
-            *("POST /v1/offset-links", endpoints.create_offset_link, {201: OffsetLinkOut}),
+            *("POST /v1/offset-links", endpoints.create_offset_link, {201: OffsetLinkWithSecretOut}),
             *(*_SETTINGS_ERRORS, OffsetLinkExpiryInvalid),
             **body,
         ),
@@ -60,6 +65,12 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
             *(f"PUT {_ONE}", endpoints.replace_offset_link, OffsetLinkOut, OffsetLinkNotFound, *_SETTINGS_ERRORS),
             **body,
         ),
+        route(
+            *(f"POST {_ONE}/rotate-secret", endpoints.rotate_offset_link_secret, OffsetLinkWithSecretOut),
+            OffsetLinkNotFound,
+            body=LinkSecretRotateIn,
+            body_required=False,
+        ),
     ]
 
 
@@ -71,11 +82,12 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
 def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Renderer) -> list[Route]:
     page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
+    link_errors = (OffsetLinkClosed, SellerTakesNoCards)
     pay_errors = (CheckoutNotFound, CheckoutOver, *form_errors)
     return [
-        page("GET /offset/{link_id}", offset.show, None, OffsetLinkClosed, AlreadyPaid),
-        page("GET /offset/{link_id}/price", offset.price, None, OffsetLinkClosed),
-        page("POST /offset/{link_id}", offset.begin, sent, OffsetLinkClosed, *form_errors, body=FormIn),
+        page("GET /offset/{link_id}", offset.show, None, *link_errors, AlreadyPaid),
+        page("GET /offset/{link_id}/price", offset.price, None, *link_errors),
+        page("POST /offset/{link_id}", offset.begin, sent, *link_errors, *form_errors, body=FormIn),
         page("GET /checkout/{token}", checkout.show, None, CheckoutNotFound),
         page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),
         page("GET /checkout/{token}/state", checkout.state, StateOut, CheckoutNotFound, show_error=None),

@@ -73,10 +73,10 @@ async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None
         organisations = await store.list_organisations_any_account(connection)
         demo = await _known(connection, path)
         if not organisations:
-            demo = await _seed(connection)
+            demo = await _seed(connection, settings)
         elif demo is None:
             ours = next((found for found in organisations if found.name == NAME), None)
-            demo = None if ours is None else await _equip(connection, ours.id)
+            demo = None if ours is None else await _equip(connection, settings, ours.id)
     if demo is not None:
         demo.base_url = f"{settings.base_url}/v1"
         # Private, because it contains keys.
@@ -124,7 +124,7 @@ async def _known(connection: Connection, path: Path) -> Demo | None:
     return demo
 
 
-async def _seed(tx: Connection) -> Demo:
+async def _seed(tx: Connection, settings: Settings) -> Demo:
     organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, actor=ACTOR, now=utc_now())
     await set_address(tx, organisation.id, ADDRESS, actor=ACTOR, now=utc_now())
     await add_admin(tx, organisation.id, ADMIN, actor=ACTOR, now=utc_now())
@@ -142,10 +142,10 @@ async def _seed(tx: Connection) -> Demo:
                     new_id("cus"), SIMULATED_CARDS[0].number, "visa", SIMULATED_CARDS[0].number[-4:], "2049-12"
                 )
                 await store_card(tx, scope, card, actor=ACTOR, now=utc_now())
-    return await _equip(tx, organisation.id)
+    return await _equip(tx, settings, organisation.id)
 
 
-async def _equip(tx: Connection, organisation_id: str) -> Demo:
+async def _equip(tx: Connection, settings: Settings, organisation_id: str) -> Demo:
     """Create keys and estimates. Only hashes of keys are stored, so a lost demo.json means new keys."""
     accounts = await store.list_accounts(tx, organisation_id)
     modes: dict[Mode, DemoMode] = {}
@@ -170,18 +170,19 @@ async def _equip(tx: Connection, organisation_id: str) -> Demo:
         organisation_id=organisation_id,
         test=modes[Mode.TEST],
         live=modes[Mode.LIVE],
-        offset_link_id=await _open_link(tx, scope),
+        offset_link_id=await _open_link(tx, scope, settings),
         sustainability_slug=await _open_page(tx, scope),
     )
 
 
-async def _open_link(tx: Connection, scope: Scope) -> str:
+async def _open_link(tx: Connection, scope: Scope, settings: Settings) -> str:
     body = OffsetLinkIn(
         title="Offset your trip",
         message="This link belongs to the demo. Try it with the test card 4242 4242 4242 4242.",
         preset_quantity="1.5",
     )
-    return (await create_account_link(tx, scope, body, actor=ACTOR, now=utc_now())).id
+    link, _ = await create_account_link(tx, scope, body, settings=settings, actor=ACTOR, now=utc_now())
+    return link.id
 
 
 async def _open_page(tx: Connection, scope: Scope) -> str:

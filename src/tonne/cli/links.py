@@ -7,11 +7,19 @@ import click
 
 from tonne.base.clock import utc_now
 from tonne.base.paging import START
+from tonne.base.scope import Scope
+from tonne.base.settings import Settings
 from tonne.catalog.selection import BundleChoiceIn, storable
-from tonne.checkout.change_link import change_link_any_account, read_link_settings, show_link_any_account
+from tonne.checkout.change_link import (
+    change_link_any_account,
+    read_link_settings,
+    require_link_any_account,
+    show_link_any_account,
+)
 from tonne.checkout.create_link import create_account_link
 from tonne.checkout.link_model import OffsetLink
-from tonne.checkout.link_schemas import offset_link_out
+from tonne.checkout.link_schemas import OffsetLinkIn, offset_link_out
+from tonne.checkout.link_secret import MAX_OVERLAP_S, rotate_link_secret
 from tonne.checkout.link_store import list_links
 from tonne.cli.database import (
     ACTOR,
@@ -22,6 +30,8 @@ from tonne.cli.database import (
 )
 from tonne.cli.output import print_facts, print_table
 from tonne.cli.parameters import BUNDLE_CHOICE
+from tonne.db.pool import Connection
+from tonne.webhooks.check_secret_key import check_secret_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,12 +71,50 @@ def link_group() -> None:
 @link_group.command("create")
 @click.option("--account", "account_id", required=True, help="The account that sells through the link.")
 @click.option("--title", required=True, help="Headline of the page.")
+@click.option("--show-secret", is_flag=True, help="Also print the secret that signs queries.")
 @_settings_options
-def create(account_id: str, **options: Any) -> None:
-    """Create a link and print its public address."""
+def create(account_id: str, show_secret: bool, **options: Any) -> None:
+    """Create a link and print its public address.
+
+    With --show-secret, a second line has the secret that signs the link's queries. It cannot be shown later: `tonne
+    link rotate-secret` creates a new one.
+    """
     with plain_failures():
-        settings = read_link_settings(_settings(options))
-    _print_address(run_for_account(account_id, create_account_link, settings, actor=ACTOR, now=utc_now()))
+        settings = settings_from_environment()
+        body = read_link_settings(_settings(options))
+    link, secret = run_for_account(account_id, _create, body, settings=settings)
+    click.echo(link.address(settings.base_url))
+    if show_secret:
+        click.echo(secret)
+
+
+async def _create(tx: Connection, scope: Scope, body: OffsetLinkIn, *, settings: Settings) -> tuple[OffsetLink, str]:
+    await check_secret_key(tx, settings)
+    return await create_account_link(tx, scope, body, settings=settings, actor=ACTOR, now=utc_now())
+
+
+@link_group.command("rotate-secret")
+@click.argument("link_id")
+@click.option(
+    "--overlap",
+    "overlap_seconds",
+    type=click.IntRange(0, MAX_OVERLAP_S),
+    default=86_400,
+    show_default=True,
+    help="For how many seconds queries signed with the old secret stay valid.",
+)
+def rotate_secret(link_id: str, overlap_seconds: int) -> None:
+    """Replace the secret of a link and print the new one.
+
+    The secret signs the link's queries.
+    """
+    settings = settings_from_environment()
+    click.echo(run_in_transaction(_rotate, link_id, overlap_seconds, settings=settings))
+
+
+async def _rotate(tx: Connection, link_id: str, overlap_seconds: int, *, settings: Settings) -> str:
+    link, box = await require_link_any_account(tx, link_id), await check_secret_key(tx, settings)
+    return await rotate_link_secret(tx, link, box, overlap_seconds=overlap_seconds, actor=ACTOR, now=utc_now())
 
 
 @link_group.command("list")
@@ -82,14 +130,16 @@ def list_(account_id: str, limit: int) -> None:
 @click.argument("link_id")
 def show(link_id: str) -> None:
     """Show the settings and the public address of a link."""
-    link, currency = run_in_transaction(show_link_any_account, link_id)
-    out = offset_link_out(link, currency, settings_from_environment().base_url)
+    settings = settings_from_environment()
+    link, owner = run_in_transaction(show_link_any_account, link_id, settings=settings)
+    currency = owner.currency
+    out = offset_link_out(link, currency, settings.base_url)
     bundles = [f"{choice.bundle_id}={choice.percentage or ''}".rstrip("=") for choice in out.bundle_selection or ()]
     print_facts(
         {
             "id": out.id,
             "address": out.url,
-            "state": _state(link),
+            "state": _state(link) if owner.takes_cards else f"{_state(link)}, but no card gateway is set up",
             "title": out.title,
             "message": out.message or "-",
             "bundles": " ".join(bundles) or "the account's default bundles",
@@ -133,7 +183,8 @@ def enable(link_id: str) -> None:
 
 
 def _change(link_id: str, changes: dict[str, Any]) -> OffsetLink:
-    return run_in_transaction(change_link_any_account, link_id, changes, actor=ACTOR, now=utc_now())
+    settings = settings_from_environment()
+    return run_in_transaction(change_link_any_account, link_id, changes, settings=settings, actor=ACTOR, now=utc_now())
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:

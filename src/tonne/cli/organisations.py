@@ -48,7 +48,7 @@ def list_() -> None:
 @org.command("show")
 @click.argument("organisation_id")
 def show(organisation_id: str) -> None:
-    """Show an organisation, its admins, redirect hosts and addresses for test mail."""
+    """Show an organisation and its lists of addresses and hosts."""
     found = run_in_transaction(require_organisation, organisation_id)
     print_facts(
         {

@@ -10,6 +10,11 @@ from tonne.gateways.card_stripe import StripeCardGateway
 GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
 
 
+def takes_cards(settings: Settings, mode: Mode) -> bool:
+    """Whether the gateway of the mode is configured."""
+    return mode is Mode.TEST or bool(settings.stripe_secret_key)
+
+
 def card_gateways(database: Database, settings: Settings) -> dict[str, CardGateway]:
     """The configured gateways by name. The caller closes them."""
     gateways: dict[str, CardGateway] = {"simulated": SimulatedCardGateway(database)}
