@@ -7,7 +7,7 @@ import pytest
 
 from tests.checkout.scene import Rows, age, work
 from tests.checkout.shopper import Shopper, make_link
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tests.sustainability.certificates import complete_live_order
 from tonne.accounts.change_organisation import add_admin, allow_test_mail, forbid_test_mail
 from tonne.app import Services
@@ -46,7 +46,7 @@ async def buy(services: Services, shopper: Shopper, link: OffsetLink, email: str
 
 async def change(services: Services, what: Any, world: World, email: str) -> None:
     async with services.database.transaction() as tx:
-        await what(tx, world.ours_test.scope.organisation_id, email, actor="test", now=utc_now())
+        await what(tx, world.ours_test.scope.organisation_id, email, actor=TESTER, now=utc_now())
 
 
 async def test_security_14_a_test_checkout_sends_no_mail_to_strangers(
