@@ -34,7 +34,7 @@ REQUEST = ChargeRequest(
 )
 FIRST = ChargeAttempt("org_1", "simulated", REQUEST, START, is_new=True)
 LATER = replace(FIRST, is_new=False)
-TAKEN = ChargeResult(ChargeOutcome.CAPTURED, "ref_1", 2778, "EUR")
+TAKEN = ChargeResult(ChargeOutcome.CAPTURED, "ref_1", 2778, "EUR", mode=Mode.TEST)
 
 
 def test_the_retry_delays() -> None:

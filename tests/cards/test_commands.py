@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.gateways.gateway_under_test import KEY, stripe_under_test
+from tests.gateways.gateway_under_test import LIVE_KEY, stripe_under_test
 from tests.gateways.localstripe_server import localstripe
 from tests.support.command import output_of, refusal_of
 from tests.support.world import World
@@ -78,7 +78,7 @@ def test_refusals_are_one_sentence(url: str, world: World) -> None:
 async def test_a_live_account_stores_a_card_of_stripe(populated_db: Database, url: str, world: World) -> None:
     live = world.ours_live.scope.account_id
     with localstripe() as base:
-        settings = {"database_url": url, "stripe_secret_key": KEY, "stripe_api_base": base}
+        settings = {"database_url": url, "stripe_secret_key": LIVE_KEY, "stripe_api_base": base}
         async with stripe_under_test(base) as subject:
             card, other = await subject.card(), await subject.card()
         words = ("card", "set", live, "--method", card.method, "--customer")

@@ -13,6 +13,7 @@ PAID = "an order paid by card has one captured charge of its total"
 CAPTURED = "no charge is captured for an unpaid order"
 REFUNDED = "no charge of a paid order is refunded"
 MISMATCHED = "the gateway captured the requested amount"
+OTHER_MODE = "no charge is captured in the other mode than its order's"
 DUE = "every pending charge or refund is due"
 
 _SECOND = """
@@ -70,6 +71,11 @@ BREACHES: list[tuple[str, list[str], set[str]]] = [
         {PAID},
     ),
     (MISMATCHED, ["UPDATE charges SET status = 'mismatched' WHERE status = 'captured'"], {PAID}),
+    (
+        OTHER_MODE,
+        ["UPDATE charges SET status = 'mismatched', code = 'mode_mismatch' WHERE status = 'captured'"],
+        {PAID},
+    ),
     (DUE, ["UPDATE charges SET next_attempt_at = NULL WHERE status = 'pending'"], set()),
 ]
 

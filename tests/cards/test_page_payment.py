@@ -13,6 +13,7 @@ from tests.cards.card_scene import total
 from tests.cards.page_scene import PageScene
 from tests.gateways.fake_stripe import error_response, reset
 from tests.gateways.fake_stripe_pages import Fault, fake_stripe_pages
+from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.gateways.page_requests import charge_on_page, gateway_at, page_request
 from tests.gateways.test_stripe_webhooks import signed
 from tests.support.clock import ManualClock
@@ -34,7 +35,7 @@ DOWN = Fault(error_response(500, type="api_error", message="Sorry."))
 async def scene(populated_db: Database, settings: Settings, world: World) -> AsyncIterator[PageScene]:
     clock = ManualClock()
     services = Services(populated_db, msgspec.structs.replace(settings, stripe_webhook_secret=SECRET), clock)
-    async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock) as gateway:
+    async with fake_stripe_pages(clock) as pages, gateway_at(pages.url, clock=clock, key=LIVE_KEY) as gateway:
         made = PageScene(services, world.ours_live, clock)
         made.at_stripe(pages, gateway)
         yield made
@@ -288,7 +289,7 @@ async def test_an_event_that_the_page_has_expired_fails_its_charge_at_once(scene
 async def test_a_false_event_about_a_page_only_causes_a_look_up(scene: PageScene, kind: str) -> None:
     order, _, page = await scene.at_the_page()
     about = scene.pages.sessions[page.session_id] | {"status": "complete", "payment_status": "paid"}
-    event = {"id": "evt_1", "object": "event", "type": kind, "data": {"object": about}}
+    event = {"id": "evt_1", "object": "event", "type": kind, "livemode": True, "data": {"object": about}}
     await _hear(scene, json.dumps(event).encode())
     assert await scene.work()
     assert await scene.status(order) == "placed"

@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.cards.card_scene import CardScene, total
-from tests.gateways.gateway_under_test import Behaviour, StripeUnderTest, stripe_under_test
+from tests.gateways.gateway_under_test import LIVE_KEY, Behaviour, StripeUnderTest, stripe_under_test
 from tests.gateways.localstripe_server import localstripe
 from tests.support.api_client import codes
 from tests.support.clock import START, ManualClock
@@ -44,7 +44,7 @@ def stripe_url() -> Iterator[str]:
 
 @pytest.fixture
 async def subject(stripe_url: str) -> AsyncIterator[StripeUnderTest]:
-    async with stripe_under_test(stripe_url) as subject:
+    async with stripe_under_test(stripe_url, LIVE_KEY) as subject:
         yield subject
 
 
@@ -88,9 +88,12 @@ def scene(services: Services, world: World, clock: ManualClock, subject: StripeU
     return scene
 
 
-def _event(charge_id: str | None, event_type: str = "payment_intent.succeeded", **fields: Any) -> bytes:
+def _event(
+    charge_id: str | None, event_type: str = "payment_intent.succeeded", *, livemode: bool = True, **fields: Any
+) -> bytes:
     about = {"id": "pi_1", "object": "payment_intent", "metadata": {"charge_id": charge_id}, **fields}
-    return json.dumps({"id": "evt_1", "object": "event", "type": event_type, "data": {"object": about}}).encode()
+    event = {"id": "evt_1", "object": "event", "type": event_type, "livemode": livemode, "data": {"object": about}}
+    return json.dumps(event).encode()
 
 
 def _signature(body: bytes, secret: str = SECRET, at: int | None = None) -> str:

@@ -12,7 +12,7 @@ import pytest
 from tests.checkout.scene import Rows, age, work
 from tests.checkout.shopper import Shopper, form_of, make_link
 from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
-from tests.gateways.gateway_under_test import KEY
+from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World
 from tonne.app import Services
 from tonne.base.settings import Settings
@@ -27,7 +27,7 @@ async def stripe() -> AsyncIterator[FakeStripePages]:
 
 @pytest.fixture
 def settings(settings: Settings, stripe: FakeStripePages) -> Settings:
-    return msgspec.structs.replace(settings, stripe_secret_key=KEY, stripe_api_base=stripe.url)
+    return msgspec.structs.replace(settings, stripe_secret_key=LIVE_KEY, stripe_api_base=stripe.url)
 
 
 @pytest.fixture(autouse=True)

@@ -128,6 +128,7 @@ def intent(**fields: Any) -> dict[str, Any]:
         "amount": 1999,
         "amount_received": 1999,
         "currency": "eur",
+        "livemode": False,
         "metadata": {},
         "last_payment_error": None,
         **fields,

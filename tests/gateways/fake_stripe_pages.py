@@ -117,7 +117,7 @@ class FakeStripePages:
                 "confirmation_method": "automatic",
                 "created": self._now(),
                 "currency": session["currency"],
-                "livemode": False,
+                "livemode": session["livemode"],
                 "metadata": dict(session["metadata"]),
                 "payment_method_types": ["card"],
                 "status": "requires_payment_method",
@@ -141,7 +141,8 @@ class FakeStripePages:
         return session
 
     def _tell(self, kind: str, about: dict[str, Any]) -> None:
-        event = {"id": self._name("evt"), "object": "event", "type": kind, "data": {"object": about}}
+        event = {"id": self._name("evt"), "object": "event", "type": kind, "livemode": about["livemode"]}
+        event["data"] = {"object": about}
         self.events.append(json.dumps(event).encode())
 
     def _now(self) -> int:
@@ -180,7 +181,7 @@ class FakeStripePages:
         if answer is not None:
             return web.Response(body=answer, content_type="application/json", headers={"Idempotent-Replayed": "true"})
         try:
-            made = self._make(request.path, fields)
+            made = self._make(request.path, fields, livemode="k_live_" in request.headers["Authorization"])
         except Refusal:
             # Refused requests are not stored.
             del self._kept[key]
@@ -189,13 +190,13 @@ class FakeStripePages:
         self._kept[key] = (fields, answer)
         return web.Response(body=answer, content_type="application/json")
 
-    def _make(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
+    def _make(self, path: str, fields: dict[str, Any], *, livemode: bool) -> dict[str, Any]:
         if faults := misfits(fields, KINDS[path], is_form=True):
             message = f"Received unknown parameter: {faults[0]}"
             raise Refusal(400, type="invalid_request_error", code="parameter_unknown", message=message)
-        return self._make_session(fields) if "checkout" in path else self._make_refund(fields)
+        return self._make_session(fields, livemode=livemode) if "checkout" in path else self._make_refund(fields)
 
-    def _make_session(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _make_session(self, fields: dict[str, Any], *, livemode: bool) -> dict[str, Any]:
         now, expires_at = self._now(), int(fields["expires_at"])
         if not now + SHORTEST_S <= expires_at < now + LONGEST_S:
             message = (
@@ -227,7 +228,7 @@ class FakeStripePages:
             "custom_text": _blank(stripe.checkout.Session.CustomText),
             "customer_email": fields["customer_email"],
             "expires_at": expires_at,
-            "livemode": False,
+            "livemode": livemode,
             "metadata": fields["metadata"],
             "mode": "payment",
             "payment_method_types": ["card"],

@@ -14,7 +14,7 @@ from tonne.gateways.card import CardGateway, ChargeRequest, HostedPage, StoredCa
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.card_stripe import StripeCardGateway
 
-KEY = "sk_test_key"
+KEY, LIVE_KEY = "sk_test_key", "sk_live_key"
 
 
 class Behaviour(Enum):
@@ -92,10 +92,10 @@ _LOCALSTRIPE = {
 class StripeUnderTest:
     """Prepares and inspects objects through the SDK, bypassing our gateway."""
 
-    def __init__(self, url: str) -> None:
-        self.gateway: CardGateway = StripeCardGateway(KEY, url)
+    def __init__(self, url: str, key: str) -> None:
+        self.gateway: CardGateway = StripeCardGateway(key, url)
         self.http = stripe.AIOHTTPClient()
-        self._sdk = stripe.StripeClient(KEY, http_client=self.http, base_addresses={"api": url}).v1
+        self._sdk = stripe.StripeClient(key, http_client=self.http, base_addresses={"api": url}).v1
 
     async def card(self, behaviour: Behaviour = Behaviour.GOOD) -> StoredCard:
         number, metadata = _LOCALSTRIPE[behaviour]
@@ -123,8 +123,8 @@ class StripeUnderTest:
 
 
 @asynccontextmanager
-async def stripe_under_test(url: str) -> AsyncIterator[StripeUnderTest]:
-    subject = StripeUnderTest(url)
+async def stripe_under_test(url: str, key: str = KEY) -> AsyncIterator[StripeUnderTest]:
+    subject = StripeUnderTest(url, key)
     try:
         yield subject
     finally:

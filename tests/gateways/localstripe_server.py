@@ -8,7 +8,8 @@ what Stripe documents and localstripe lacks:
 - the list of payment intents by customer, newest first;
 - the error object: its type, the bank's `decline_code` (taken from the metadata of the payment method), the payment
   intent, and the code `resource_missing`;
-- refunds above the remaining amount fail.
+- refunds above the remaining amount fail;
+- `livemode`: true for objects that are read with a live key.
 
 `fake_stripe.py` provides time-outs, broken connections and overload.
 """
@@ -165,12 +166,20 @@ async def _codes(request: web.Request, handler: Handler) -> web.StreamResponse:
     return answer
 
 
+@web.middleware
+async def _livemode(request: web.Request, handler: Handler) -> web.StreamResponse:
+    answer = await handler(request)
+    if isinstance(answer, web.Response) and "k_live_" in request.headers.get("Authorization", ""):
+        answer.text = (answer.text or "").replace('"livemode": false', '"livemode": true')
+    return answer
+
+
 async def _serve() -> None:
     # Imported here because it starts logging on import.
     from localstripe import errors, resources, server  # type: ignore[import-untyped]  # noqa: PLC0415
 
     _fill_gaps(resources, errors.UserError)
-    server.app.middlewares[:0] = [_idempotency, _codes]
+    server.app.middlewares[:0] = [_livemode, _idempotency, _codes]
     runner = web.AppRunner(server.app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -15,8 +15,8 @@ PAID_URL, BACK_URL = "https://shop.example/paid?of=1&more=%C3%A4", "https://shop
 
 
 @asynccontextmanager
-async def gateway_at(url: str, *, clock: Clock = utc_now) -> AsyncIterator[StripeCardGateway]:
-    gateway = StripeCardGateway(KEY, url, clock=clock)
+async def gateway_at(url: str, *, clock: Clock = utc_now, key: str = KEY) -> AsyncIterator[StripeCardGateway]:
+    gateway = StripeCardGateway(key, url, clock=clock)
     try:
         yield gateway
     finally:

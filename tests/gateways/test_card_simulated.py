@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import Server
 from tests.gateways.gateway_under_test import SimulatedUnderTest, request
 from tonne.base.ids import new_id
+from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.gateways.card import ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
@@ -110,7 +111,8 @@ async def test_two_workers_with_one_id_charge_once(
     for _ in range(60):
         asked = request(StoredCard(new_id("cus"), "4242424242424242"))
         answers = await asyncio.gather(*(worker.charge(asked) for worker in (gateway, another_worker) * 4))
-        assert answers == [ChargeResult(ChargeOutcome.CAPTURED, answers[0].reference, 1999, "EUR")] * 8
+        captured = ChargeResult(ChargeOutcome.CAPTURED, answers[0].reference, 1999, "EUR", mode=Mode.TEST)
+        assert answers == [captured] * 8
         assert await SimulatedUnderTest(db).taken(asked.card) == [1999]
 
 

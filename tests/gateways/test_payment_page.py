@@ -222,7 +222,7 @@ async def test_a_paid_page_has_amount_and_reference(pages: FakeStripePages, gate
     charge, page = await _opened(gateway)
     pages.pay(page.session_id)
     [intent] = pages.intents
-    paid = ChargeResult(ChargeOutcome.CAPTURED, intent, 1999, "EUR")
+    paid = ChargeResult(ChargeOutcome.CAPTURED, intent, 1999, "EUR", mode=Mode.TEST)
     assert await gateway.look_up(charge) == paid
     assert await gateway.look_up(replace(charge, source=HostedPage())) == paid, "also when its name was not kept"
     refunded = await gateway.refund("rfd_1", intent, 1999, "EUR")
@@ -268,8 +268,8 @@ async def test_the_search_for_a_page_is_limited_to_recent_ones(
     assert pages.requests[-1].fields["created[gte]"] == str(int((clock() - timedelta(hours=25)).timestamp()))
 
 
-GOT = PaymentIntentObject("pi_1", "succeeded", 1999, "eur", 1999)
-DONE = Session("cs_1", "paid", "complete", "chg_1", 1999, "eur", None, GOT)
+GOT = PaymentIntentObject("pi_1", "succeeded", 1999, "eur", False, 1999)
+DONE = Session("cs_1", "paid", False, "complete", "chg_1", 1999, "eur", None, GOT)
 
 
 def _with(**fields: Any) -> Session:

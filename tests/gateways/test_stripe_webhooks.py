@@ -13,13 +13,14 @@ from aiohttp import web
 
 from tests.gateways.fake_stripe import intent
 from tests.gateways.gateway_under_test import request, stripe_under_test
+from tonne.base.scope import Mode
 from tonne.gateways.stripe_events import TOLERANCE_S, SignatureInvalid, StripeEvent, verify_event
 
 SECRET, ANOTHER = "whsec_bench", "whsec_another"
 
 
 def event(about: Any, kind: str = "payment_intent.succeeded") -> bytes:
-    made = {"id": "evt_1", "object": "event", "type": kind, "data": {"object": about}}
+    made = {"id": "evt_1", "object": "event", "type": kind, "livemode": False, "data": {"object": about}}
     assert set(made) <= set(stripe.Event.__annotations__)
     return json.dumps(made, indent=2).encode()
 
@@ -80,7 +81,8 @@ def test_the_charge_of_an_event_is_found_in_its_metadata(
     about: Any, charge_id: str | None, reference: str | None
 ) -> None:
     payload = event(about, "some.thing")
-    assert verify_event(payload, signed(payload), SECRET) == StripeEvent("evt_1", "some.thing", charge_id, reference)
+    found = verify_event(payload, signed(payload), SECRET)
+    assert found == StripeEvent("evt_1", "some.thing", charge_id, reference, Mode.TEST)
 
 
 def test_one_valid_signature_of_several_is_enough() -> None:

@@ -180,8 +180,15 @@ def _validate(settings: Settings) -> None:
         except ValueError as error:
             raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
     # Again not repeated: it is a secret.
-    if settings.stripe_secret_key and not re.fullmatch(r"[sr]k_[A-Za-z0-9_]{1,250}", settings.stripe_secret_key):
-        raise SettingsError("TONNE_STRIPE_SECRET_KEY must be a secret or restricted key, which starts with sk_ or rk_.")
+    if re.match(r"[srp]k_test_", settings.stripe_secret_key):
+        raise SettingsError(
+            "TONNE_STRIPE_SECRET_KEY is a key of Stripe's test mode: its test cards would pay for live orders. Set a "
+            "live key (sk_live_ or rk_live_). Tonne's own test mode needs no key."
+        )
+    if settings.stripe_secret_key and not re.fullmatch(r"[sr]k_live_[A-Za-z0-9_]{1,250}", settings.stripe_secret_key):
+        raise SettingsError(
+            "TONNE_STRIPE_SECRET_KEY must be a live secret or restricted key, which starts with sk_live_ or rk_live_."
+        )
     if settings.stripe_api_base and not _is_url(settings.stripe_api_base, WEB):
         raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https URL, or empty for Stripe's own.")
     if settings.bank_iban and not _is_iban(settings.bank_iban):

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import structlog
 
+from tonne.base.scope import Mode
 from tonne.cards.charge_store import make_due_any_account
 from tonne.db.pool import Database
 from tonne.gateways.stripe_events import StripeEvent
@@ -19,6 +20,10 @@ async def handle_stripe_event(database: Database, event: StripeEvent, now: datet
 
     Nothing else in the event is used, so handling it twice is harmless.
     """
+    if event.mode is not Mode.LIVE:
+        # All charges at Stripe are of live orders: the webhook was created in Stripe's test mode.
+        _log.warning("stripe_event_of_test_mode", event_id=event.id, event_type=event.type, charge_id=event.charge_id)
+        return False
     made_due = False
     if event.charge_id is not None and "\x00" not in event.charge_id:
         async with database.connection() as connection:

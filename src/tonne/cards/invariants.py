@@ -77,7 +77,16 @@ INVARIANTS = (
         """
         SELECT format('charge %s of order %s of account %s: %s %s were requested, see %s at %s', id, order_id,
                       account_id, amount_minor, currency, reference, gateway) AS "where"
-        FROM charges WHERE status = 'mismatched'
+        FROM charges WHERE status = 'mismatched' AND code IS DISTINCT FROM 'mode_mismatch'
+        """,
+    ),
+    Invariant(
+        "no charge is captured in the other mode than its order's",
+        "A payment of Stripe's test mode cannot pay for a live order: check TONNE_STRIPE_SECRET_KEY, cancel the order.",
+        """
+        SELECT format('charge %s of the %s order %s of account %s, see %s at %s', id, mode, order_id, account_id,
+                      reference, gateway) AS "where"
+        FROM charges WHERE status = 'mismatched' AND code = 'mode_mismatch'
         """,
     ),
     Invariant(

@@ -1,12 +1,12 @@
 """The rules of card charges: their states, and when to retry or to look up again. No I/O."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tonne.base.settings import Settings
-from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
+from tonne.gateways.card import MODE_MISMATCH, ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 
 # Delays before the second, third, … attempt, by the outcome of the last one. After the last delay the order fails.
 RETRY_DELAYS: Mapping[ChargeOutcome, tuple[timedelta, ...]] = {
@@ -143,6 +143,8 @@ def decide_charge(
     if result.kind is ChargeOutcome.CAPTURED and result.reference is not None:
         status = _captured(attempt.request, result, is_wanted=is_wanted)
         next_attempt_at = now if status is ChargeStatus.REFUND_DUE else None
+        if result.mode is not attempt.request.mode:
+            result = replace(result, code=MODE_MISMATCH, message="The gateway captured it in its other mode.")
     elif result.kind in {ChargeOutcome.CAPTURED, ChargeOutcome.UNKNOWN} or _is_inconclusive(attempt, result):
         status, missing_since = ChargeStatus.PENDING, attempt.missing_since
         next_attempt_at = schedule.next_check(attempt.created_at, now)
@@ -188,7 +190,9 @@ def _is_inconclusive(attempt: ChargeAttempt, result: ChargeResult) -> bool:
 
 
 def _captured(request: ChargeRequest, result: ChargeResult, *, is_wanted: bool) -> ChargeStatus:
-    if (result.amount_minor, result.currency) != (request.amount_minor, request.currency):
+    """A payment of Stripe's test mode never pays for a live order, nor the reverse."""
+    found = (result.mode, result.amount_minor, result.currency)
+    if found != (request.mode, request.amount_minor, request.currency):
         return ChargeStatus.MISMATCHED
     return ChargeStatus.CAPTURED if is_wanted else ChargeStatus.REFUND_DUE
 

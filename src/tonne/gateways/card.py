@@ -6,6 +6,9 @@ from typing import Protocol
 
 from tonne.base.scope import Mode
 
+# The code of a charge whose gateway, key or payment belongs to the other mode than its order.
+MODE_MISMATCH = "mode_mismatch"
+
 
 class ChargeOutcome(StrEnum):
     CAPTURED = "captured"
@@ -86,7 +89,7 @@ class ChargeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChargeResult:
-    """`amount_minor` and `currency` are the gateway's; the caller compares them with the request."""
+    """`amount_minor`, `currency` and `mode` are the gateway's; the caller compares them with the request."""
 
     kind: ChargeOutcome
     reference: str | None = None
@@ -94,6 +97,7 @@ class ChargeResult:
     currency: str | None = None
     code: str | None = None
     message: str | None = None
+    mode: Mode | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,5 +19,8 @@ def card_gateways(database: Database, settings: Settings) -> dict[str, CardGatew
     """The configured gateways by name. The caller closes them."""
     gateways: dict[str, CardGateway] = {"simulated": SimulatedCardGateway(database)}
     if settings.stripe_secret_key:
-        gateways["stripe"] = StripeCardGateway(settings.stripe_secret_key, settings.stripe_api_base or None)
+        live = StripeCardGateway(settings.stripe_secret_key, settings.stripe_api_base or None)
+        if live.mode is not Mode.LIVE:
+            raise ValueError("TONNE_STRIPE_SECRET_KEY must be a live key. Test mode uses the simulated gateway.")
+        gateways[GATEWAY_OF[Mode.LIVE]] = live
     return gateways

@@ -7,8 +7,10 @@ from pathlib import Path
 import asyncpg
 import msgspec
 
+from tonne.base.scope import Mode
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import (
+    MODE_MISMATCH,
     CardDetails,
     CardNotFound,
     ChargeOutcome,
@@ -54,11 +56,8 @@ class SimulatedCardGateway:
 
     async def charge(self, request: ChargeRequest) -> ChargeResult:
         card = _BY_NUMBER.get(request.card.method)
-        if card is None:
-            return ChargeResult(ChargeOutcome.REFUSED, code="resource_missing", message=_no_such_card(request.card))
-        if request.amount_minor <= 0:
-            message = "The amount of a charge must be greater than zero."
-            return ChargeResult(ChargeOutcome.REFUSED, code="amount_too_small", message=message)
+        if card is None or request.mode is not Mode.TEST or request.amount_minor <= 0:
+            return _refuse(request)
         if card.recorded is None:
             return ChargeResult(card.returned, code=card.code, message=card.message)
         async with self._database.connection() as connection:
@@ -100,10 +99,22 @@ class SimulatedCardGateway:
         """Nothing to close: the caller owns the database."""
 
 
+def _refuse(request: ChargeRequest) -> ChargeResult:
+    """The result of a request that can never be charged here."""
+    if request.mode is not Mode.TEST:
+        message = "A live order cannot be paid with a simulated card."
+        return ChargeResult(ChargeOutcome.UNAVAILABLE, code=MODE_MISMATCH, message=message)
+    if request.amount_minor <= 0:
+        message = "The amount of a charge must be greater than zero."
+        return ChargeResult(ChargeOutcome.REFUSED, code="amount_too_small", message=message)
+    return ChargeResult(ChargeOutcome.REFUSED, code="resource_missing", message=_no_such_card(request.card))
+
+
 def _result(row: asyncpg.Record) -> ChargeResult:
     kind = ChargeOutcome(row["status"])
     message = None if kind is ChargeOutcome.CAPTURED else _BY_NUMBER[row["method"]].message
-    return ChargeResult(kind, row["reference"], row["amount_minor"], row["currency"], row["code"], message)
+    amount_minor, currency = row["amount_minor"], row["currency"]
+    return ChargeResult(kind, row["reference"], amount_minor, currency, row["code"], message, Mode.TEST)
 
 
 def _replay(request: ChargeRequest, row: asyncpg.Record | None) -> ChargeResult:

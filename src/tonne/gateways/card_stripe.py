@@ -17,6 +17,7 @@ from tonne.base.clock import Clock, utc_now
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.gateways.card import (
+    MODE_MISMATCH,
     CardDetails,
     CardNotDescribed,
     CardNotFound,
@@ -35,6 +36,7 @@ from tonne.gateways.stripe_responses import (
     RefundObject,
     RequestFailure,
     classify_error,
+    mode_of,
     refund_result_of,
     refusal_of,
     result_of_intent,
@@ -46,7 +48,7 @@ TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
 # How far back to search for a page whose id was not recorded. Older pages have expired; the hour allows for clock skew.
 _LOOK_BACK = MAX_PAGE_LIFE + timedelta(hours=1)
-_KEY = re.compile(r"[sr]k_[A-Za-z0-9_]{1,250}")
+_KEY = re.compile(r"[sr]k_(live|test)_[A-Za-z0-9_]{1,250}")
 
 _log = structlog.get_logger()
 
@@ -57,10 +59,15 @@ class StripeCardGateway:
     def __init__(
         self, secret_key: str, api_base: str | None = None, timeout_s: float = TIMEOUT_S, *, clock: Clock = utc_now
     ) -> None:
-        if not _KEY.fullmatch(secret_key):
+        key = _KEY.fullmatch(secret_key)
+        if key is None:
             raise ValueError(
-                "The Stripe secret key must start with sk_ or rk_ and contain no spaces. Check TONNE_STRIPE_SECRET_KEY."
+                "The Stripe secret key must start with sk_live_ or rk_live_ and contain no spaces. Check "
+                "TONNE_STRIPE_SECRET_KEY."
             )
+        # With a key of the other mode, Stripe's test cards would pay for real credits, or a test order would take real
+        # money. Charges are therefore made only if the modes of order and key are the same.
+        self.mode = Mode(key[1])
         # Telemetry writes an id into the home folder and sends it with facts about this machine.
         stripe.enable_telemetry = False
         # Below WARNING the SDK logs whole responses, including secrets.
@@ -68,7 +75,6 @@ class StripeCardGateway:
         self._secret_key = secret_key
         self._clock = clock
         self._timeout_s = timeout_s
-        self._is_live = secret_key.startswith(("sk_live_", "rk_live_"))
         timeout = aiohttp.ClientTimeout(total=timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s / 2))
         self._http = stripe.AIOHTTPClient(timeout=timeout)
         self._stripe = stripe.StripeClient(
@@ -132,7 +138,7 @@ class StripeCardGateway:
             raise PageNotOpened(self._classify(error, charge_id=request.charge.id).message) from None
         if session is None:
             raise PageNotOpened("The payment page is being opened by another request. Try again in a moment.")
-        return page_of(session, request.charge.id)
+        return page_of(session, request.charge)
 
     async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
         """Searches for the refund first: Stripe keeps metadata, but drops idempotency keys after a day."""
@@ -163,6 +169,8 @@ class StripeCardGateway:
             if _is_missing(error):
                 raise CardNotFound(f"Stripe has no payment method {card.method}. Check the id.") from None
             raise CardNotDescribed(self._classify(error, method=card.method).message) from None
+        if mode_of(livemode=method.livemode) is not self.mode:
+            raise CardNotFound(f"The card {card.method} does not belong to Stripe's {self.mode} mode. Check the id.")
         if method.card is None:
             raise CardNotFound(f"The payment method {card.method} is not a card. Store a card at Stripe.")
         if method.customer != card.customer:
@@ -181,10 +189,15 @@ class StripeCardGateway:
             money = f"{format_money(request.amount_minor, request.currency)} {request.currency}"
             message = f"Stripe cannot charge {money}: the amount must be positive and in units that Stripe supports."
             return ChargeResult(ChargeOutcome.REFUSED, code="amount_not_chargeable", message=message)
-        if self._is_live and request.mode is Mode.TEST:
+        if request.mode is self.mode:
+            return amount
+        if request.mode is Mode.TEST:
             message = "A test order must not take real money: the Stripe key is a live key."
-            return ChargeResult(ChargeOutcome.REFUSED, code="mode_mismatch", message=message)
-        return amount
+            return ChargeResult(ChargeOutcome.REFUSED, code=MODE_MISMATCH, message=message)
+        # Not refused: the order is valid, and is charged as soon as the operator sets a live key.
+        message = "A live order must not be paid with test cards: the Stripe key is a test key."
+        _log.error("stripe_key_of_other_mode", charge_id=request.id, remedy="set a live key in TONNE_STRIPE_SECRET_KEY")
+        return ChargeResult(ChargeOutcome.UNAVAILABLE, code=MODE_MISMATCH, message=message)
 
     async def _look_up_page(self, request: ChargeRequest) -> ChargeResult:
         """A page with a recorded id existed, so a missing session is `unknown`, not `not_found`."""

@@ -6,6 +6,9 @@ from typing import Any
 import msgspec
 import stripe
 
+from tonne.base.scope import Mode
+from tonne.gateways.stripe_responses import mode_of
+
 TOLERANCE_S = 300
 
 
@@ -21,11 +24,13 @@ class StripeEvent:
     type: str
     charge_id: str | None
     reference: str | None
+    mode: Mode
 
 
 class _Body(msgspec.Struct, frozen=True):
     id: str
     type: str
+    livemode: bool
     data: dict[str, Any]
 
 
@@ -39,13 +44,13 @@ def verify_event(payload: bytes, signature_header: str, secret: str) -> StripeEv
         raise SignatureInvalid(
             "The event is not signed with the secret of this webhook, or the signature is older than five minutes."
         ) from error
-    subject = body.data.get("object")
+    subject, mode = body.data.get("object"), mode_of(livemode=body.livemode)
     if not isinstance(subject, dict):
-        return StripeEvent(body.id, body.type, None, None)
+        return StripeEvent(body.id, body.type, None, None, mode)
     metadata = subject.get("metadata")
     charge_id = metadata.get("charge_id") if isinstance(metadata, dict) else None
     reference = subject.get("id" if subject.get("object") == "payment_intent" else "payment_intent")
-    return StripeEvent(body.id, body.type, _text(charge_id), _text(reference))
+    return StripeEvent(body.id, body.type, _text(charge_id), _text(reference), mode)
 
 
 def _text(value: object) -> str | None:

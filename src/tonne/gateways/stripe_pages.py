@@ -8,7 +8,7 @@ from stripe.params.checkout import SessionCreateParams
 
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
-from tonne.gateways.stripe_responses import PaymentIntentObject, result_of
+from tonne.gateways.stripe_responses import PaymentIntentObject, mode_of, result_of
 
 # Stripe's limits on the life of a page. The margin allows for clock skew and the duration of the request.
 MIN_PAGE_LIFE = timedelta(minutes=30)
@@ -23,6 +23,7 @@ class Session(msgspec.Struct, frozen=True):
 
     id: str
     payment_status: str
+    livemode: bool
     status: str | None = None
     client_reference_id: str | None = None
     amount_total: int | None = None
@@ -70,10 +71,12 @@ def session_params(request: PageRequest, amount: int, now: datetime) -> SessionC
     }
 
 
-def page_of(session: Session, charge_id: str) -> PaymentPage:
-    """The page of an open session. Raises PageNotOpened if it no longer accepts a payment."""
-    if session.client_reference_id != charge_id:
+def page_of(session: Session, charge: ChargeRequest) -> PaymentPage:
+    """The page of an open session. Raises PageNotOpened if it is of the other mode or no longer accepts a payment."""
+    if session.client_reference_id != charge.id:
         raise PageNotOpened("The payment page belongs to another payment. Start the payment again.")
+    if mode_of(livemode=session.livemode) is not charge.mode:
+        raise PageNotOpened(f"Stripe opened a page of its other mode for a {charge.mode} order. Check the secret key.")
     if session.status == "complete":
         raise PageNotOpened("The payment page has already been used. Wait for the payment to be confirmed.")
     if session.status == "expired":
@@ -86,7 +89,7 @@ def page_of(session: Session, charge_id: str) -> PaymentPage:
 def charge_result_of(session: Session, charge_id: str) -> ChargeResult:
     """The result of a charge according to its session. Captured only if session and payment intent agree.
 
-    If their amounts differ, the result has no amount, so that the caller's comparison fails.
+    If their amounts or modes differ, the result has none, so that the caller's comparison fails.
     """
     if session.client_reference_id != charge_id:
         return ChargeResult(ChargeOutcome.UNKNOWN, code="page_of_another_charge")
@@ -94,6 +97,8 @@ def charge_result_of(session: Session, charge_id: str) -> ChargeResult:
     if session.status == "complete" and intent is not None:
         result = result_of(intent)
         if result.kind is ChargeOutcome.CAPTURED and session.payment_status == "paid":
+            if session.livemode is not intent.livemode:
+                return replace(result, mode=None)
             return result if _amounts_agree(session, intent) else replace(result, amount_minor=None)
         # The session is complete and its payment failed later: the page accepts no other card.
         if result.kind in {ChargeOutcome.DECLINED, ChargeOutcome.REFUSED} and session.payment_status == "unpaid":

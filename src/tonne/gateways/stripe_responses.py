@@ -9,6 +9,7 @@ import msgspec
 import stripe
 
 from tonne.base.currency import DECIMALS
+from tonne.base.scope import Mode
 from tonne.gateways.card import ChargeOutcome, ChargeResult, RefundOutcome, RefundResult
 
 # Currencies whose decimals at Stripe differ from ISO 4217. Stripe keeps two decimals for ISK and UGX, which have none,
@@ -58,6 +59,7 @@ class PaymentIntentObject(msgspec.Struct, frozen=True):
     status: str
     amount: int
     currency: str
+    livemode: bool
     amount_received: int | None = None
     last_payment_error: ErrorObject | None = None
 
@@ -78,6 +80,7 @@ class CardObject(msgspec.Struct, frozen=True):
 class PaymentMethodObject(msgspec.Struct, frozen=True):
     id: str
     type: str
+    livemode: bool
     customer: str | None = None
     card: CardObject | None = None
 
@@ -160,11 +163,16 @@ def result_of_intent(body: Mapping[str, Any]) -> ChargeResult:
     return result_of(msgspec.convert(body, PaymentIntentObject))
 
 
+def mode_of(*, livemode: bool) -> Mode:
+    return Mode.LIVE if livemode else Mode.TEST
+
+
 def result_of(intent: PaymentIntentObject) -> ChargeResult:
-    currency = intent.currency.upper()
+    currency, mode = intent.currency.upper(), mode_of(livemode=intent.livemode)
     if intent.status == "succeeded":
         amount = intent.amount if intent.amount_received is None else intent.amount_received
-        return ChargeResult(ChargeOutcome.CAPTURED, intent.id, from_stripe_amount(amount, currency), currency)
+        amount_minor = from_stripe_amount(amount, currency)
+        return ChargeResult(ChargeOutcome.CAPTURED, intent.id, amount_minor, currency, mode=mode)
     amount_minor = from_stripe_amount(intent.amount, currency)
     if intent.status == "requires_action":
         kind, failure = ChargeOutcome.AUTHENTICATION_REQUIRED, ErrorObject("authentication_required")
@@ -174,7 +182,8 @@ def result_of(intent: PaymentIntentObject) -> ChargeResult:
         kind, failure = outcome_of_error(intent.last_payment_error), intent.last_payment_error
     else:
         kind, failure = ChargeOutcome.UNKNOWN, ErrorObject(intent.status)
-    return ChargeResult(kind, intent.id, amount_minor, currency, failure.decline_code or failure.code, failure.message)
+    code = failure.decline_code or failure.code
+    return ChargeResult(kind, intent.id, amount_minor, currency, code, failure.message, mode)
 
 
 def refund_result_of(refund: RefundObject) -> RefundResult:
