@@ -6,7 +6,7 @@ import msgspec
 from tests.checkout.links import LINKS, create, put
 from tests.checkout.scene import Rows
 from tests.checkout.shopper import Shopper, form_of, make_link
-from tests.gateways.gateway_under_test import KEY
+from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.app import Services, build_app
@@ -58,7 +58,7 @@ async def test_people_a7_a_checkout_from_before_the_gateway_was_removed_shows_no
     services: Services, world: World, shopper: Shopper, rows: Rows
 ) -> None:
     link = await make_link(services, world.ours_live.scope)
-    with_gateway = Services(services.database, msgspec.structs.replace(services.settings, stripe_secret_key=KEY))
+    with_gateway = Services(services.database, msgspec.structs.replace(services.settings, stripe_secret_key=LIVE_KEY))
     other = Shopper(httpx.AsyncClient(transport=_transport(with_gateway), base_url="http://tonne.test"))
     address = await other.begin(link)
     old = await other.open(address)
