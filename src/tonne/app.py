@@ -44,6 +44,7 @@ from tonne.http.authenticator import Authenticator
 from tonne.http.docs import DocsEndpoints
 from tonne.http.fair_share import FairShare
 from tonne.http.health import HealthEndpoints
+from tonne.http.lists import ListOut
 from tonne.http.metrics import Metrics
 from tonne.http.middleware import RequestMiddleware
 from tonne.http.openapi import openapi_document
@@ -70,6 +71,7 @@ from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
+from tonne.webhooks.event_schemas import WEBHOOKS, WebhookEvent
 from tonne.webhooks.metrics import WebhookMetrics
 from tonne.webhooks.prune_attempts import PruneAttempts
 from tonne.webhooks.routes import webhook_routes
@@ -184,7 +186,7 @@ class Services:
             *self.estimates.routes(),
             *catalogue.routes(),
             *webhook_routes(self.webhooks),
-            *EventEndpoints(self.database).routes(),
+            *EventEndpoints(self.database).routes(WebhookEvent, ListOut[WebhookEvent]),
             *account_routes(AccountEndpoints(self.database)),
         ]
         return [
@@ -196,7 +198,7 @@ class Services:
             *certificate_routes(self.certificate_pages, self.renderer),
             *checkout_routes(self.offset_page, self.checkout_page, self.renderer),
             *self.health.routes(),
-            *DocsEndpoints(lambda: openapi_document(api, self.settings)).routes(),
+            *DocsEndpoints(lambda: openapi_document(api, self.settings, WEBHOOKS)).routes(),
         ]
 
     def jobs(self) -> list[Job]:

@@ -1,5 +1,6 @@
 """The record of a certificate with one retirement, for tests that render it."""
 
+from tonne.base.scope import Mode
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
 
 VERRA = "Verra"
@@ -19,7 +20,7 @@ LINE = CertificateLine(
 )
 RECORD = CertificateRecord(
     number="C-00000123",
-    mode="live",
+    mode=Mode.LIVE,
     order_id="ord_01JCQ4W9T6X2M8",
     issued_at="2026-11-15T10:00:00.123Z",
     beneficiary="Marlowe & Finch Shipping Ltd",

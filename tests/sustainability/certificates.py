@@ -12,7 +12,7 @@ from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
 from tonne.retirements.certificates import find_by_number_any_account
-from tonne.sustainability.model import Section, SustainabilityPage
+from tonne.sustainability.model import PageSection, SustainabilityPage
 from tonne.sustainability.store import save_page, take_slug
 
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e&amp;\'"'
@@ -45,7 +45,11 @@ async def complete_live_order(services: Services, world: World) -> str:
 
 
 async def show_page(
-    services: Services, scope: Scope, *, enabled: bool = True, sections: tuple[Section, ...] = (Section.CERTIFICATES,)
+    services: Services,
+    scope: Scope,
+    *,
+    enabled: bool = True,
+    sections: tuple[PageSection, ...] = (PageSection.CERTIFICATES,),
 ) -> None:
     page = SustainabilityPage(scope, "our-forest", enabled, "Our forest", "", sections, None, START)
     async with services.database.transaction() as tx:

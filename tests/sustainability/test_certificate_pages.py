@@ -22,7 +22,7 @@ from tonne.app import Services, build_app
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.retirements.certificates import new_number
-from tonne.sustainability.model import Section
+from tonne.sustainability.model import PageSection
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ async def test_an_unpublished_certificate_looks_unknown(
     assert await looks_like_nothing(path), "there is no page at all"
     await show_page(services, world.ours_test.scope, enabled=False)
     assert await looks_like_nothing(path), "the page is switched off"
-    others = (Section.TIMELINE, Section.PROJECTS, Section.BUNDLES_BREAKDOWN)
+    others = (PageSection.TIMELINE, PageSection.PROJECTS, PageSection.BUNDLES_BREAKDOWN)
     await show_page(services, world.ours_test.scope, sections=others)
     assert await looks_like_nothing(path), "the page has no certificates"
     await show_page(services, world.ours_test.scope)

@@ -16,7 +16,7 @@ from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
 from tonne.sustainability.change_page import MAX_SLUGS, PageChange, change_page
 from tonne.sustainability.errors import SlugTaken
-from tonne.sustainability.model import RESERVED, Section, check_slug, slug_candidates
+from tonne.sustainability.model import RESERVED, PageSection, check_slug, slug_candidates
 from tonne.sustainability.read_page import read_page
 from tonne.sustainability.store import shows_certificates
 
@@ -256,9 +256,9 @@ async def test_certificates_are_public_only_with_an_enabled_page_and_section(ser
     assert await shows(scope)
     assert not await shows(stranger)
     assert not await shows(Scope(scope.organisation_id, client, scope.mode))
-    await change(sections=[Section.PROJECTS])
+    await change(sections=[PageSection.PROJECTS])
     assert not await shows(scope)
-    await change(sections=list(Section), enabled=False)
+    await change(sections=list(PageSection), enabled=False)
     assert not await shows(scope)
 
 

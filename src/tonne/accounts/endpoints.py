@@ -5,8 +5,9 @@ from typing import Annotated
 import msgspec
 
 from tonne.accounts import store
-from tonne.accounts.model import Account
+from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.base.clock import to_wire
+from tonne.base.scope import Mode
 from tonne.db.pool import Database
 from tonne.http.errors import AccountNotFound
 from tonne.http.route import Request, Response, Route, RouteMaker, json_response
@@ -17,24 +18,19 @@ class AccountOut(msgspec.Struct):
     organisation_id: Annotated[
         str, msgspec.Meta(description="The account's organisation.", examples=["org_06dq2k8v7p3h5n9s4t1w0x2y6z"])
     ]
-    account_type: Annotated[
-        str, msgspec.Meta(description="Mode of the account.", extra_json_schema={"enum": ["live", "test"]})
-    ]
+    account_type: Annotated[Mode, msgspec.Meta(description="Mode of the account.", examples=["live"])]
     kind: Annotated[
-        str,
+        AccountKind,
         msgspec.Meta(
             description="A client account belongs to a customer of the organisation.",
-            extra_json_schema={"enum": ["account", "client_account"]},
+            examples=["account"],
         ),
     ]
     name: Annotated[str, msgspec.Meta(description="Name of the account.", examples=["Main account"])]
     currency: Annotated[str, msgspec.Meta(description="Currency of its orders.", examples=["EUR"])]
     beneficiary: Annotated[str, msgspec.Meta(description="The name credits are retired for.", examples=["Acme Ltd"])]
     payment_method: Annotated[
-        str,
-        msgspec.Meta(
-            description="How the account pays for its orders.", extra_json_schema={"enum": ["invoice", "card"]}
-        ),
+        PaymentMethod, msgspec.Meta(description="How the account pays for its orders.", examples=["invoice"])
     ]
     auto_advance: Annotated[
         bool,
@@ -67,7 +63,8 @@ class AccountEndpoints:
 
 
 def account_routes(endpoints: AccountEndpoints) -> list[Route]:
-    return [RouteMaker("Account")("GET /v1/account", endpoints.read_account, AccountOut)]
+    route = RouteMaker("Account")
+    return [route("GET /v1/account", endpoints.read_account, AccountOut, operation_id="getAccount")]
 
 
 def _account_out(account: Account) -> AccountOut:

@@ -1,10 +1,12 @@
 """Routes of card payments."""
 
+from tonne.accounts.model import PaymentMethod
 from tonne.cards.endpoints import CardEndpoints, DeclineIn, PayIn, StripeEventIn, StripeEventOut
 from tonne.cards.errors import ChargeUnderWay, OrderPaidByInvoice, SignatureRefused
 from tonne.http.errors import RouteNotFound
 from tonne.http.route import Access, Route, RouteMaker
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.orders.model import OrderStatus
 from tonne.orders.schemas import OrderOut
 
 _CARD_ERRORS = (OrderNotFound, RouteNotFound, TransitionInvalid, ChargeUnderWay, OrderPaidByInvoice)
@@ -13,8 +15,19 @@ _CARD_ERRORS = (OrderNotFound, RouteNotFound, TransitionInvalid, ChargeUnderWay,
 def card_routes(endpoints: CardEndpoints) -> list[Route]:
     route, path = RouteMaker("Test helpers", body_required=False), "POST /v1/test-helpers/orders/{order_id}"
     return [
-        route(f"{path}/pay", endpoints.pay_test_order, OrderOut, *_CARD_ERRORS, body=PayIn, example={}),
-        route(f"{path}/decline", endpoints.decline_test_order, OrderOut, *_CARD_ERRORS, body=DeclineIn),
+        route(
+            *(f"{path}/pay", endpoints.pay_test_order, OrderOut, *_CARD_ERRORS),
+            operation_id="payTestOrder",
+            shows={"status": OrderStatus.PAID, "payment_method": PaymentMethod.CARD},
+            body=PayIn,
+            example={},
+        ),
+        route(
+            *(f"{path}/decline", endpoints.decline_test_order, OrderOut, *_CARD_ERRORS),
+            operation_id="declineTestOrder",
+            shows={"payment_method": PaymentMethod.CARD},
+            body=DeclineIn,
+        ),
     ]
 
 

@@ -54,7 +54,10 @@ class CatalogueEndpoints:
         return list_response([project_out(project) for project in page], cursor)
 
     async def read_project(self, request: Request) -> Response:
-        """Read a project."""
+        """Read a project.
+
+        Returns one project of the catalogue with its registry.
+        """
         catalogue = await self._catalogues.current(request.scope.mode)
         project = catalogue.projects.get(request.path("project_id"))
         if project is None:
@@ -80,10 +83,20 @@ class CatalogueEndpoints:
     def routes(self) -> list[Route]:
         route, listing = RouteMaker("Catalogue"), RouteMaker("Catalogue", query=LIST_PARAMETERS)
         return [
-            listing("GET /v1/bundles", self.list_bundles, ListOut[BundleOut], *LIST_ERRORS),
-            route("GET /v1/bundles/{bundle_id}", self.read_bundle, BundleOut, BundleNotFound),
-            listing("GET /v1/projects", self.list_projects, ListOut[ProjectOut], *LIST_ERRORS),
-            route("GET /v1/projects/{project_id}", self.read_project, ProjectOut, ProjectNotFound),
+            listing(
+                *("GET /v1/bundles", self.list_bundles, ListOut[BundleOut], *LIST_ERRORS), operation_id="listBundles"
+            ),
+            route(
+                *("GET /v1/bundles/{bundle_id}", self.read_bundle, BundleOut, BundleNotFound), operation_id="getBundle"
+            ),
+            listing(
+                *("GET /v1/projects", self.list_projects, ListOut[ProjectOut], *LIST_ERRORS),
+                operation_id="listProjects",
+            ),
+            route(
+                *("GET /v1/projects/{project_id}", self.read_project, ProjectOut, ProjectNotFound),
+                operation_id="getProject",
+            ),
         ]
 
 

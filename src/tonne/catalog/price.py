@@ -1,6 +1,7 @@
 """What a request costs: the one entry to pricing, for quotes, estimates, orders and checkouts."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tonne.accounts.model import PaymentMethod, Terms
 from tonne.base.money import format_money
@@ -9,6 +10,13 @@ from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced, PriceList, price_quantity, price_value
 from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default
 from tonne.gateways.card_amounts import charge_unit, minimum_charge
+
+
+class OrderType(StrEnum):
+    """What was requested."""
+
+    QUANTITY = "quantity"
+    VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.model import Bundle, Catalogue, Project
-from tonne.catalog.price import PriceRequest
+from tonne.catalog.price import OrderType, PriceRequest
 from tonne.catalog.pricing import Priced, PricedLine, PriceList
 
 DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
@@ -30,6 +30,7 @@ ImageUrl = Annotated[
     Meta(
         description="Address of a picture, or null.",
         examples=["https://offsets.example.com/images/bundles/wind-power.svg"],
+        extra_json_schema={"format": "uri"},
     ),
 ]
 ProjectId = Annotated[str, Meta(description="Id of the project.", examples=["prj_06gtv168k1mt6nqbnbhk0fqhp4"])]
@@ -57,7 +58,9 @@ class ProjectOut(msgspec.Struct):
     registry_url: Annotated[
         str | None,
         Meta(
-            description="The project's page at its registry, or null.", examples=["https://registry.example/VCS-1234"]
+            description="The project's page at its registry, or null.",
+            examples=["https://registry.example/VCS-1234"],
+            extra_json_schema={"format": "uri"},
         ),
     ]
     methodology: Methodology
@@ -119,13 +122,7 @@ class ExchangeRateOut(msgspec.Struct):
 class QuoteOut(msgspec.Struct):
     """What an order would cost now. A quote reserves nothing."""
 
-    type: Annotated[
-        str,
-        Meta(
-            description="Whether a quantity or a value was requested.",
-            extra_json_schema={"enum": ["quantity", "value"]},
-        ),
-    ]
+    type: Annotated[OrderType, Meta(description="Whether a quantity or a value was requested.", examples=["quantity"])]
     currency: CurrencyCode
     quantity: Annotated[Tonnes, Meta(description="Tonnes that would be retired.", examples=["1040"])]
     offset_cost: Annotated[Money, Meta(description="Cost without the fee.", examples=["7176.00"])]
@@ -133,6 +130,10 @@ class QuoteOut(msgspec.Struct):
     total_cost: Annotated[
         Money, Meta(description="What is charged: `offset_cost` + `commission`.", examples=["7976.80"])
     ]
+    estimated_quantity: Annotated[Tonnes, Meta(description="Same as `quantity`.", examples=["1040"])]
+    estimated_offset_cost: Annotated[Money, Meta(description="Same as `offset_cost`.", examples=["7176.00"])]
+    estimated_commission: Annotated[Money, Meta(description="Same as `commission`.", examples=["800.80"])]
+    estimated_total_cost: Annotated[Money, Meta(description="Same as `total_cost`.", examples=["7976.80"])]
     fee_rate: Annotated[DecimalText, Meta(description="Share of the fee in the total.", examples=["0.1"])]
     exchange_rate: Annotated[
         ExchangeRateOut | None, Meta(description="Null if the account has the currency of the catalogue.")
@@ -143,7 +144,7 @@ class QuoteOut(msgspec.Struct):
         Tonnes | None, Meta(description="Tonnes that were requested. Null for a value.", examples=["1040"])
     ]
     requested_value: Annotated[
-        Money | None, Meta(description="Value that was requested. Null for a quantity.", examples=["250.00"])
+        Money | None, Meta(description="Value that was requested. Null for a quantity.", examples=[None, "250.00"])
     ]
 
 
@@ -193,13 +194,21 @@ def bundle_item_out(line: PricedLine, currency: str) -> BundleItemOut:
 
 def quote_out(priced: Priced, request: PriceRequest, *, estimate_id: str | None) -> QuoteOut:
     exchange, mass_grams, value_minor = priced.exchange, request.mass_grams, request.value_minor
+    quantity = format_tonnes(priced.quantity_grams)
+    offset_cost = format_money(priced.offset_cost_minor, priced.currency)
+    commission = format_money(priced.commission_minor, priced.currency)
+    total_cost = format_money(priced.total_cost_minor, priced.currency)
     return QuoteOut(
-        type="quantity" if value_minor is None else "value",
+        type=OrderType.QUANTITY if value_minor is None else OrderType.VALUE,
         currency=priced.currency,
-        quantity=format_tonnes(priced.quantity_grams),
-        offset_cost=format_money(priced.offset_cost_minor, priced.currency),
-        commission=format_money(priced.commission_minor, priced.currency),
-        total_cost=format_money(priced.total_cost_minor, priced.currency),
+        quantity=quantity,
+        offset_cost=offset_cost,
+        commission=commission,
+        total_cost=total_cost,
+        estimated_quantity=quantity,
+        estimated_offset_cost=offset_cost,
+        estimated_commission=commission,
+        estimated_total_cost=total_cost,
         fee_rate=_plain(format_scaled(int(priced.fee_rate * 100_000), 5)),
         exchange_rate=None
         if exchange is None

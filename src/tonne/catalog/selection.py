@@ -26,13 +26,9 @@ class BundleChoiceIn(msgspec.Struct, forbid_unknown_fields=True):
         Meta(
             description="Above 0, at most 2 decimals. Give it for all bundles, with a sum of exactly 100, or for none.",
             extra_json_schema={
-                "anyOf": [
-                    {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
-                    {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,2})?$"},
-                    {"type": "null"},
-                ]
+                "anyOf": [{"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,2})?$"}, {"type": "null"}]
             },
-            examples=[100],
+            examples=["100"],
         ),
     ] = None
 

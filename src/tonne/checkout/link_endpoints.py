@@ -49,7 +49,10 @@ class OffsetLinkEndpoints:
         return json_response(offset_link_with_secret_out(link, owner.currency, self.settings.base_url, secret), 201)
 
     async def list_offset_links(self, request: Request) -> Response:
-        """List the account's offset links, newest first."""
+        """List the account's offset links.
+
+        Returns the offset links of one account, newest first, including those that are closed.
+        """
         paging = Paging.of(request, f"offset links {request.scope.account_id}")
         currency = await self._currency(request)
         async with self.database.connection() as connection:
@@ -58,7 +61,10 @@ class OffsetLinkEndpoints:
         return list_response([offset_link_out(link, currency, self.settings.base_url) for link in page], cursor)
 
     async def read_offset_link(self, request: Request) -> Response:
-        """Read an offset link."""
+        """Read an offset link.
+
+        Returns the settings of one offset link and its public address.
+        """
         currency = await self._currency(request)
         async with self.database.connection() as connection:
             link = await store.find_link(connection, request.scope, request.path("offset_link_id"))

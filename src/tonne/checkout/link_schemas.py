@@ -9,6 +9,7 @@ from tonne.base.clock import to_wire
 from tonne.base.decimals import PATTERN, parse_decimal
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
+from tonne.base.scope import Mode
 from tonne.catalog.schemas import Money, Timestamp, Tonnes
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.link_model import OffsetLink
@@ -52,6 +53,7 @@ _EDITABLE = msgspec.Meta(description="Whether people can change the preset amoun
 _REDIRECT_URL = msgspec.Meta(
     description="Target of the button after the payment: an https URL on one of the organisation's redirect hosts.",
     examples=["https://shop.example.com/thanks"],
+    extra_json_schema={"format": "uri"},
 )
 _REDIRECT_LABEL = msgspec.Meta(description="Name on that button: “Back to …”.", examples=["Example Shop"])
 _ENABLED = msgspec.Meta(description="Whether the link is open. A disabled link returns 404.", examples=[True])
@@ -95,6 +97,7 @@ class OffsetLinkOut(msgspec.Struct):
         msgspec.Meta(
             description="Public address of the page.",
             examples=["https://offsets.example.com/offset/lnk_6s0h1v3m9k2qdb7t4n8cfj5gau"],
+            extra_json_schema={"format": "uri"},
         ),
     ]
     title: Annotated[str, _TITLE]
@@ -112,9 +115,7 @@ class OffsetLinkOut(msgspec.Struct):
     enabled: Annotated[bool, _ENABLED]
     expires_at: Annotated[Timestamp | None, _EXPIRES]
     currency: Annotated[str, msgspec.Meta(description="The account's currency.", examples=["EUR"])]
-    account_type: Annotated[
-        str, msgspec.Meta(description="Mode of the account.", extra_json_schema={"enum": ["live", "test"]})
-    ]
+    account_type: Annotated[Mode, msgspec.Meta(description="Mode of the account.", examples=["live"])]
     created_at: Annotated[Timestamp, msgspec.Meta(description="When the link was created.")]
 
 

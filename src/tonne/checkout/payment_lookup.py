@@ -1,7 +1,7 @@
 """Finding an order by the temporary id in the redirect after its payment."""
 
 import uuid
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -19,7 +19,7 @@ from tonne.orders.schemas import OrderOut
 
 class PaymentOut(msgspec.Struct):
     order: Annotated[OrderOut, msgspec.Meta(description="The order that was paid.")]
-    type: Annotated[str, msgspec.Meta(description="What was paid. Always `order`.", examples=["order"])]
+    type: Annotated[Literal["order"], msgspec.Meta(description="What was paid. Always `order`.")]
 
 
 class PaymentLookup:

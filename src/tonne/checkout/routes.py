@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from tonne.accounts.model import PaymentMethod
 from tonne.base.errors import Invalid
 from tonne.catalog.errors import BundleInvalid, RatiosInvalid, RatiosInvalidFormat
 from tonne.checkout.checkout_page import CheckoutPage, StateOut
@@ -27,6 +28,7 @@ from tonne.checkout.payment_lookup import PaymentLookup, PaymentOut
 from tonne.http.errors import FormInvalid, RateLimited
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.http.route import Access, Route, RouteMaker
+from tonne.orders.model import OrderStatus
 from tonne.web.forms import FormTokenInvalid
 from tonne.web.render import Renderer
 
@@ -54,15 +56,21 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
         route(
             *("POST /v1/offset-links", endpoints.create_offset_link, {201: OffsetLinkWithSecretOut}),
             *(*_SETTINGS_ERRORS, OffsetLinkExpiryInvalid),
+            operation_id="createOffsetLink",
             **body,
         ),
         route(
             *("GET /v1/offset-links", endpoints.list_offset_links, ListOut[OffsetLinkOut], *LIST_ERRORS),
+            operation_id="listOffsetLinks",
             query=LIST_PARAMETERS,
         ),
-        route(f"GET {_ONE}", endpoints.read_offset_link, OffsetLinkOut, OffsetLinkNotFound),
+        route(
+            *(f"GET {_ONE}", endpoints.read_offset_link, OffsetLinkOut, OffsetLinkNotFound),
+            operation_id="getOffsetLink",
+        ),
         route(
             *(f"PUT {_ONE}", endpoints.replace_offset_link, OffsetLinkOut, OffsetLinkNotFound, *_SETTINGS_ERRORS),
+            operation_id="replaceOffsetLink",
             **body,
         ),
         route(
@@ -76,7 +84,14 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
 
 def payment_routes(lookup: PaymentLookup) -> list[Route]:
     path = "GET /v1/payments/by-temporary-id/{temporary_id}"
-    return [RouteMaker("Payments")(path, lookup.find_payment_by_temporary_id, PaymentOut, Invalid, PaymentNotFound)]
+    route = RouteMaker("Payments")
+    return [
+        route(
+            *(path, lookup.find_payment_by_temporary_id, PaymentOut, Invalid, PaymentNotFound),
+            operation_id="getPaymentByTemporaryId",
+            shows={"order": {"payment_method": PaymentMethod.CARD, "status": OrderStatus.PAID}},
+        )
+    ]
 
 
 def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Renderer) -> list[Route]:

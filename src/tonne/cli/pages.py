@@ -9,7 +9,7 @@ from tonne.cli.database import ACTOR, plain_failures, run_for_account, settings_
 from tonne.cli.output import print_facts
 from tonne.sustainability.change_page import PageChange, change_page
 from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
-from tonne.sustainability.model import Logo, Section, SustainabilityPage
+from tonne.sustainability.model import Logo, PageSection, SustainabilityPage
 from tonne.sustainability.read_page import read_page
 
 
@@ -33,7 +33,7 @@ def show(account_id: str) -> None:
 @click.option(
     "--section",
     "sections",
-    type=click.Choice([section.value for section in Section]),
+    type=click.Choice([section.value for section in PageSection]),
     multiple=True,
     help="A section to show. Repeat for every section.",
 )
@@ -68,7 +68,7 @@ def set_(
             slug=slug,
             title=title,
             description=description,
-            sections=[Section(section) for section in sections] or None,
+            sections=[PageSection(section) for section in sections] or None,
             logo=None if logo_file is None else _read_logo(logo_file),
             removes_logo=remove_logo,
         )

@@ -17,15 +17,13 @@ MetadataOut = Annotated[
     Meta(
         description="The metadata as you sent it; `{}` if you sent none.",
         examples=[{"invoice": "A-17", "cost_centre": 4711}],
-        extra_json_schema={"type": "object"},
+        extra_json_schema={"type": "object", "additionalProperties": True},
     ),
 ]
 
 
 class MassIn(msgspec.Struct, forbid_unknown_fields=True):
-    amount: Annotated[
-        Decimal, Meta(description="A decimal as string or number. Fractions of a gram are cut.", examples=["1040"])
-    ]
+    amount: Annotated[Decimal, Meta(description="A decimal string. Fractions of a gram are cut.", examples=["1040"])]
     unit: Annotated[MassUnit, Meta(description="Grams, kilograms or tonnes.", examples=["t"])]
 
 

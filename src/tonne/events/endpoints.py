@@ -2,44 +2,20 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any
-
-import msgspec
-from msgspec import Meta
+from typing import Any
 
 from tonne.base.errors import Fault, Invalid
 from tonne.base.paging import START, CursorInvalid, Position
 from tonne.db.pool import Connection, Database
 from tonne.events import store
 from tonne.events.errors import EventNotFound, SequenceInvalid
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, raw_list_response
+from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, Paging, raw_list_response
 from tonne.http.route import Parameter, Request, Response, Route, RouteMaker
 
 _SEQUENCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z", re.ASCII)
 _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
 # Greater than every position.
 _END = 2**62
-
-
-class WebhookEventOut(msgspec.Struct):
-    api_version: Annotated[str, Meta(description="Version of the format.", examples=["v1"])]
-    event_id: Annotated[str, Meta(description="Id of the event.", examples=["evt_06gtv1alff3htg9thvlvj59t20"])]
-    account_id: Annotated[str, Meta(description="Account of the event.", examples=["acc_06gtv1alff3htg9thvlvj59t20"])]
-    event_type: Annotated[str, Meta(description="What happened.", examples=["order.placed"])]
-    sequence: Annotated[
-        str,
-        Meta(
-            description="Increases strictly within an account. A timestamp in milliseconds.",
-            examples=["2026-11-15T10:00:00.123Z"],
-        ),
-    ]
-    data: Annotated[
-        dict[str, Any],
-        Meta(
-            description="The subject as it was after the event, such as `order`.",
-            examples=[{"order": {"id": "ord_06gtv1alff3htg9thvlvj59t20", "status": "placed"}}],
-        ),
-    ]
 
 
 class EventEndpoints:
@@ -94,7 +70,8 @@ class EventEndpoints:
             connection, request.scope, moment.replace(microsecond=moment.microsecond + 1)
         )
 
-    def routes(self) -> list[Route]:
+    def routes(self, event: Any, page: Any) -> list[Route]:
+        """The types of an event and of a page of them. This package does not know what events are about."""
         route, text = RouteMaker("Events"), {"type": "string"}
         query = (
             *LIST_PARAMETERS,
@@ -103,10 +80,13 @@ class EventEndpoints:
             Parameter("after_sequence", "Only events with a higher sequence.", text),
             Parameter("order", "desc (the default) or asc.", {"type": "string", "enum": ["asc", "desc"]}),
         )
-        page = ListOut[WebhookEventOut]
         return [
-            route("GET /v1/events", self.list_events, page, *LIST_ERRORS, SequenceInvalid, query=query),
-            route("GET /v1/events/{event_id}", self.read_event, WebhookEventOut, EventNotFound),
+            route(
+                *("GET /v1/events", self.list_events, page, *LIST_ERRORS, SequenceInvalid),
+                operation_id="listEvents",
+                query=query,
+            ),
+            route("GET /v1/events/{event_id}", self.read_event, event, EventNotFound, operation_id="getEvent"),
         ]
 
 

@@ -1,6 +1,6 @@
 """Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -184,6 +184,16 @@ class Parameter:
     schema: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class FileType:
+    """The type of a response body that is a file for download."""
+
+    media_type: str
+
+
+PDF_FILE = FileType("application/pdf")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     method: str
@@ -194,13 +204,26 @@ class Route:
     body: type[msgspec.Struct] | None = None
     body_required: bool = True
     query: Sequence[Parameter] = ()
-    # The type of the JSON body for each status code; None if the body is not JSON.
+    # The type of the JSON body for each status code, or a FileType; None if there is no body, or it is a page.
     answers: dict[int, Any]
+    # The name of the operation in generated clients. It never changes; every route under /v1 has one.
+    operation_id: str = ""
     errors: Sequence[type[TonneError]] = ()
+    # Changes to the example of the response, which is made of the examples of its fields.
+    shows: Mapping[str, Any] = field(default_factory=dict)
     # An example of the body; without it the OpenAPI document shows the examples of the body's fields.
     example: Any = None
     # Renders errors as a page, with the request id. Without it, errors are JSON.
     show_error: Callable[[TonneError, str], Response] | None = None
+
+    @property
+    def takes_idempotency_key(self) -> bool:
+        return self.body is not None and "idempotency_key" in self.body.__struct_fields__
+
+    @property
+    def is_idempotent_creation(self) -> bool:
+        """201 for a new resource; 200 for the original if the idempotency key was used before."""
+        return self.takes_idempotency_key and {200, 201} <= self.answers.keys()
 
 
 class RouteMaker:

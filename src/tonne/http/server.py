@@ -19,11 +19,11 @@ from tonne.http.errors import (
     BodyTooLarge,
     InternalError,
     MethodNotAllowed,
-    RateLimited,
     ServiceUnavailable,
     error_body,
 )
 from tonne.http.fair_share import FairShare
+from tonne.http.rate_limit import Quota, rate_limited
 from tonne.http.route import JSON, Access, Request, Response, Route
 from tonne.http.router import Router
 
@@ -38,6 +38,8 @@ _REPEATABLE = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
 )
+
+_TOO_MANY_INCOMPLETE = "Too many requests with an incomplete body from this address. Send whole requests."
 
 Lifecycle = Callable[[], Awaitable[None]]
 _log = structlog.get_logger()
@@ -137,7 +139,7 @@ class Application:
             return _checked(body)
         name = limit_name(client)
         if self._half_read[name] >= MAX_HALF_READ:
-            raise RateLimited("Too many requests with an incomplete body from this address. Send whole requests.")
+            raise rate_limited(Quota(allowed=False, remaining=0, retry_after_s=BODY_WITHIN_S), _TOO_MANY_INCOMPLETE)
         self._half_read[name] += 1
         try:
             async with asyncio.timeout(BODY_WITHIN_S):
@@ -183,9 +185,7 @@ def _checked(body: bytes) -> bytes:
 def _idempotency_key(route: Route, headers: dict[bytes, bytes]) -> str | None:
     """The Idempotency-Key header, for routes whose body has such a field. Other routes ignore it."""
     value = headers.get(b"idempotency-key")
-    if value is None or route.body is None or "idempotency_key" not in route.body.__struct_fields__:
-        return None
-    return value.decode("utf-8", "replace")
+    return value.decode("utf-8", "replace") if value is not None and route.takes_idempotency_key else None
 
 
 def _options(method: str, allow: str) -> Response:

@@ -1,7 +1,7 @@
 """HTTP endpoints: the invoice as a PDF, cancelling an order, and the test helpers for both."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -11,7 +11,7 @@ from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound, require_test_mode
 from tonne.http.json_body import read
-from tonne.http.route import Request, Response, Route, RouteMaker
+from tonne.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.invoices import store as invoice_store
 from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
@@ -19,6 +19,7 @@ from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.settle_invoice import settle_test_invoice
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.orders.model import OrderStatus
 from tonne.orders.schemas import OrderOut, order_document
 
 
@@ -106,10 +107,25 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
     one, helped = "/v1/orders/{order_id}", "/v1/test-helpers/orders/{order_id}"
     settling = (OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard)
     cancelling = (OrderNotFound, RouteNotFound, TransitionInvalid)
-    body = {"body": CancelIn, "body_required": False}
+    body: dict[str, Any] = {"body": CancelIn, "body_required": False, "shows": {"status": OrderStatus.CANCELLED}}
     return [
-        order(f"GET {one}/invoice", endpoints.read_invoice, None, OrderNotFound, InvoiceNotAvailable),
-        helper(f"POST {helped}/settle-invoice", endpoints.settle_test_invoice, OrderOut, *settling),
-        order(f"POST {one}/cancel", endpoints.cancel_order, OrderOut, OrderNotFound, TransitionInvalid, **body),
-        helper(f"POST {helped}/cancel", endpoints.cancel_test_order, OrderOut, *cancelling, **body),
+        order(
+            *(f"GET {one}/invoice", endpoints.read_invoice, PDF_FILE, OrderNotFound, InvoiceNotAvailable),
+            operation_id="downloadInvoice",
+        ),
+        helper(
+            *(f"POST {helped}/settle-invoice", endpoints.settle_test_invoice, OrderOut, *settling),
+            operation_id="settleTestInvoice",
+            shows={"status": OrderStatus.PAID},
+        ),
+        order(
+            *(f"POST {one}/cancel", endpoints.cancel_order, OrderOut, OrderNotFound, TransitionInvalid),
+            operation_id="cancelOrder",
+            **body,
+        ),
+        helper(
+            *(f"POST {helped}/cancel", endpoints.cancel_test_order, OrderOut, *cancelling),
+            operation_id="cancelTestOrder",
+            **body,
+        ),
     ]

@@ -108,7 +108,10 @@ class OrderEndpoints:
         return Response(found[0])
 
     async def list_orders(self, request: Request) -> Response:
-        """List the account's orders, newest first."""
+        """List the account's orders.
+
+        Returns the orders of one account, newest first. With `offset_link_id`, only those paid through that link.
+        """
         (link,) = request.query("offset_link_id")
         paging = Paging.of(request, f"orders {request.scope.account_id} {link}")
         async with self._database.connection() as connection:

@@ -10,10 +10,11 @@ import asyncpg
 from tonne.accounts.model import PaymentMethod
 from tonne.base.scope import Mode, Scope
 from tonne.catalog.model import ExchangeRate
+from tonne.catalog.price import OrderType
 from tonne.catalog.pricing import Priced, PricedLine
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
-from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, OrderType
+from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, ProjectStatus
 from tonne.orders.store import LINE_COLUMNS, PROJECT_COLUMNS
 
 # The currency of the catalogue matters only to an order with an exchange rate. LEFT JOIN: an order may be placed before
@@ -36,8 +37,16 @@ SELECT order_id, {LINE_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (a
 JOIN order_lines line ON line.account_id = wanted.account_id AND line.order_id = wanted.id
 ORDER BY order_id, position
 """  # noqa: S608 - a constant
+# A project is retired when no parcel that the line has of it is left to retire.
 LOAD_PROJECTS = f"""
-SELECT order_id, {PROJECT_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+SELECT order_id, {PROJECT_COLUMNS},
+       CASE WHEN EXISTS (SELECT FROM shares share
+                         JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                         WHERE share.account_id = project.account_id AND share.order_id = project.order_id
+                           AND share.line_position = project.line_position
+                           AND parcel.project_id = project.project_id AND parcel.status <> 'retired')
+            THEN 'allocated' ELSE 'retired' END AS status
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN order_projects project ON project.account_id = wanted.account_id AND project.order_id = wanted.id
 ORDER BY order_id, position
 """  # noqa: S608 - a constant
@@ -64,7 +73,8 @@ async def _load(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, O
     projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
     if any(OrderStatus(row["status"]) is OrderStatus.RETIRING for row in rows):
         for project in map(dict, await connection.fetch(LOAD_PROJECTS, *wanted)):
-            projects[project.pop("order_id")].append(OrderProject(**project))
+            status = ProjectStatus(project.pop("status"))
+            projects[project.pop("order_id")].append(OrderProject(**project, status=status))
     return {row["id"]: _order(row, tuple(lines[row["id"]]), tuple(projects[row["id"]])) for row in rows}
 
 

@@ -7,12 +7,8 @@ from typing import Any, NamedTuple
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.scope import Scope
+from tonne.catalog.price import OrderType
 from tonne.catalog.pricing import Priced, PricedLine
-
-
-class OrderType(StrEnum):
-    QUANTITY = "quantity"
-    VALUE = "value"
 
 
 class OrderStatus(StrEnum):
@@ -48,6 +44,14 @@ EVENT_TYPES: dict[OrderStatus, str] = {
 }
 
 
+class ProjectStatus(StrEnum):
+    """Of a project of an order."""
+
+    ALLOCATED = "allocated"
+    # Every gram that the order has of the project.
+    RETIRED = "retired"
+
+
 class OrderKey(NamedTuple):
     """The primary key of an order."""
 
@@ -67,6 +71,7 @@ class OrderProject:
     quantity_grams: int
     unit_price_minor: int
     offset_cost_minor: int
+    status: ProjectStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ async def move_orders(tx: Connection, transitions: Sequence[Transitions], now: d
     await append_to_streams(tx, events, now)
 
 
+async def rewrite_documents(tx: Connection, orders: Sequence[Order]) -> None:
+    """Store the JSON of locked orders whose status does not change."""
+    await store.rewrite_documents(tx, [(order, order_document(order)) for order in orders])
+
+
 def event_of(order: Order, document: bytes) -> NewEvent:
     return NewEvent(EVENT_TYPES[order.status], "order", order.id, document.decode())
 

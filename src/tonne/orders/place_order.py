@@ -13,7 +13,7 @@ from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
-from tonne.catalog.price import PriceRequest, price_if_available
+from tonne.catalog.price import OrderType, PriceRequest, price_if_available
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import storable
 from tonne.catalog.snapshot import Catalogues
@@ -23,7 +23,7 @@ from tonne.events.log import append
 from tonne.events.notify import Notifier
 from tonne.orders import store
 from tonne.orders.errors import EstimateUnknown
-from tonne.orders.model import Order, OrderStatus, OrderType
+from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import event_of
 from tonne.orders.schemas import order_document
 

@@ -31,17 +31,22 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
     routes = []
     for way, place, quote, body, more in ways:
         path, errors = f"POST /v1/orders/by-{way}", (*more, *_SELECTION_ERRORS, ChargeTooSmall, PriceRoundsToZero)
+        name = f"OrderBy{way.capitalize()}"
         routes += [
-            route(path, place, placed, *errors, body=body),
-            route(f"{path}/quote", quote, QuoteOut, *errors, PriceUnavailable, body=body),
+            route(path, place, placed, *errors, operation_id=f"place{name}", body=body),
+            route(
+                *(f"{path}/quote", quote, QuoteOut, *errors, PriceUnavailable), operation_id=f"quote{name}", body=body
+            ),
         ]
     link = Parameter("offset_link_id", "Only orders placed through that offset link.", {"type": "string"})
     by_key = "GET /v1/orders/by-idempotency-key/{idempotency_key:path}"
     return [
         *routes,
         route(
-            *("GET /v1/orders", endpoints.list_orders, ListOut[OrderOut], *LIST_ERRORS), query=(*LIST_PARAMETERS, link)
+            *("GET /v1/orders", endpoints.list_orders, ListOut[OrderOut], *LIST_ERRORS),
+            operation_id="listOrders",
+            query=(*LIST_PARAMETERS, link),
         ),
-        route(by_key, endpoints.read_by_key, OrderOut, OrderNotFound),
-        route("GET /v1/orders/{order_id}", endpoints.read_order, OrderOut, OrderNotFound),
+        route(by_key, endpoints.read_by_key, OrderOut, OrderNotFound, operation_id="getOrderByIdempotencyKey"),
+        route("GET /v1/orders/{order_id}", endpoints.read_order, OrderOut, OrderNotFound, operation_id="getOrder"),
     ]

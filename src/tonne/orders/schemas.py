@@ -12,6 +12,7 @@ from tonne.base.decimals import PATTERN, parse_decimal
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.paging import Position
+from tonne.catalog.price import OrderType
 from tonne.catalog.schemas import (
     BundleItemOut,
     CurrencyCode,
@@ -29,7 +30,7 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.estimates.schemas import MassIn, MetadataOut
 from tonne.http.client_fields import IdempotencyKey, Metadata
 from tonne.http.json_body import JsonNumber
-from tonne.orders.model import Order, OrderProject, OrderStatus, OrderType
+from tonne.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
 
 
 def _read_value(value: Any) -> str:
@@ -92,6 +93,13 @@ class ProjectItemOut(msgspec.Struct):
     quantity: Annotated[Tonnes, Meta(description="Tonnes of this project.", examples=["1040"])]
     unit_price: Annotated[Money, Meta(description="Price of the bundle without the fee.", examples=["6.90"])]
     offset_cost: Annotated[Money, Meta(description="Cost of this project without the fee.", examples=["7176.00"])]
+    status: Annotated[
+        ProjectStatus,
+        Meta(
+            description="`allocated`: reserved for the order. `retired`: all these tonnes are retired at the registry.",
+            examples=["retired"],
+        ),
+    ]
 
 
 class OrderOut(msgspec.Struct):
@@ -101,20 +109,14 @@ class OrderOut(msgspec.Struct):
     idempotency_key: Annotated[
         str, Meta(description="The key it was placed with, or a generated one.", examples=["flight-2026-11-15-0042"])
     ]
-    type: Annotated[
-        str,
-        Meta(
-            description="Whether a quantity or a value was ordered.",
-            extra_json_schema={"enum": [each.value for each in OrderType]},
-        ),
-    ]
+    type: Annotated[OrderType, Meta(description="Whether a quantity or a value was ordered.", examples=["quantity"])]
     status: Annotated[
-        str,
+        OrderStatus,
         Meta(
             description="`received`: has no price yet. `placed`: waits for payment. `paid`: waits for supply. "
             "`retiring`: credits are allocated and being retired. `complete`: certificate available. `cancelled` and "
             "`failed` are final.",
-            extra_json_schema={"enum": [each.value for each in OrderStatus]},
+            examples=["placed"],
         ),
     ]
     currency: CurrencyCode
@@ -122,43 +124,78 @@ class OrderOut(msgspec.Struct):
     total_cost: Annotated[Money | None, Meta(description="What is charged. Null until placed.", examples=["7976.80"])]
     commission: Annotated[Money | None, Meta(description="The fee. Null until placed.", examples=["800.80"])]
     quantity: Annotated[Tonnes | None, Meta(description="Tonnes to retire. Null until placed.", examples=["1040"])]
-    payment_method: Annotated[
-        str,
-        Meta(description="How it is paid.", extra_json_schema={"enum": [each.value for each in PaymentMethod]}),
-    ]
+    payment_method: Annotated[PaymentMethod, Meta(description="How it is paid.", examples=["invoice"])]
     created_at: Annotated[Timestamp, Meta(description="When the order was received.")]
     bundles: Annotated[list[BundleItemOut], Meta(description="The bundles and their prices. Empty until placed.")]
-    projects: Annotated[list[ProjectItemOut], Meta(description="The allocated projects. Empty until retiring.")]
+    projects: Annotated[
+        list[ProjectItemOut], Meta(description="The allocated projects. Empty until retiring.", examples=[[]])
+    ]
     certificate: Annotated[
         str | None,
         Meta(
             description="Address of the certificate, for your API key. Null until complete.",
-            examples=["https://offsets.example.com/v1/orders/ord_06gtv1alff3htg9thvlvj59t20/certificate"],
+            extra_json_schema={"format": "uri"},
+            examples=[None, "https://offsets.example.com/v1/orders/ord_06gtv1alff3htg9thvlvj59t20/certificate"],
         ),
     ]
     public_certificate_url: Annotated[
         str | None,
         Meta(
             description="Public page of the certificate. Null until complete.",
-            examples=["https://offsets.example.com/certificates/7XKD-M2QH-9RTV-4WNC"],
+            extra_json_schema={"format": "uri"},
+            examples=[None, "https://offsets.example.com/certificates/7XKD-M2QH-9RTV-4WNC"],
         ),
     ]
     metadata: MetadataOut
     offset_link_id: Annotated[
         str | None,
-        Meta(description="The offset link it was paid through, or null.", examples=["lnk_06gtv1alff3htg9thvlvj59t20"]),
+        Meta(
+            description="The offset link it was paid through, or null.",
+            examples=[None, "lnk_06gtv1alff3htg9thvlvj59t20"],
+        ),
     ]
     email: Annotated[
         str | None,
-        Meta(description="Address of the person who paid at checkout, or null.", examples=["ada@example.com"]),
+        Meta(
+            description="Address of the person who paid at checkout, or null.",
+            examples=[None, "ada@example.com"],
+            extra_json_schema={"format": "email"},
+        ),
     ]
-    estimate_id: Annotated[EstimateId | None, Meta(description="The estimate that it offsets, or null.")]
+    estimate_id: Annotated[
+        EstimateId | None,
+        Meta(description="The estimate that it offsets, or null.", examples=[None, "est_06gtv168mimt7f59c5an0fgcj0"]),
+    ]
     requested_value: Annotated[
-        Money | None, Meta(description="The value that was ordered. Null for a quantity.", examples=["250.00"])
+        Money | None, Meta(description="The value that was ordered. Null for a quantity.", examples=[None, "250.00"])
     ]
     requested_quantity: Annotated[
         Tonnes | None, Meta(description="The tonnes that were ordered. Null for a value.", examples=["1040"])
     ]
+
+
+_PROJECT_EXAMPLE = {
+    "project_id": "prj_06gtv168k1mt6nqbnbhk0fqhp4",
+    "project_name": "Sierra Wind Farm",
+    "project_type": "Wind",
+    "project_slug": "sierra-wind-farm",
+    "quantity": "1040",
+    "unit_price": "6.90",
+    "offset_cost": "7176.00",
+    "status": ProjectStatus.ALLOCATED,
+}
+# Changes to the example of OrderOut, which is a placed order.
+UNPRICED_EXAMPLE: dict[str, Any] = {
+    **dict.fromkeys(("offset_cost", "total_cost", "commission", "quantity")),
+    "bundles": [],
+}
+RETIRING_EXAMPLE: dict[str, Any] = {"status": OrderStatus.RETIRING, "projects": [_PROJECT_EXAMPLE]}
+COMPLETE_EXAMPLE: dict[str, Any] = {
+    "status": OrderStatus.COMPLETE,
+    "projects": [{**_PROJECT_EXAMPLE, "status": ProjectStatus.RETIRED}],
+    "certificate": "https://offsets.example.com/v1/orders/ord_06gtv1alff3htg9thvlvj59t20/certificate",
+    "public_certificate_url": "https://offsets.example.com/certificates/7XKD-M2QH-9RTV-4WNC",
+}
 
 
 class _Listed(msgspec.Struct):
@@ -186,6 +223,7 @@ def _project_item_out(project: OrderProject, currency: str) -> ProjectItemOut:
         quantity=format_tonnes(project.quantity_grams),
         unit_price=format_money(project.unit_price_minor, currency),
         offset_cost=format_money(project.offset_cost_minor, currency),
+        status=project.status,
     )
 
 

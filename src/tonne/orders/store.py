@@ -202,6 +202,24 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
     return {row["id"] for row in rows}
 
 
+# Only documents that differ: rewriting an order that looks the same would cost a row version.
+REWRITE_DOCUMENTS = """
+UPDATE orders SET wire_document = changed.document
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS changed (account_id, id, status, document)
+WHERE orders.account_id = changed.account_id AND orders.id = changed.id AND orders.status = changed.status
+  AND orders.wire_document <> changed.document
+"""
+
+
+async def rewrite_documents(tx: Connection, documents: Sequence[tuple[Order, bytes]]) -> None:
+    orders = [order for order, _ in documents]
+    await tx.execute(
+        REWRITE_DOCUMENTS,
+        *columns(orders, "scope.account_id, id, status"),
+        [document for _, document in documents],
+    )
+
+
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
 
 

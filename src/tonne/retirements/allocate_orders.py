@@ -15,7 +15,7 @@ from tonne.base.settings import Settings
 from tonne.catalog.sources import BundleSource, lock_sources, save_drawn
 from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus
+from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, ProjectStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import postpone, run_due_any_account
 from tonne.orders.store import insert_projects
@@ -154,9 +154,11 @@ def _projects(order: Order, shares: Sequence[Share], sources: Sources) -> tuple[
     found: list[OrderProject] = []
     for position, line in enumerate(order.lines, 1):
         grams: defaultdict[str, int] = defaultdict(int)
+        of_project: defaultdict[str, list[Share]] = defaultdict(list)
         for share in shares:
             if share.line_position == position:
                 grams[share.parcel.project_id] += share.quantity_grams
+                of_project[share.parcel.project_id].append(share)
         costs = apportion(line.offset_cost_minor, list(grams.values()))
         for (project_id, quantity_grams), cost_minor in zip(grams.items(), costs, strict=True):
             project = sources.projects[project_id]
@@ -170,6 +172,7 @@ def _projects(order: Order, shares: Sequence[Share], sources: Sources) -> tuple[
                     quantity_grams=quantity_grams,
                     unit_price_minor=line.unit_price_minor,
                     offset_cost_minor=cost_minor,
+                    status=ProjectStatus.RETIRED if _all_retired(of_project[project_id]) else ProjectStatus.ALLOCATED,
                 )
             )
     return tuple(found)

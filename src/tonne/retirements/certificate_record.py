@@ -1,11 +1,21 @@
 """The contents of a certificate, stored when the order completes. PDF, public page and JSON are made from it."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import Country, Methodology, ProjectName, ProjectType, Registry, RegistryProjectId, Tonnes
+from tonne.base.scope import Mode
+from tonne.catalog.schemas import (
+    Country,
+    Methodology,
+    ProjectName,
+    ProjectType,
+    Registry,
+    RegistryProjectId,
+    Timestamp,
+    Tonnes,
+)
 from tonne.orders.schemas import OrderId
 from tonne.retirements.schemas import Day, RetirementUrl
 
@@ -34,9 +44,9 @@ class CertificateLine(msgspec.Struct, frozen=True):
 
 class CertificateRecord(msgspec.Struct, frozen=True):
     number: Annotated[str, Meta(description="The number of the certificate.", examples=["7XKD-M2QH-9RTV-4WNC"])]
-    mode: Annotated[Literal["live", "test"], Meta(description="Nothing is retired in test mode.")]
+    mode: Annotated[Mode, Meta(description="Nothing is retired in test mode.", examples=["live"])]
     order_id: OrderId
-    issued_at: Annotated[str, Meta(description="When the order completed.", examples=["2026-11-15T10:00:00.123Z"])]
+    issued_at: Annotated[Timestamp, Meta(description="When the order completed.")]
     beneficiary: Annotated[str, Meta(description="On whose behalf the credits are retired.", examples=["Acme Ltd"])]
     issuer: Annotated[str, Meta(description="The seller that issued the certificate.", examples=["Tonne"])]
     total_quantity: Annotated[Tonnes, Meta(description="Tonnes of CO2 equivalent.", examples=["1040"])]
@@ -45,6 +55,7 @@ class CertificateRecord(msgspec.Struct, frozen=True):
         Meta(
             description="Where anybody can verify the certificate.",
             examples=["https://offsets.example.com/verify/7XKD-M2QH-9RTV-4WNC"],
+            extra_json_schema={"format": "uri"},
         ),
     ]
     lines: Annotated[list[CertificateLine], Meta(description="The retired credits.")]

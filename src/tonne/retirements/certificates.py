@@ -77,7 +77,7 @@ async def issue_certificates(
     records = [
         CertificateRecord(
             number=numbers[order.id],
-            mode=order.scope.mode.value,
+            mode=order.scope.mode,
             order_id=order.id,
             issued_at=to_wire(now),
             beneficiary=beneficiaries[order.id],

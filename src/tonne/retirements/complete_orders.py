@@ -8,7 +8,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders
+from tonne.orders.move_order import Transitions, move_orders, rewrite_documents
 from tonne.orders.queue import postpone
 from tonne.retirements.certificates import issue_certificates
 from tonne.retirements.supply_store import find_unretired
@@ -21,10 +21,16 @@ async def complete_orders(tx: Connection, keys: Sequence[OrderKey], settings: Se
     if unretired:
         # Retiring another of their parcels makes them due again.
         await postpone(tx, sorted(unretired), OrderStatus.RETIRING, None)
+        await show_retired_projects(tx, sorted(unretired))
     orders = await load_orders(tx, [key for key in keys if key not in unretired])
     if orders:
         completed = await certify_orders(tx, orders, settings, now)
         await move_orders(tx, [Transitions(order, [done]) for order, done in zip(orders, completed, strict=True)], now)
+
+
+async def show_retired_projects(tx: Connection, keys: Sequence[OrderKey]) -> None:
+    """Update the JSON of these locked retiring orders: parcels of some of their projects were retired."""
+    await rewrite_documents(tx, await load_orders(tx, keys))
 
 
 async def certify_orders(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> list[Order]:

@@ -38,7 +38,10 @@ class RetirementEndpoints:
         self._notifier = notifier
 
     async def certificate(self, request: Request) -> Response:
-        """Read the certificate of a complete order as a PDF."""
+        """Download the certificate of a complete order as a PDF.
+
+        The PDF states what was retired, with serial numbers, and a code to verify it.
+        """
         record = msgspec.json.decode(await self._record(request), type=CertificateRecord)
         return pdf_answer(record, await render_certificate(self._database, record, self._clock))
 

@@ -83,6 +83,33 @@ INVARIANTS = (
         """,
     ),
     Invariant(
+        "an order's JSON shows which of its projects are retired",
+        "Clients see a project as retired that is not, or the other way round. Orders that a job must look at are left out.",
+        """
+        SELECT format('order %s of account %s: %s instead of %s', orders.id, orders.account_id, shown.statuses,
+                      held.statuses) AS "where"
+        FROM orders
+        CROSS JOIN LATERAL (
+            SELECT array_agg(item ->> 'status' ORDER BY n) AS statuses
+            FROM json_array_elements(convert_from(orders.wire_document, 'UTF8')::json -> 'projects')
+                 WITH ORDINALITY AS each (item, n)
+        ) shown
+        CROSS JOIN LATERAL (
+            SELECT array_agg(CASE WHEN EXISTS (
+                       SELECT FROM shares share
+                       JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                       WHERE share.account_id = project.account_id AND share.order_id = project.order_id
+                         AND share.line_position = project.line_position AND parcel.project_id = project.project_id
+                         AND parcel.status <> 'retired') THEN 'allocated' ELSE 'retired' END
+                   ORDER BY project.position) AS statuses
+            FROM order_projects project
+            WHERE project.account_id = orders.account_id AND project.order_id = orders.id
+        ) held
+        WHERE orders.status IN ('retiring', 'complete') AND orders.next_attempt_at IS NULL
+          AND shown.statuses IS DISTINCT FROM held.statuses
+        """,
+    ),
+    Invariant(
         "every complete order is fully retired and has a certificate",
         "An order is complete with an unretired parcel or without a certificate, or has a certificate too early.",
         """

@@ -16,7 +16,7 @@ from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import lock_order
 from tonne.retirements.allocate_orders import allocate_orders
-from tonne.retirements.complete_orders import complete_orders
+from tonne.retirements.complete_orders import complete_orders, show_retired_projects
 from tonne.retirements.confirm_retirements import wake_orders_any_account
 from tonne.retirements.errors import SupplyShort
 
@@ -33,6 +33,10 @@ class RetireTestOrder:
             await self._require_allocated(tx, scope, order_id)
         async with self._database.transaction() as tx:
             await _retire_parcels(tx, scope, order_id, service_name=self._settings.seller_name, now=self._clock())
+            order = await _lock(tx, scope, order_id)
+            # The worker may have completed it already.
+            if order.status is OrderStatus.RETIRING:
+                await show_retired_projects(tx, [order.key])
             return await _read(tx, scope, order_id)
 
     async def complete(self, scope: Scope, order_id: str) -> bytes:

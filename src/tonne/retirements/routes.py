@@ -2,9 +2,9 @@
 
 from tonne.http.errors import RouteNotFound
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Route, RouteMaker
+from tonne.http.route import PDF_FILE, Route, RouteMaker
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.schemas import OrderOut
+from tonne.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, OrderOut
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.errors import CertificateNotAvailable, SupplyShort
@@ -18,11 +18,25 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
     refused = (RouteNotFound, OrderNotFound, TransitionInvalid, SupplyShort)
     page = ListOut[RetirementOut]
     return [
-        order("GET /v1/orders/{order_id}/certificate", endpoints.certificate, None, *not_found),
-        order("GET /v1/orders/{order_id}/certificate.json", endpoints.certificate_json, CertificateRecord, *not_found),
-        RouteMaker("Retirements", query=LIST_PARAMETERS)(
-            "GET /v1/retirements", endpoints.list_retirements, page, *LIST_ERRORS
+        order(
+            *("GET /v1/orders/{order_id}/certificate", endpoints.certificate, PDF_FILE, *not_found),
+            operation_id="downloadCertificate",
         ),
-        helper(f"{helped}/retire", endpoints.retire, OrderOut, *refused),
-        helper(f"{helped}/complete", endpoints.complete, OrderOut, *refused),
+        order(
+            *("GET /v1/orders/{order_id}/certificate.json", endpoints.certificate_json, CertificateRecord, *not_found),
+            operation_id="getCertificate",
+        ),
+        RouteMaker("Retirements", query=LIST_PARAMETERS)(
+            *("GET /v1/retirements", endpoints.list_retirements, page, *LIST_ERRORS), operation_id="listRetirements"
+        ),
+        helper(
+            *(f"{helped}/retire", endpoints.retire, OrderOut, *refused),
+            operation_id="retireTestOrder",
+            shows=RETIRING_EXAMPLE,
+        ),
+        helper(
+            *(f"{helped}/complete", endpoints.complete, OrderOut, *refused),
+            operation_id="completeTestOrder",
+            shows=COMPLETE_EXAMPLE,
+        ),
     ]

@@ -10,7 +10,7 @@ from tonne.sustainability import store
 from tonne.sustainability.errors import SlugLimitReached, SlugTaken
 from tonne.sustainability.model import (
     Logo,
-    Section,
+    PageSection,
     SustainabilityPage,
     check_description,
     check_sections,
@@ -31,7 +31,7 @@ class PageChange:
     slug: str | None = None
     title: str | None = None
     description: str | None = None
-    sections: list[Section] | None = None
+    sections: list[PageSection] | None = None
     logo: Logo | None = None
     removes_logo: bool = False
 

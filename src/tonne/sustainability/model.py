@@ -29,7 +29,7 @@ _SLUG = re.compile(SLUG_PATTERN.removeprefix("^").removesuffix("$"), re.ASCII)
 _NOT_SLUG = re.compile("[^a-z0-9]+")
 
 
-class Section(StrEnum):
+class PageSection(StrEnum):
     """In the order of the page."""
 
     TIMELINE = "timeline"
@@ -53,7 +53,7 @@ class SustainabilityPage:
     enabled: bool
     title: str
     description: str
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
     logo_version: str | None
     updated_at: datetime | None
 
@@ -91,11 +91,11 @@ def check_description(description: str) -> str:
     return description
 
 
-def check_sections(sections: Iterable[Section]) -> tuple[Section, ...]:
+def check_sections(sections: Iterable[PageSection]) -> tuple[PageSection, ...]:
     sections = tuple(sections)
     if len(set(sections)) != len(sections):
         raise _invalid("sections", "sections must not contain a section twice.")
-    return tuple(section for section in Section if section in sections)
+    return tuple(section for section in PageSection if section in sections)
 
 
 def slug_candidates(names: Iterable[str], account_id: str) -> Iterator[str]:

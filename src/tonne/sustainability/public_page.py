@@ -18,7 +18,7 @@ from tonne.retirements.totals import month_of
 from tonne.sustainability import store
 from tonne.sustainability.errors import SustainabilityPageNotFound
 from tonne.sustainability.figures import figures_of
-from tonne.sustainability.model import Section, SustainabilityPage, page_path
+from tonne.sustainability.model import PageSection, SustainabilityPage, page_path
 from tonne.sustainability.preview import Previews, preview_record, preview_version
 from tonne.web import visitor
 from tonne.web.render import Renderer
@@ -72,7 +72,7 @@ class PublicPage:
         async with self._database.snapshot() as connection:
             owner = await store.find_owner(connection, page.scope)
             retired = await store.sum_retired(connection, page.scope)
-            if Section.CERTIFICATES in page.sections:
+            if PageSection.CERTIFICATES in page.sections:
                 found = await store.list_certificates(connection, page.scope, paging.start, paging.fetch)
         shown, older = paging.cut(found, lambda certificate: certificate[0])
         figures = figures_of(retired, catalogue, locale, month_of(self._clock()))

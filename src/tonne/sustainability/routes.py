@@ -26,9 +26,13 @@ def sustainability_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
     errors = (SlugReserved, SlugTaken, SlugLimitReached, LogoInvalid)
     example = {"enabled": True, "slug": "acme", "title": "Acme and the climate", "sections": ["timeline", "projects"]}
     return [
-        route(f"GET {path}", endpoints.read_sustainability_page, SustainabilityPageOut),
+        route(
+            *(f"GET {path}", endpoints.read_sustainability_page, SustainabilityPageOut),
+            operation_id="getSustainabilityPage",
+        ),
         route(
             *(f"PUT {path}", endpoints.change_sustainability_page, SustainabilityPageOut, *errors),
+            operation_id="updateSustainabilityPage",
             body=SustainabilityPageIn,
             example=example,
         ),

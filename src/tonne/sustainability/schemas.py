@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from tonne.base.clock import to_wire
+from tonne.base.scope import Mode
 from tonne.catalog.schemas import Timestamp
 from tonne.sustainability.model import (
     MAX_DESCRIPTION,
@@ -12,7 +13,7 @@ from tonne.sustainability.model import (
     MAX_TITLE,
     MIN_SLUG,
     SLUG_PATTERN,
-    Section,
+    PageSection,
     SustainabilityPage,
 )
 
@@ -55,8 +56,8 @@ class SustainabilityPageIn(msgspec.Struct, forbid_unknown_fields=True):
     description: Annotated[str, msgspec.Meta(max_length=MAX_DESCRIPTION), _DESCRIPTION] | None = None
     sections: (
         Annotated[
-            list[Section],
-            msgspec.Meta(max_length=len(Section), extra_json_schema={"uniqueItems": True}),
+            list[PageSection],
+            msgspec.Meta(max_length=len(PageSection), extra_json_schema={"uniqueItems": True}),
             _SECTIONS,
         ]
         | None
@@ -69,23 +70,24 @@ class SustainabilityPageOut(msgspec.Struct):
     slug: Annotated[str, _SLUG]
     title: Annotated[str, _TITLE]
     description: Annotated[str, _DESCRIPTION]
-    sections: Annotated[list[Section], _SECTIONS]
+    sections: Annotated[list[PageSection], _SECTIONS]
     logo_url: Annotated[
         str | None,
         msgspec.Meta(
             description="Address of the logo. Null if there is none.",
             examples=["https://offsets.example.com/sustainability/acme/logo?v=5f2b8c01d9e3"],
+            extra_json_schema={"format": "uri"},
         ),
     ]
     url: Annotated[
         str,
         msgspec.Meta(
-            description="Public address of the page.", examples=["https://offsets.example.com/sustainability/acme"]
+            description="Public address of the page.",
+            examples=["https://offsets.example.com/sustainability/acme"],
+            extra_json_schema={"format": "uri"},
         ),
     ]
-    account_type: Annotated[
-        str, msgspec.Meta(description="Mode of the account.", extra_json_schema={"enum": ["live", "test"]})
-    ]
+    account_type: Annotated[Mode, msgspec.Meta(description="Mode of the account.", examples=["live"])]
     updated_at: Annotated[
         Timestamp | None, msgspec.Meta(description="Time of the last change. Null until the page is set up.")
     ]

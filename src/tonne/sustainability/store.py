@@ -9,7 +9,7 @@ import asyncpg
 from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
-from tonne.sustainability.model import Logo, Section, SustainabilityPage
+from tonne.sustainability.model import Logo, PageSection, SustainabilityPage
 
 SHOWS_CERTIFICATES = """
 SELECT enabled AND 'certificates' = ANY (sections) FROM sustainability_pages
@@ -178,4 +178,4 @@ def _page(row: asyncpg.Record) -> SustainabilityPage:
     values = dict(row)
     scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
     stored = values.pop("sections")
-    return SustainabilityPage(scope=scope, sections=tuple(each for each in Section if each in stored), **values)
+    return SustainabilityPage(scope=scope, sections=tuple(each for each in PageSection if each in stored), **values)

@@ -28,8 +28,8 @@ from tonne.webhooks.schemas import (
     WebhookChangeIn,
     WebhookIn,
     attempt_out,
-    test_out,
     webhook_out,
+    webhook_test_out,
 )
 from tonne.webhooks.send_test_event import send_test_event
 from tonne.webhooks.sender import Sender
@@ -76,7 +76,7 @@ class WebhookEndpoints:
             return await _show(tx, webhook, secret, status=201)
 
     async def list_webhooks(self, request: Request) -> Response:
-        """List the webhooks, newest first.
+        """List the webhooks.
 
         Returns the organisation's webhooks in the API key's mode, newest first.
         """
@@ -88,7 +88,10 @@ class WebhookEndpoints:
         return list_response(shown, cursor)
 
     async def read_webhook(self, request: Request) -> Response:
-        """Read a webhook and its delivery state."""
+        """Read a webhook.
+
+        Returns one webhook and the state of its deliveries. Only the last characters of its secret are shown.
+        """
         async with self._database.connection() as connection:
             webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
             return await _show(connection, webhook)
@@ -132,7 +135,7 @@ class WebhookEndpoints:
             )
             return await _show(tx, rotated, secret)
 
-    async def test_webhook(self, request: Request) -> Response:
+    async def send_test_event(self, request: Request) -> Response:
         """Send a test event now.
 
         Sends one event marked as a test now and returns the receiver's response.
@@ -146,15 +149,18 @@ class WebhookEndpoints:
             secrets = open_secrets(self._box.open, webhook.id, *sealed)
         except SecretUnreadable as error:
             _log.error("webhook_secret_unreadable", webhook_id=webhook.id, reason=str(error))
-            return json_response(test_out(new_id("evt"), NOT_SIGNED))
+            return json_response(webhook_test_out(new_id("evt"), NOT_SIGNED))
         brand, account_id, now = self._settings.brand, request.scope.account_id, self._clock()
         event_id, outcome = await send_test_event(
             self._sender, webhook, account_id, brand=brand, signing_secrets=secrets, now=now
         )
-        return json_response(test_out(event_id, outcome))
+        return json_response(webhook_test_out(event_id, outcome))
 
     async def list_attempts(self, request: Request) -> Response:
-        """List the delivery attempts, newest first."""
+        """List the delivery attempts of a webhook.
+
+        Returns the requests to the receiver, newest first, with its responses. Old attempts are deleted.
+        """
         paging = Paging.of(request, f"attempts {request.path('webhook_id')}")
         async with self._database.connection() as connection:
             webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))

@@ -1,6 +1,7 @@
 """Request and response bodies of the webhook endpoints."""
 
 from dataclasses import replace
+from enum import StrEnum
 from typing import Annotated, Any
 
 import asyncpg
@@ -8,7 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from tonne.base.clock import to_wire
+from tonne.base.scope import Mode
 from tonne.catalog.schemas import Timestamp
+from tonne.webhooks.event_schemas import EventType
 from tonne.webhooks.model import Progress, Webhook
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 
@@ -21,7 +24,7 @@ _Url = Annotated[
     str,
     Meta(
         description="A public https address on port 443 or 8443.",
-        extra_json_schema={"maxLength": 2048},
+        extra_json_schema={"maxLength": 2048, "format": "uri"},
         examples=[_ADDRESS],
     ),
 ]
@@ -45,6 +48,13 @@ _Error = Annotated[
 ]
 _Duration = Annotated[int, Meta(description="How long the request took, in milliseconds.", examples=[87])]
 _Body = Annotated[str, Meta(description="The first 2 KiB of the receiver's response body.", examples=["OK"])]
+
+
+class DeliveryState(StrEnum):
+    IDLE = "idle"
+    DELIVERING = "delivering"
+    FAILING = "failing"
+    DISABLED = "disabled"
 
 
 class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -91,26 +101,26 @@ class SkipIn(msgspec.Struct, forbid_unknown_fields=True):
     event_id: Annotated[_EventId, Meta(description="The refused event of a parked account.")]
 
 
-class ParkedOut(msgspec.Struct):
+class ParkedAccountOut(msgspec.Struct):
     """An account whose next event the receiver keeps refusing while it accepts those of other accounts."""
 
     account_id: Annotated[str, Meta(description="The parked account.", examples=[_ACCOUNT])]
     event_id: Annotated[str, Meta(description="The event that the receiver refuses.", examples=[_EVENT])]
-    event_type: Annotated[str, Meta(description="The type of that event.", examples=["order.placed"])]
+    event_type: Annotated[EventType, Meta(description="The type of that event.", examples=["order.placed"])]
     refusals: Annotated[int, Meta(description="How often the event has been refused.", examples=[7])]
     parked_at: Annotated[Timestamp, Meta(description="Since when only this account waits.")]
     next_attempt_at: Annotated[Timestamp, Meta(description="When the event is sent again.")]
 
 
-class DeliveryOut(msgspec.Struct):
+class DeliveryProgressOut(msgspec.Struct):
     """Shows why an event has not arrived yet."""
 
     state: Annotated[
-        str,
+        DeliveryState,
         Meta(
             description="`idle`: no event waits. `delivering`: events are being sent. `failing`: the receiver refuses "
             "events or does not respond. `disabled`: deliveries are switched off and events wait.",
-            extra_json_schema={"enum": ["idle", "delivering", "failing", "disabled"]},
+            examples=["failing"],
         ),
     ]
     waiting_events: Annotated[
@@ -125,16 +135,14 @@ class DeliveryOut(msgspec.Struct):
         Timestamp | None,
         Meta(description="When the next request is due. Null when no event waits.", examples=[_TIME]),
     ]
-    parked: Annotated[list[ParkedOut], Meta(description="Accounts whose events wait separately.")]
+    parked: Annotated[list[ParkedAccountOut], Meta(description="Accounts whose events wait separately.")]
 
 
 class WebhookOut(msgspec.Struct):
     id: Annotated[str, Meta(description="The id of the webhook.", examples=["wh_06gtv1alff3htg9thvlvj59t20"])]
     url: Annotated[str, Meta(description="Where events are sent.", examples=[_ADDRESS])]
     enabled: Annotated[bool, Meta(description="False while deliveries are switched off.", examples=[True])]
-    account_type: Annotated[
-        str, Meta(description="The mode of its events.", extra_json_schema={"enum": ["live", "test"]})
-    ]
+    account_type: Annotated[Mode, Meta(description="The mode of its events.", examples=["live"])]
     account_ids: Annotated[list[str], _OnlyAccounts]
     created_at: Annotated[Timestamp, Meta(description="When it was registered.")]
     secret: Annotated[
@@ -145,10 +153,10 @@ class WebhookOut(msgspec.Struct):
             examples=["whsec_...x2Rk"],
         ),
     ]
-    delivery: Annotated[DeliveryOut, Meta(description="The state of its deliveries.")]
+    delivery: Annotated[DeliveryProgressOut, Meta(description="The state of its deliveries.")]
 
 
-class AttemptOut(msgspec.Struct):
+class WebhookAttemptOut(msgspec.Struct):
     id: Annotated[str, Meta(description="The id of the attempt.", examples=["att_06gtv1alff3htg9thvlvj59t20"])]
     at: Annotated[Timestamp, Meta(description="When the attempt ended.")]
     event_ids: Annotated[list[str], Meta(description="The events of the request, in order.", examples=[[_EVENT]])]
@@ -159,7 +167,7 @@ class AttemptOut(msgspec.Struct):
     answer: _Body
 
 
-class TestOut(msgspec.Struct):
+class WebhookTestOut(msgspec.Struct):
     event_id: Annotated[str, Meta(description="The id of the test event.", examples=[_EVENT])]
     acknowledged: _Acknowledged
     status: _Status
@@ -181,23 +189,23 @@ def webhook_out(webhook: Webhook, progress: Progress, secret: str | None = None)
     )
 
 
-def attempt_out(row: asyncpg.Record) -> AttemptOut:
-    return AttemptOut(**{**row, "at": to_wire(row["at"])})
+def attempt_out(row: asyncpg.Record) -> WebhookAttemptOut:
+    return WebhookAttemptOut(**{**row, "at": to_wire(row["at"])})
 
 
-def test_out(event_id: str, outcome: SendOutcome) -> TestOut:
+def webhook_test_out(event_id: str, outcome: SendOutcome) -> WebhookTestOut:
     delivered = isinstance(outcome, Delivered)
-    return TestOut(event_id, delivered, outcome.status, outcome.error, outcome.duration_ms, outcome.answer)
+    return WebhookTestOut(event_id, delivered, outcome.status, outcome.error, outcome.duration_ms, outcome.answer)
 
 
-def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryOut:
+def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryProgressOut:
     waiting = progress.last_position - progress.cursor_position
-    state = "idle" if waiting == 0 else "delivering"
+    state = DeliveryState.DELIVERING if waiting else DeliveryState.IDLE
     if progress.failures:
-        state = "failing"
+        state = DeliveryState.FAILING
     if not webhook.enabled:
-        state = "disabled"
-    return DeliveryOut(
+        state = DeliveryState.DISABLED
+    return DeliveryProgressOut(
         state=state,
         waiting_events=waiting,
         oldest_waiting_at=to_wire(progress.oldest_waiting) if progress.oldest_waiting else None,
@@ -205,10 +213,10 @@ def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryOut:
         failing_since=to_wire(progress.failing_since) if progress.failing_since else None,
         next_attempt_at=to_wire(progress.next_attempt_at) if waiting and webhook.enabled else None,
         parked=[
-            ParkedOut(
+            ParkedAccountOut(
                 account_id=parked.account_id,
                 event_id=parked.event_id,
-                event_type=parked.event_type,
+                event_type=EventType(parked.event_type),
                 refusals=parked.refusals,
                 parked_at=to_wire(parked.parked_at),
                 next_attempt_at=to_wire(parked.next_attempt_at),
