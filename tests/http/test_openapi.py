@@ -38,7 +38,8 @@ def test_every_schema_in_the_document_is_valid_json_schema(document: dict[str, A
 
 def test_every_reference_resolves_and_every_schema_is_used(document: dict[str, Any]) -> None:
     references = set(_references(document))
-    assert references == {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    components = document["components"]
+    assert references == {f"#/components/{kind}/{name}" for kind in ("schemas", "headers") for name in components[kind]}
 
 
 def _references(node: Any) -> list[str]:

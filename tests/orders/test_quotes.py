@@ -45,3 +45,12 @@ async def test_a_quote_ignores_an_idempotency_key_that_is_used(api: ApiClient) -
     answer = await api.post("/v1/orders/by-mass/quote", body)
     assert (answer.status_code, answer.json()["quantity"]) == (200, "2")
     assert "idempotent-replayed" not in answer.headers
+
+
+async def test_interface_7_a_quote_also_calls_its_amounts_estimated(api: ApiClient) -> None:
+    mass = {"mass": {"amount": "2", "unit": "t"}}
+    quote = (await api.post("/v1/orders/by-mass/quote", mass)).json()
+    estimate = (await api.post("/v1/estimates", mass)).json()
+    for each in (quote, estimate["quote"]):
+        for name in ("quantity", "offset_cost", "commission", "total_cost"):
+            assert each[f"estimated_{name}"] == each[name]

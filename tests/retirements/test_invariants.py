@@ -15,6 +15,7 @@ BOUGHT = "an order's projects and shares add up to its lines"
 COMPLETE = "every complete order is fully retired and has a certificate"
 CERTIFIED = "a certificate's lines match its order's retirements"
 TOTALS = "retired totals match the complete orders"
+SHOWN = "an order's JSON shows which of its projects are retired"
 
 _OVER_ALLOCATE = """
 DO $$ BEGIN
@@ -37,6 +38,11 @@ def _certified(old: str, new: str) -> str:
     return f"UPDATE certificates SET record = convert_to({replaced}, 'UTF8')"  # noqa: S608 - constants of this file
 
 
+def _shown(old: str, new: str) -> str:
+    replaced = f"replace(convert_from(wire_document, 'UTF8'), '{old}', '{new}')"
+    return f"UPDATE orders SET wire_document = convert_to({replaced}, 'UTF8')"  # noqa: S608 - constants of this file
+
+
 # The invariant, the statement that violates it, and the other invariants that it violates.
 VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (OVERLAPS, _COPY_SERIALS, set()),
@@ -49,16 +55,16 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (TAKEN, "UPDATE parcels SET start_grams = start_grams + 5000000 WHERE start_grams > 0", {CERTIFIED}),
     (GRAMS, "UPDATE parcels SET allocated_grams = allocated_grams - 1 WHERE allocated_grams > 1", set()),
     (GRAMS, "UPDATE shares SET quantity_grams = quantity_grams + 1", {BOUGHT, CERTIFIED}),
-    (GRAMS, "DELETE FROM shares", {BOUGHT, CERTIFIED}),
+    (GRAMS, "DELETE FROM shares", {BOUGHT, CERTIFIED, SHOWN}),
     (UNITS, "UPDATE projects SET granularity_grams = 3000000 WHERE registry_project_id = 'B'", set()),
     (BOUGHT, "UPDATE order_projects SET quantity_grams = quantity_grams + 1", {TOTALS}),
     (BOUGHT, "UPDATE order_projects SET offset_cost_minor = offset_cost_minor + 1", set()),
-    (BOUGHT, "DELETE FROM order_projects", {TOTALS}),
+    (BOUGHT, "DELETE FROM order_projects", {TOTALS, SHOWN}),
     (COMPLETE, "DELETE FROM certificates", {TOTALS}),
     (
         COMPLETE,
         "UPDATE parcels SET status = 'to_retire', retired_on = NULL WHERE status = 'retired'",
-        {CERTIFIED},
+        {CERTIFIED, SHOWN},
     ),
     (CERTIFIED, _certified('"quantity":"0.3"', '"quantity":"0.4"'), set()),
     (CERTIFIED, _certified("live-A-1 101–102", "live-A-1 101–103"), set()),
@@ -67,6 +73,8 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (CERTIFIED, _certified("registry.example/r", "registry.example/s"), set()),
     (CERTIFIED, _certified('"vintage":"2020"', '"vintage":"2021"'), set()),
     (CERTIFIED, _certified('"lines":[', '"lines":[],"old":['), set()),
+    (SHOWN, _shown('"status":"allocated"', '"status":"retired"'), set()),
+    (SHOWN, _shown(',"status":"retired"', ""), set()),
     (TOTALS, "UPDATE retired_totals SET grams = 2 * grams", set()),
     (TOTALS, "DELETE FROM retired_totals", set()),
     (TOTALS, "UPDATE retired_totals SET month = month + interval '1 month'", set()),

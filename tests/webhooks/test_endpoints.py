@@ -82,6 +82,19 @@ async def test_the_secret_is_complete_only_at_registration_and_rotation(api: Api
     assert (await api.get(path)).json()["secret"] == f"whsec_...{rotated['secret'][-4:]}"
 
 
+async def test_interface_8_the_secret_can_be_rotated_with_put(api: ApiClient) -> None:
+    webhook = await register(api)
+    path = f"/v1/webhooks/{webhook['id']}/rotate-secret"
+    with_body = await api.http.put(path, json={"overlap_seconds": 60}, headers=api._headers({}))
+    without_body = await api.http.put(path, headers=api._headers({}))
+    secrets = [webhook["secret"]]
+    for answer in (with_body, without_body):
+        assert answer.status_code == 200, answer.text
+        assert SECRET.fullmatch(answer.json()["secret"])
+        secrets.append(answer.json()["secret"])
+    assert len(set(secrets)) == 3
+
+
 async def test_the_secret_is_not_in_the_database_in_plain_text(api: ApiClient, stage: Stage) -> None:
     webhook = await register(api)
     rotated = (await api.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", {"overlap_seconds": 60})).json()

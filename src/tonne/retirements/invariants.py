@@ -84,7 +84,7 @@ INVARIANTS = (
     ),
     Invariant(
         "an order's JSON shows which of its projects are retired",
-        "Clients see a project as retired that is not, or the other way round. Orders that a job must look at are left out.",
+        "Clients see the wrong status of a project. Orders that are due are left out: a job updates them.",
         """
         SELECT format('order %s of account %s: %s instead of %s', orders.id, orders.account_id, shown.statuses,
                       held.statuses) AS "where"
