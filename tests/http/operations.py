@@ -12,6 +12,7 @@ OPERATIONS = {
     "GET /v1/offset-links": "listOffsetLinks",
     "GET /v1/offset-links/{offset_link_id}": "getOffsetLink",
     "PUT /v1/offset-links/{offset_link_id}": "replaceOffsetLink",
+    "POST /v1/offset-links/{offset_link_id}/rotate-secret": "rotateOffsetLinkSecret",
     "GET /v1/orders": "listOrders",
     "POST /v1/orders/by-estimate": "placeOrderByEstimate",
     "POST /v1/orders/by-estimate/quote": "quoteOrderByEstimate",

@@ -76,6 +76,7 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
         route(
             *(f"POST {_ONE}/rotate-secret", endpoints.rotate_offset_link_secret, OffsetLinkWithSecretOut),
             OffsetLinkNotFound,
+            operation_id="rotateOffsetLinkSecret",
             body=LinkSecretRotateIn,
             body_required=False,
         ),
