@@ -131,6 +131,22 @@ async def test_a_failed_migration_is_rolled_back_and_releases_the_lock(bare: Con
     await other.close()
 
 
+async def test_a_migration_that_waits_too_long_for_a_lock_says_what_to_do(
+    bare: Connection, bare_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(bare)
+    later = Migration(9999, "9999_later", "ALTER TABLE organisations ADD COLUMN later text")
+    monkeypatch.setattr("tonne.db.migrate.all_migrations", lambda: [*all_migrations(), later])
+    monkeypatch.setattr("tonne.db.migrate.LOCK_TIMEOUT_S", 0.05)
+    other: Connection = await asyncpg.connect(bare_url)
+    async with other.transaction():
+        await other.execute("LOCK TABLE organisations")
+        with pytest.raises(MigrationError, match=r"9999_later could not lock its tables .* run `tonne migrate` again"):
+            await migrate(bare)
+    assert await migrate(bare) == [later]
+    await other.close()
+
+
 async def test_operations_2_a_newer_schema_that_suits_this_release_is_accepted(bare: Connection) -> None:
     await migrate(bare)
     ours = all_migrations()[-1].version

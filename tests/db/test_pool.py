@@ -164,6 +164,18 @@ async def test_a_closed_database_cannot_be_used(server: Server, settings: Settin
         await _count(database)
 
 
+async def test_a_connection_opened_while_the_pool_closes_is_closed(server: Server, settings: Settings) -> None:
+    database = await Database(server.url("postgres"), settings).open()
+    first = await database.acquire()
+    opening = asyncio.create_task(database.acquire())
+    await asyncio.sleep(0)  # it connects now
+    await database.close()
+    second = await opening
+    for connection in (first, second):
+        database.release(connection, reusable=True)
+        assert connection.is_closed()
+
+
 async def test_a_cancelled_waiter_passes_on_its_permission_to_connect(db: Database) -> None:
     """Otherwise the next waiter would wait for a release that may never come."""
     held = [await db.acquire() for _ in range(db._settings.database_connections)]

@@ -108,6 +108,14 @@ class TestFailedAuthentication:
             fresh = WRONG | {"X-Forwarded-For": "203.0.113.8"}
             assert (await proxy.get("/v1/orders", headers=fresh)).status_code == 401
 
+    async def test_a_proxy_may_add_a_header_line_of_its_own(self, services: Services) -> None:
+        """HAProxy does not extend the line that is there already."""
+        async with _from_address(services, "10.1.2.3") as proxy:
+            for client in ("203.0.113.7", "203.0.113.8"):
+                lines = [*WRONG.items(), ("X-Forwarded-For", client), ("X-Forwarded-For", "10.1.1.1")]
+                statuses = [(await proxy.get("/v1/orders", headers=lines)).status_code for _ in range(4)]
+                assert statuses == [401, 401, 401, 429]
+
     async def test_without_a_valid_forwarded_address_the_proxy_is_the_client(self, services: Services) -> None:
         async with _from_address(services, "10.1.2.3") as proxy:
             statuses = [(await proxy.get("/v1/orders", headers=WRONG)).status_code for _ in range(4)]

@@ -15,10 +15,10 @@ from tonne.invoices.import_statement import BookedLine, import_statement
 from tonne.invoices.reference import reference_of, references_in
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.orders.model import Order
+from tonne.orders.queue import lock_order
 from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import SheetInvalid
 
-WAITING = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 HEAD = "booked_on,amount,currency,payer,reference\n"
 
 
@@ -303,9 +303,22 @@ async def test_an_invoice_settled_during_the_import_is_not_settled_again(billing
     async with billing.database.transaction() as tx:
         await settle_invoice(tx, order.scope, order.id, actor=TESTER, now=billing.clock.now)
         importing = asyncio.create_task(book(billing, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
-        async with asyncio.timeout(10):
-            while not await billing.fetch(WAITING):  # noqa: ASYNC110 - PostgreSQL has no event for it
-                await asyncio.sleep(0.005)
+        await billing.until_waiting_for_lock()
     [booked] = await importing
     assert (booked.outcome.value, booked.message) == ("not_open", "the invoice is already paid: refund 13.95 EUR.")
+    await billing.check_invariants()
+
+
+async def test_an_invoice_issued_during_the_import_is_not_known_to_it(billing: Billing, world: World) -> None:
+    [order] = await bill(billing, world)
+    lines = [f"2026-03-05,13.95,EUR,Ada,TN-LIVE-{number:06}" for number in (1, 2)]
+    async with billing.database.transaction() as tx:
+        await lock_order(tx, order.scope, order.id)
+        importing = asyncio.create_task(book(billing, *lines))
+        await billing.until_waiting_for_lock()
+        await billing.place_order(world.ours_live.scope)
+        await billing.run_jobs(billing.issue)
+    booked = await importing
+    assert outcomes(booked) == ["matched", "unknown"]
+    assert booked[1].message == "there is no invoice TN-LIVE-000002."
     await billing.check_invariants()

@@ -99,7 +99,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def base_url(self) -> str:
         """The URL at which clients reach this service, without /v1 and without a trailing slash."""
-        return _public(self.public_url) if self.public_url else f"http://{_in_url(self.host)}:{self.port}"
+        host = f"[{self.local_host}]" if ":" in self.local_host else self.local_host
+        return _public(self.public_url) if self.public_url else f"http://{host}:{self.port}"
+
+    @property
+    def local_host(self) -> str:
+        """The address at which programs on this machine reach the service."""
+        return "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host  # noqa: S104 - compared, not bound
 
     @property
     def data_path(self) -> Path:
@@ -113,15 +119,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read the file named in `TONNE_CONFIG`, if any, then the environment. Raises SettingsError."""
     values = _read_file(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else {}
-    environ = {name: text for name, text in environ.items() if not _is_from_kubernetes(name, text)}
-    for field in msgspec.structs.fields(Settings):
-        text = environ.get(f"TONNE_{field.name.upper()}")
-        if text is not None:
-            values[field.name] = text
-    known = {f"TONNE_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
-    known |= {CONFIG_VARIABLE, API_KEY_VARIABLE, API_URL_VARIABLE}
-    for name in environ:
-        if name.startswith("TONNE_") and name not in known:
+    field_of = {f"TONNE_{field.name.upper()}": field.name for field in msgspec.structs.fields(Settings)}
+    for name, text in environ.items():
+        if _is_from_kubernetes(name, text) or name in {CONFIG_VARIABLE, API_KEY_VARIABLE, API_URL_VARIABLE}:
+            continue
+        if name in field_of:
+            values[field_of[name]] = text
+        elif name.startswith("TONNE_"):
             raise SettingsError(f"{name} is not a setting of Tonne: see tonne.example.toml for the list.")
     try:
         settings = msgspec.convert(values, Settings, strict=False)
@@ -256,9 +260,3 @@ def _is_database_url(text: str) -> bool:
 @cache
 def _public(url: str) -> str:
     return str(parse_url(url, WEB)).rstrip("/")
-
-
-def _in_url(host: str) -> str:
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host

@@ -87,8 +87,10 @@ def parse_host(text: str) -> tuple[str, int | None]:
     port = int(parts["port"]) if parts["port"] else None
     if name.startswith("["):
         return f"[{_ip_address(name[1:-1], ipaddress.IPv6Address)}]", port
-    # The spelling before lower(): it turns the Kelvin sign into a k.
-    labels = [_ascii_label(label, parts["host"]) for label in name.removesuffix(".").split(".")]
+    # Not of `name`: lower() turns the Kelvin sign into a k.
+    if not unicodedata.is_normalized("NFKC", parts["host"]):
+        raise _host_invalid()
+    labels = [_ascii_label(label) for label in name.removesuffix(".").split(".")]
     if _NUMERIC.fullmatch(labels[-1]):
         return _ip_address(name, ipaddress.IPv4Address), port
     host = ".".join(labels)
@@ -97,11 +99,9 @@ def parse_host(text: str) -> tuple[str, int | None]:
     return host + "." * name.endswith("."), port
 
 
-def _ascii_label(label: str, spelling: str) -> str:
+def _ascii_label(label: str) -> str:
     # The length first: converting a very long label takes very long.
     if len(label) > 63:
-        raise _host_invalid()
-    if not spelling.isascii() and not unicodedata.is_normalized("NFKC", spelling):
         raise _host_invalid()
     try:
         label = label if label.isascii() else idna.alabel(label).decode()

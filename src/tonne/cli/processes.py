@@ -1,14 +1,13 @@
 """Starting and stopping the API and worker processes."""
 
 import contextlib
+import http.client
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 
 import click
@@ -70,12 +69,20 @@ class Processes:
 
 def wait_until_ready(processes: Processes, settings: Settings, stopping: Sequence[bool]) -> bool:
     """True once the API responds; false when a child has exited, on a timeout, or when stopping."""
-    url = f"http://{'127.0.0.1' if settings.host in {'0.0.0.0', '::'} else settings.host}:{settings.port}/health/ready"  # noqa: S104 - compared, not bound
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline and processes.ended() is None and not stopping:
-        try:
-            with urllib.request.urlopen(url, timeout=2):
-                return True
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
+        if _is_ready(settings):
+            return True
+        time.sleep(0.1)
     return False
+
+
+def _is_ready(settings: Settings) -> bool:
+    """Not with urllib, which would send the request to a proxy that is set in the environment."""
+    connection = http.client.HTTPConnection(settings.local_host, settings.port, timeout=2)
+    with contextlib.closing(connection):
+        try:
+            connection.request("GET", "/health/ready")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False

@@ -24,7 +24,7 @@ from tonne.base.parent import stop_with_parent
 from tonne.base.settings import Settings
 from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.demo import Demo, ensure_demo, print_demo
-from tonne.cli.processes import Processes, check_port_free, wait_until_ready
+from tonne.cli.processes import READY_WITHIN_S, Processes, check_port_free, wait_until_ready
 from tonne.db import migrate as migrations
 from tonne.db.pool import Database
 from tonne.events.notify import listen
@@ -95,8 +95,10 @@ def _run_children(url: str, settings: Settings, facts: Demo | None, stopping: li
     finally:
         ended = processes.ended()
         processes.stop()
+    if not stopping and ended is None:
+        raise click.ClickException(f"The API was not ready within {READY_WITHIN_S:g} s. Its last log lines say why.")
     if not stopping:
-        raise click.ClickException(f"The {ended or 'api'} process stopped unexpectedly. Its last log lines say why.")
+        raise click.ClickException(f"The {ended} process stopped unexpectedly. Its last log lines say why.")
     click.echo("Stopped.")
 
 

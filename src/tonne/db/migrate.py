@@ -11,20 +11,9 @@ from tonne.db.pool import Connection
 
 # Key of the advisory lock that serialises concurrent migrations. The number is arbitrary.
 _LOCK = 7_405_610_214
-
-CREATE_TABLE = """
-CREATE TABLE IF NOT EXISTS schema_migrations (
-    version     integer PRIMARY KEY,
-    name        text NOT NULL,
-    checksum    text NOT NULL,
-    applied_at  timestamptz NOT NULL DEFAULT now()
-);
-ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS compatible_from integer
-"""
-NEWER = "SELECT coalesce(compatible_from, version) AS compatible_from FROM schema_migrations WHERE version > $1"
+# Other queries queue behind a lock request that waits, so a migration does not wait for long.
+LOCK_TIMEOUT_S = 5.0
 _COMPATIBLE_FROM = re.compile(r"-- compatible_from: (\d+)$", re.MULTILINE)
-
-
 # Versions before the first release had four files, which 0001_schema replaces.
 _UNRELEASED = "0001_foundation"
 
@@ -96,32 +85,51 @@ async def pending_migrations(connection: Connection) -> list[Migration]:
     return [migration for version, migration in known.items() if version not in applied]
 
 
-async def migrate(connection: Connection) -> list[Migration]:
-    """Apply the pending migrations and return them.
+CREATE_TABLE = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    version     integer PRIMARY KEY,
+    name        text NOT NULL,
+    checksum    text NOT NULL,
+    applied_at  timestamptz NOT NULL DEFAULT now()
+);
+ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS compatible_from integer
+"""
 
-    Each waits at most 5 s for a table lock: other queries queue behind a waiting lock request.
-    """
+
+async def migrate(connection: Connection) -> list[Migration]:
+    """Apply the pending migrations and return them."""
     await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
     try:
         await connection.execute(CREATE_TABLE)
         pending = await pending_migrations(connection)
         for migration in pending:
-            async with connection.transaction():
-                await connection.execute("SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0")
-                try:
-                    await connection.execute(migration.sql)
-                except asyncpg.RaiseError as error:  # raised by the file itself, for a person to read
-                    raise MigrationError(f"Migration {migration.name} was not applied. {error}") from error
-                await connection.execute(
-                    "INSERT INTO schema_migrations (version, name, checksum, compatible_from) VALUES ($1, $2, $3, $4)",
-                    migration.version,
-                    migration.name,
-                    migration.checksum,
-                    migration.compatible_from,
-                )
+            await _apply(connection, migration)
         return pending
     finally:
         await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+
+
+RECORD = "INSERT INTO schema_migrations (version, name, checksum, compatible_from) VALUES ($1, $2, $3, $4)"
+
+
+async def _apply(connection: Connection, migration: Migration) -> None:
+    timeouts = f"SET LOCAL lock_timeout = {int(LOCK_TIMEOUT_S * 1000)}; SET LOCAL statement_timeout = 0"
+    facts = (migration.version, migration.name, migration.checksum, migration.compatible_from)
+    try:
+        async with connection.transaction():
+            await connection.execute(timeouts)
+            await connection.execute(migration.sql)
+            await connection.execute(RECORD, *facts)
+    except asyncpg.RaiseError as error:  # raised by the file itself, for a person to read
+        raise MigrationError(f"Migration {migration.name} was not applied. {error}") from error
+    except asyncpg.LockNotAvailableError as error:
+        raise MigrationError(
+            f"Migration {migration.name} could not lock its tables within {LOCK_TIMEOUT_S:g} s, because another "
+            "transaction uses them. It changed nothing: run `tonne migrate` again, if necessary at a quieter time."
+        ) from error
+
+
+NEWER = "SELECT coalesce(compatible_from, version) AS compatible_from FROM schema_migrations WHERE version > $1"
 
 
 async def require_compatible(connection: Connection) -> None:

@@ -137,7 +137,8 @@ class Database:
     def release(self, connection: Connection, *, reusable: bool) -> None:
         """`reusable` is false after a cancellation: the connection's state is unknown, so it is closed."""
         self._in_use.discard(connection)
-        if not reusable or connection.is_closed() or connection.is_in_transaction():
+        # The pool is not open if it was closed while this connection was being opened.
+        if not reusable or not self.is_open or connection.is_closed() or connection.is_in_transaction():
             connection.terminate()
             self._count -= 1
             self._waiters.hand_over(None)
@@ -185,7 +186,7 @@ _SUSPECT = (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalC
 
 
 class _Acquired:
-    """A class, which is faster to enter than a generator: every request does."""
+    """Not a generator with `asynccontextmanager`: every request uses it, and a class is faster."""
 
     __slots__ = ("_connection", "_database")
 

@@ -27,7 +27,7 @@ SOCKET = ".s.PGSQL.5432"
 POLL_S = 0.05
 REPORT_EVERY_S = 5.0
 STOP_WITHIN_S = 60.0
-# A server outlives the handle of the process that started it when others still use it.
+# The server may outlive its Postmaster. Popen warns if it is garbage-collected while its process runs.
 _started: list[subprocess.Popen[bytes]] = []
 _PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
 _OWN_FILES = {"lock", "users", "log", "data.new", SOCKET, f"{SOCKET}.lock"}

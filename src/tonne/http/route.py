@@ -119,8 +119,7 @@ class Request:
 
     def form(self) -> dict[str, list[str]]:
         """The fields of a form, without NUL characters, which the database cannot store."""
-        media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if media_type != FORM:
+        if self._media_type != FORM:
             raise FormInvalid
         try:
             pairs = parse_qsl(self.body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=200)
@@ -130,6 +129,10 @@ class Request:
         for name, value in pairs:
             fields.setdefault(name, []).append(value.replace("\x00", ""))
         return fields
+
+    @property
+    def _media_type(self) -> bytes:
+        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
     def cookie(self, name: str) -> str:
         """The cookie's value, or the empty string."""
@@ -144,8 +147,7 @@ class Request:
         return self.json() if self.body else Document(b"{}", {})
 
     def json(self) -> Document:
-        media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if media_type != JSON:
+        if self._media_type != JSON:
             raise MediaTypeInvalid
         document = decode_json(self.body)
         if self.idempotency_key is not None:

@@ -94,11 +94,12 @@ class Application:
             resource, parameters = self._router.find(asgi["path"])
             route = resource.by_method.get(asgi["method"])
             if route is None:
-                return _options(asgi["method"], resource.allow)
+                return _answer_other_method(asgi["method"], resource.allow)
             seen["route"] = route.path
             headers = dict(asgi["headers"])
             scope = None
-            client = self._authenticator.client_address((asgi["client"] or ("",))[0], headers.get(b"x-forwarded-for"))
+            forwarded_for = _forwarded_for(asgi) if b"x-forwarded-for" in headers else None
+            client = self._authenticator.client_address((asgi["client"] or ("",))[0], forwarded_for)
             seen["client"] = client
             if route.access is Access.API_KEY:
                 holder, scope, seen["headers"] = await self._authenticator.admit(headers, limit_name(client))
@@ -152,6 +153,11 @@ class Application:
                 del self._half_read[name]
 
 
+def _forwarded_for(asgi: AsgiScope) -> bytes:
+    """All lines of the header: some proxies add a line instead of extending the one that is there."""
+    return b",".join([value for name, value in asgi["headers"] if name == b"x-forwarded-for"])
+
+
 async def _receive_within(seconds: float, receive: Receive) -> Message:
     try:
         async with asyncio.timeout(seconds):
@@ -188,7 +194,8 @@ def _idempotency_key(route: Route, headers: dict[bytes, bytes]) -> str | None:
     return value.decode("utf-8", "replace") if value is not None and route.takes_idempotency_key else None
 
 
-def _options(method: str, allow: str) -> Response:
+def _answer_other_method(method: str, allow: str) -> Response:
+    """OPTIONS works for every path. Raises MethodNotAllowed for any other method without a route."""
     if method == "OPTIONS":
         return Response(b"", 204, headers={"Allow": allow})
     refusal = MethodNotAllowed()

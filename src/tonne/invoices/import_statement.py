@@ -94,12 +94,14 @@ async def _named_invoices(tx: Connection, lines: Sequence[StatementLine]) -> dic
     references = {reference for line in lines for place in references_in(line.reference) for reference in place}
     keys = [found.order_key for found in await invoice_store.find_by_references_any_account(tx, list(references))]
     orders = await lock_orders(tx, keys)
-    # Read again: an invoice may have been settled or cancelled before its order was locked.
+    # Read again: an invoice may have been settled or cancelled before its order was locked. One that was issued since
+    # the first read is left out: its order is not locked.
     invoices = await invoice_store.find_by_references_any_account(tx, list(references))
     received = await transfer_store.sum_received(tx, keys)
     return {
         invoice.reference: _NamedInvoice(invoice, orders[invoice.order_id], received.get(invoice.order_id, 0))
         for invoice in invoices
+        if invoice.order_id in orders
     }
 
 

@@ -29,11 +29,12 @@ _TITLES = {
     Kind.RATE_LIMITED: "Too many requests",
     Kind.UNAVAILABLE: "Temporarily unavailable",
 }
+_INTERNAL_ERROR = "Something went wrong on our side. Reload the page in a moment."
 
 
 class Renderer:
     def __init__(self, settings: Settings, packages: Sequence[str] = ()) -> None:
-        """`packages` have a folder `templates` of their own."""
+        """`packages` are the Python packages that have a folder `templates`, in addition to `tonne.web`."""
         self._seller_name = settings.seller_name
         self._base_url = settings.base_url
         self._templates = Environment(
@@ -43,8 +44,8 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        for spell in (visitor.money, visitor.tonnes, visitor.number, visitor.percent, visitor.day, visitor.month):
-            self._templates.filters[spell.__name__] = _localised(spell)
+        for format_ in (visitor.money, visitor.tonnes, visitor.number, visitor.percent, visitor.day, visitor.month):
+            self._templates.filters[format_.__name__] = _localised(format_)
         self._templates.globals.update(asset=asset_url)
 
     def page(
@@ -84,7 +85,7 @@ class Renderer:
             status=status,
             headers=refusal.headers,
             title=_TITLES.get(refusal.kind, "Something went wrong"),
-            message=_AT_OUR_END if status == 500 else str(refusal),
+            message=_INTERNAL_ERROR if status == 500 else str(refusal),
             request_id=request_id if status >= 500 else None,
         )
 
@@ -92,9 +93,6 @@ class Renderer:
 def see_other(address: str) -> Response:
     """Redirect after a form, so that reloading the next page does not submit it again."""
     return Response(b"", 303, headers={"Location": address, "Cache-Control": "no-store"})
-
-
-_AT_OUR_END = "Something went wrong on our side. Reload the page in a moment."
 
 
 def asset(name: str) -> Response | None:
@@ -116,11 +114,11 @@ def _files() -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES}
 
 
-def _localised(spell: Callable[..., str]) -> Callable[..., str]:
+def _localised(format_: Callable[..., str]) -> Callable[..., str]:
     """A filter that passes the visitor's locale as the last argument."""
 
     @pass_context
     def template_filter(context: Context, *values: Any) -> str:
-        return spell(*values, context["locale"])
+        return format_(*values, context["locale"])
 
     return template_filter
