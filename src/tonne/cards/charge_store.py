@@ -18,7 +18,7 @@ from tonne.orders.model import Order, OrderKey
 
 # Values of the column `source`, by the type of a payment source.
 _SOURCES = {StoredCard: "stored_card", HostedPage: "hosted_page", type(None): "none"}
-# What an attempt is made of, see `_attempt`.
+# The columns that `_attempt` reads.
 _ATTEMPT = """
 charges.account_id, charges.id, charges.order_id, charges.organisation_id, charges.mode, charges.gateway,
 charges.source, charges.customer, charges.method, charges.session_id, charges.amount_minor, charges.currency,

@@ -15,13 +15,30 @@ from tonne.gateways.card import CardDetails, CardGateway, CardNotDescribed, Card
 from tonne.gateways.card_gateways import GATEWAY_OF
 
 
+async def set_card(
+    connection: Connection,
+    scope: Scope,
+    gateways: Mapping[str, CardGateway],
+    *,
+    customer: str | None,
+    method: str,
+    actor: Actor,
+    now: datetime,
+) -> CardDetails:
+    """Ask the gateway about a card and store it. Call it outside of a transaction: the gateway may be slow."""
+    card = await describe_card(gateways, scope.mode, customer, method)
+    async with connection.transaction():
+        await store_card(connection, scope, card, actor=actor, now=now)
+    return card
+
+
 async def describe_card(
     gateways: Mapping[str, CardGateway], mode: Mode, customer: str | None, method: str
 ) -> CardDetails:
     """Ask the gateway of that mode about a card. Network call: do not hold a transaction open."""
     if mode is Mode.TEST:
         customer = customer or new_id("cus")
-    elif method.replace(" ", "").isdigit():
+    elif method.replace(" ", "").replace("-", "").isdigit():
         # The message does not repeat the text: a card number must not reach a terminal log.
         raise CardUnknown("Pass the id of the payment method at Stripe (pm_…), not a card number.")
     elif customer is None:

@@ -12,7 +12,7 @@ from tonne.accounts.lookup import require_account_any_account
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import utc_now
 from tonne.base.settings import Settings
-from tonne.cards.stored_cards import describe_card, remove_card, require_card, store_card
+from tonne.cards.stored_cards import remove_card, require_card, set_card
 from tonne.cli.database import (
     ACTOR,
     open_database,
@@ -62,10 +62,9 @@ async def _set(
     async def work(connection: Connection) -> tuple[CardDetails, bool]:
         await require_compatible(connection)
         account = await require_account_any_account(connection, account_id)
-        # Outside the transaction: the gateway may be slow.
-        stored = await describe_card(gateways, account.scope.mode, customer, method)
-        async with connection.transaction():
-            await store_card(connection, account.scope, stored, actor=ACTOR, now=utc_now())
+        stored = await set_card(
+            connection, account.scope, gateways, customer=customer, method=method, actor=ACTOR, now=utc_now()
+        )
         return stored, account.payment_method is PaymentMethod.CARD
 
     try:

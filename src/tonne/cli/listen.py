@@ -18,7 +18,7 @@ PAUSES_S = (1, 2, 5, 10)
 _FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 
 
-class _Event(msgspec.Struct):
+class _EventHead(msgspec.Struct):
     event_id: str
     event_type: str
     account_id: str
@@ -72,7 +72,7 @@ class _Forwarder:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session:
             account = await self._first(session)
             newest = msgspec.json.decode(await self._get(session, "/events?limit=1"), type=_Page)
-            since = msgspec.json.decode(newest.data[0], type=_Event).sequence if newest.data else ""
+            since = msgspec.json.decode(newest.data[0], type=_EventHead).sequence if newest.data else ""
             click.echo(f"Forwarding the test events of {account['organisation_id']} to {self._target}")
             click.echo(f"Signing secret: {self._secret}")
             while True:
@@ -112,7 +112,7 @@ class _Forwarder:
     async def _forward(self, session: aiohttp.ClientSession, organisation_id: str, page: list[msgspec.Raw]) -> str:
         """Retry until the receiver accepts the events; returns the last sequence."""
         body = b'{"events":[' + b",".join([bytes(event) for event in page]) + b"]}"
-        events = [msgspec.json.decode(event, type=_Event) for event in page]
+        events = [msgspec.json.decode(event, type=_EventHead) for event in page]
         for attempt in range(1_000_000):
             header = signature_header([self._secret], organisation_id, int(time.time()), body)
             headers = {"Content-Type": "application/json", self._header: header}

@@ -1,4 +1,4 @@
-"""Place an order: replay a known key, else price, write and announce a new order."""
+"""Place an order: price and insert it with its events, or return the original if its idempotency key is known."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -60,7 +60,7 @@ async def claim_due_any_account(
     limit: int,
     payment_method: PaymentMethod | None = None,
 ) -> list[OrderKey]:
-    """Lock due orders that no other transaction has locked; those that are due longest come first."""
+    """Lock due orders that no other transaction has locked. Those that have been due for the longest come first."""
     rows = await tx.fetch(CLAIM_DUE, status, mode, now, limit, payment_method)
     return [OrderKey(row["account_id"], row["id"]) for row in rows]
 
@@ -133,7 +133,7 @@ async def wake_retiring(tx: Connection, keys: Sequence[OrderKey], now: datetime)
     await tx.execute(WAKE_RETIRING, *columns(keys, "account_id, id"), now)
 
 
-# Due since they were paid: first paid, first served.
+# Their due time becomes the time of the payment, so that the order that was paid first is served first.
 WAKE_SHORT = """
 UPDATE orders SET next_attempt_at = status_changed_at
 WHERE (account_id, id) IN (
