@@ -66,7 +66,7 @@ async def move_orders(tx: Connection, transitions: Sequence[Transitions], now: d
 
 async def rewrite_documents(tx: Connection, orders: Sequence[Order]) -> None:
     """Store the JSON of locked orders whose status does not change."""
-    await store.rewrite_documents(tx, [(order, order_document(order)) for order in orders])
+    await store.rewrite_documents(tx, orders, [order_document(order) for order in orders])
 
 
 def event_of(order: Order, document: bytes) -> NewEvent:

@@ -211,13 +211,9 @@ WHERE orders.account_id = changed.account_id AND orders.id = changed.id AND orde
 """
 
 
-async def rewrite_documents(tx: Connection, documents: Sequence[tuple[Order, bytes]]) -> None:
-    orders = [order for order, _ in documents]
-    await tx.execute(
-        REWRITE_DOCUMENTS,
-        *columns(orders, "scope.account_id, id, status"),
-        [document for _, document in documents],
-    )
+async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: Sequence[bytes]) -> None:
+    """Each order with its new document."""
+    await tx.execute(REWRITE_DOCUMENTS, *columns(orders, "scope.account_id, id, status"), documents)
 
 
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"

@@ -32,7 +32,7 @@ class WebhookTestDataOut(msgspec.Struct):
     message: Annotated[str, Meta(description="For people.", examples=["This is a test of your webhook."])]
 
 
-class _Event(msgspec.Struct, tag_field="event_type"):
+class _AnyEvent(msgspec.Struct, tag_field="event_type"):
     api_version: Annotated[str, Meta(description="Version of the format.", examples=["v1"])]
     event_id: Annotated[str, Meta(description="Id of the event.", examples=["evt_06gtv1alff3htg9thvlvj59t20"])]
     account_id: Annotated[str, Meta(description="Account of the event.", examples=["acc_06gtv1alff3htg9thvlvj59t20"])]
@@ -46,7 +46,7 @@ class _Event(msgspec.Struct, tag_field="event_type"):
     ]
 
 
-class _OrderEvent(_Event):
+class _OrderEvent(_AnyEvent):
     data: Annotated[OrderEventDataOut, Meta(description="The subject of the event.")]
 
 
@@ -99,7 +99,7 @@ class OrderCompletedEvent(_OrderEvent, tag=EventType.ORDER_COMPLETED.value):
     """
 
 
-class WebhookTestEvent(_Event, tag=EventType.WEBHOOK_TEST.value):
+class WebhookTestEvent(_AnyEvent, tag=EventType.WEBHOOK_TEST.value):
     """You asked for a test event.
 
     `POST /v1/webhooks/{webhook_id}/test` sends it. It is not in the event log.
