@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from tonne.accounts.audit_endpoints import AuditEndpoints, audit_routes
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.endpoints import AccountEndpoints, account_routes
 from tonne.base.clock import Clock, utc_now
@@ -188,6 +189,7 @@ class Services:
             *webhook_routes(self.webhooks),
             *EventEndpoints(self.database).routes(WebhookEvent, ListOut[WebhookEvent]),
             *account_routes(AccountEndpoints(self.database)),
+            *audit_routes(AuditEndpoints(self.database)),
         ]
         return [
             *api,

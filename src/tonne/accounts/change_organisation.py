@@ -19,7 +19,7 @@ async def set_fee_rate(tx: Connection, organisation_id: str, fee_rate: Decimal, 
     check_fee_rate(fee_rate)
     await _lock(tx, organisation_id)
     old_rate = await store.set_fee_rate(tx, organisation_id, fee_rate)
-    before, after = {"fee_rate": old_rate}, {"fee_rate": fee_rate}
+    before, after = {"fee_rate": old_rate.normalize()}, {"fee_rate": fee_rate.normalize()}
     await audit.record(tx, organisation_id, "organisation.fee_set", actor=actor, at=now, before=before, after=after)
 
 

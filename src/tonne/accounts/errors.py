@@ -43,3 +43,7 @@ class LiveAccountCannotWait(TonneError, kind=Kind.INVALID, code="live_account_ca
 
 class RedirectHostInvalid(TonneError, kind=Kind.INVALID, code="redirect_host_invalid"):
     message = "Give a host such as shop.example.com or shop.example.com:8443, without https:// and without a path."
+
+
+class AuditLogNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="audit_log_not_available"):
+    message = "API keys of client accounts cannot read the audit log. Use a key of one of the organisation's accounts."

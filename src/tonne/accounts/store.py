@@ -247,6 +247,19 @@ async def list_keys(connection: Connection, organisation_id: str) -> list[ApiKey
     return [_api_key(row) for row in await connection.fetch(LIST_KEYS, organisation_id)]
 
 
+FIND_KEY_KIND = """
+SELECT account.kind FROM api_keys
+JOIN accounts account ON account.organisation_id = api_keys.organisation_id AND account.id = default_account_id
+WHERE api_keys.organisation_id = $1 AND api_keys.id = $2
+"""
+
+
+async def find_key_kind(connection: Connection, organisation_id: str, key_id: str) -> AccountKind | None:
+    """The kind of the key's own account, which is not always the account that a request acts for."""
+    kind = await connection.fetchval(FIND_KEY_KIND, organisation_id, key_id)
+    return None if kind is None else AccountKind(kind)
+
+
 REVOKE_KEY = f"UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING {_KEY}"  # noqa: S608 - columns above
 
 

@@ -74,8 +74,9 @@ def import_entry(head: CatalogueHead, version: int, files: Files, changes: Itera
 
 
 def _values(row: Row) -> Values:
-    """Without cells that are empty."""
-    return {name: value for name, value in asdict(row).items() if name != "line" and value is not None}
+    """Without cells that are empty. A stored rate has trailing zeros, which the file has not."""
+    values = {name: value for name, value in asdict(row).items() if name != "line" and value is not None}
+    return values | {"rate": f"{row.rate.normalize():f}"} if isinstance(row, ExchangeRateRow) else values
 
 
 def _pair(row: ExchangeRateRow) -> str:

@@ -12,6 +12,7 @@ COMMANDS = {
     "migrate": "Apply pending database migrations.",
     "secrets": "Manage the keys that encrypt webhook secrets in the database.",
     "doctor": "Check the data for broken invariants, and list what waits too long.",
+    "audit": "Show who changed what.",
     "org": "Manage organisations, the clients of this service.",
     "account": "Manage accounts and client accounts, which place the orders.",
     "key": "Create, list and revoke API keys.",
@@ -59,6 +60,10 @@ def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one cas
             from tonne.cli.doctor import doctor
 
             return doctor
+        case "audit":
+            from tonne.cli.audit import audit
+
+            return audit
         case "secrets":
             from tonne.cli.secrets import secrets
 

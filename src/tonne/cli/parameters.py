@@ -1,5 +1,6 @@
 """Types of arguments and options that several commands share."""
 
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
 import click
@@ -9,6 +10,7 @@ from tonne.accounts.open_organisation import check_fee_rate
 from tonne.base.scope import Mode
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.gateways.mail import is_mail_address
+from tonne.sheets.columns import CellError, parse_time
 
 MODE = click.Choice([mode.value for mode in Mode])
 
@@ -42,4 +44,14 @@ class _BundleChoice(click.ParamType[BundleChoiceIn]):
         return BundleChoiceIn(bundle_id, percentage or None)
 
 
-FEE_RATE, EMAIL, BUNDLE_CHOICE = _FeeRate(), _Email(), _BundleChoice()
+class _Moment(click.ParamType[datetime]):
+    name = "time"
+
+    def convert(self, value: object, _param: click.Parameter | None, _ctx: click.Context | None) -> datetime:
+        try:
+            return parse_time(str(value))
+        except CellError as error:
+            self.fail(str(error))
+
+
+FEE_RATE, EMAIL, BUNDLE_CHOICE, MOMENT = _FeeRate(), _Email(), _BundleChoice(), _Moment()

@@ -1,0 +1,102 @@
+"""tonne audit"""
+
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from tonne.accounts.audit_store import AuditFilter, StoredEntry, list_entries_any_account
+from tonne.base.clock import to_wire
+from tonne.base.scope import Mode
+from tonne.cli.database import run_in_transaction
+from tonne.cli.output import print_table
+from tonne.cli.parameters import MODE, MOMENT
+
+MAX_CHANGE = 100
+
+
+@click.command()
+@click.option("--org", "organisation_id", metavar="ID", help="Only entries of this organisation.")
+@click.option("--subject", "subject_id", metavar="ID", help="Only changes of this object, such as a bundle or a key.")
+@click.option("--action", metavar="PREFIX", help="Only actions that begin with this, such as bundle.")
+@click.option("--actor", metavar="TEXT", help="Only entries whose actor contains this, such as a user or a key id.")
+@click.option("--mode", type=MODE, help="Only changes of this mode.")
+@click.option("--since", type=MOMENT, help="Only entries from this time on.")
+@click.option("--until", type=MOMENT, help="Only entries before this time.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all values.")
+def audit(
+    *,
+    organisation_id: str | None,
+    subject_id: str | None,
+    action: str | None,
+    actor: str | None,
+    mode: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Show who changed what, newest first.
+
+    Changes of the catalogue belong to no organisation. Times are in UTC; a date means its beginning.
+    """
+    wanted = AuditFilter(
+        subject_id=subject_id,
+        action=action,
+        actor=actor,
+        mode=None if mode is None else Mode(mode),
+        since=since,
+        until=until,
+    )
+    entries = run_in_transaction(list_entries_any_account, organisation_id, wanted, limit)
+    if as_json:
+        for entry in entries:
+            click.echo(msgspec.json.encode(_document(entry)))
+        return
+    if not entries:
+        click.echo("No entries.")
+        return
+    rows = [
+        (
+            *(to_wire(entry.created_at), str(entry.actor), entry.actor.address or "-", entry.organisation_id or "-"),
+            *(entry.mode or "-", entry.action, entry.subject_id, _change(entry)),
+        )
+        for entry in entries
+    ]
+    print_table(("time", "actor", "address", "organisation", "mode", "action", "subject", "change"), rows)
+    if len(entries) == limit:
+        click.echo(f"There may be more: these are the newest {limit:,}. Use --limit or --until.", err=True)
+
+
+def _document(entry: StoredEntry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "created_at": to_wire(entry.created_at),
+        "actor": str(entry.actor),
+        "address": entry.actor.address,
+        "organisation_id": entry.organisation_id,
+        "mode": entry.mode,
+        "action": entry.action,
+        "subject_id": entry.subject_id,
+        "before": entry.before,
+        "after": entry.after,
+        "details": entry.details,
+    }
+
+
+def _change(entry: StoredEntry) -> str:
+    """The changed values and details on one line, such as `enabled: true -> false`."""
+    if entry.before is not None and entry.after is not None:
+        parts = [f"{name}: {_text(entry.before.get(name))} -> {_text(value)}" for name, value in entry.after.items()]
+    else:
+        sign = "+" if entry.before is None else "-"
+        parts = [f"{sign}{name}: {_text(value)}" for name, value in (entry.after or entry.before or {}).items()]
+    parts += [f"{name}: {_text(value)}" for name, value in entry.details.items() if value not in (None, "")]
+    line = ", ".join(parts)
+    return line if len(line) <= MAX_CHANGE else line[: MAX_CHANGE - 3] + "..."
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

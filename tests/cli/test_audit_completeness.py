@@ -1,0 +1,209 @@
+"""Every command that changes something writes an audit entry, or is listed here with the reason why not."""
+
+import base64
+import csv
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from tests.support.api_client import ApiClient
+from tests.support.command import tonne
+from tests.support.world import TESTER, World
+from tonne.app import Services
+from tonne.base.clock import utc_now
+from tonne.cli.database import ACTOR
+from tonne.cli.main import main
+from tonne.webhooks.register import register_webhook
+
+READS = "changes nothing"
+NOT_AUDITED = {
+    "serve": "runs processes; the demo data it may create is written by audited use cases",
+    "api": "runs a process",
+    "worker": "runs a process",
+    "migrate": "the table schema_migrations is the record",
+    "estimate create": "the estimate is the record and never changes",
+    "listen": "forwards events to the developer's own machine",
+    **dict.fromkeys(
+        (
+            *("secrets status", "doctor", "audit", "org list", "org show", "account list", "key list", "link list"),
+            *("link show", "page show", "catalogue list", "card show", "invoice list", "invoice pdf", "invoice show"),
+            *("retirement export", "retirement list"),
+        ),
+        READS,
+    ),
+}
+KEYS = [base64.b64encode(bytes([number]) * 32).decode() for number in range(2)]
+PRICES = "slug,name,description,primary_image,unit_price,enabled,position\nnew-wind,New wind,,,7.00,true,9\n"
+LOTS = (
+    "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,retired_on\n"
+    "{project},2021,COMPLETENESS,1,10,held,,\n"
+)
+STATEMENT = "booked_on;amount;currency;payer;reference\n2026-11-02;1.00;EUR;Somebody;thanks\n"
+
+Words = tuple[str, ...]
+
+
+@dataclass
+class Story:
+    """What the commands of this test need."""
+
+    api: ApiClient
+    services: Services
+    world: World
+    folder: Path
+    keys: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *words: str) -> str:
+        url, settings = self.services.database._url, {"public_url": "https://offsets.example.com", **self.keys}
+        done = tonne(*words, database_url=url, **settings)
+        assert done.returncode == 0, done
+        return done.stdout.strip()
+
+    def file(self, name: str, text: str) -> str:
+        (self.folder / name).write_text(text, encoding="utf-8")
+        return str(self.folder / name)
+
+    async def fetch(self, sql: str, *values: str) -> str:
+        async with self.services.database.connection() as connection:
+            return str(await connection.fetchval(sql, *values))
+
+    async def entries(self) -> dict[str, str]:
+        async with self.services.database.connection() as connection:
+            rows = await connection.fetch("SELECT id, actor FROM audit_log")
+        return {row["id"]: row["actor"] for row in rows}
+
+    async def words(self, *words: str) -> Words:
+        return words
+
+    async def cancelled_order(self) -> Words:
+        return (await self.live_order(), "--reason", "Ordered twice")
+
+    async def numbered(self) -> Words:
+        return (await self.invoice(),)
+
+    async def live_order(self) -> str:
+        """An order with an open invoice that was mailed."""
+        selection = [{"bundle_id": self.world.bundles_live["forest-mix"]}]
+        order = await self.api.as_key(self.world.ours_live.key).order(bundle_selection=selection)
+        for job in (self.services.issue_invoices, self.services.follow_up_invoices):
+            await job.run_once()
+        return str(order["id"])
+
+    async def invoice(self) -> str:
+        order_id = await self.live_order()
+        return await self.fetch("SELECT reference FROM invoices WHERE order_id = $1", order_id)
+
+    async def bundle(self) -> Words:
+        return (self.world.bundles_live["wind-power"],)
+
+    async def organisation(self, *words: str) -> Words:
+        return (self.world.ours_live.scope.organisation_id, *words)
+
+    async def account(self, *words: str) -> Words:
+        return (self.world.ours_test.scope.account_id, *words)
+
+    async def link(self, *words: str) -> Words:
+        return (await self.fetch("SELECT id FROM offset_links ORDER BY created_at LIMIT 1"), *words)
+
+    async def import_lots(self) -> Words:
+        row = await self.fetch(
+            "SELECT registry || ',' || registry_project_id FROM projects WHERE mode = 'live' LIMIT 1"
+        )
+        return (self.file("new lots.csv", LOTS.format(project=row)), "--mode", "live")
+
+    async def confirm_retirements(self) -> Words:
+        """The invoice of an order is settled, its credits are allocated, and the exported list is confirmed."""
+        self.run("invoice", "settle", await self.invoice())
+        await self.services.allocate_orders.run_once()
+        exported = self.folder / "list.csv"
+        self.run("retirement", "export", "--mode", "live", "-o", str(exported))
+        with exported.open(encoding="utf-8-sig", newline="") as stream:
+            lines = list(csv.DictReader(stream))
+        assert lines
+        with (self.folder / "done.csv").open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, [*lines[0], "retired_on", "retirement_url"])
+            writer.writeheader()
+            for line in lines:
+                day = utc_now().date().isoformat()
+                writer.writerow({**line, "retired_on": day, "retirement_url": "https://registry.example/7"})
+        return (str(self.folder / "done.csv"), "--mode", "live")
+
+    async def rotate_key(self) -> Words:
+        scope, box = self.world.ours_test.scope, self.services.box
+        async with self.services.database.transaction() as tx:
+            await register_webhook(tx, scope, "https://1.1.1.1/", [], box=box, actor=TESTER, now=utc_now())
+        self.keys = {"secret_key": KEYS[0], "secret_keys_old": self.services.settings.secret_key}
+        return ()
+
+    async def lose_key(self) -> Words:
+        self.keys = {"secret_key": KEYS[1]}
+        return ("--yes",)
+
+
+# The arguments of each command. The commands run in this order.
+AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
+    "org create": lambda story: story.words("New organisation"),
+    "org set-fee": lambda story: story.organisation("0.2"),
+    "org set-address": lambda story: story.organisation("1 Harbour Street"),
+    "org add-admin": lambda story: story.organisation("ada@ours.test"),
+    "org allow-redirect": lambda story: story.organisation("shop.example.com"),
+    "org forbid-redirect": lambda story: story.organisation("shop.example.com"),
+    "org set-bundles": lambda story: story.organisation("--mode", "live", story.world.bundles_live["wind-power"]),
+    "account create": lambda story: story.organisation("New", "--mode", "test", "--currency", "EUR"),
+    "account update": lambda story: story.account("--name", "Renamed"),
+    "account set-bundles": lambda story: story.account(story.world.bundles_test["wind-power"]),
+    "key create": lambda story: story.account(),
+    "key revoke": lambda story: story.words(story.world.theirs_test.key_id),
+    "link create": lambda story: story.words("--account", story.world.ours_test.scope.account_id, "--title", "One"),
+    "link update": lambda story: story.link("--title", "Two"),
+    "link disable": lambda story: story.link(),
+    "link enable": lambda story: story.link(),
+    "page set": lambda story: story.account("--title", "Ours"),
+    "card set": lambda story: story.account("--method", "4242424242424242"),
+    "card remove": lambda story: story.account(),
+    "catalogue disable": lambda story: story.bundle(),
+    "catalogue enable": lambda story: story.bundle(),
+    "catalogue import": lambda story: story.words(story.file("bundles.csv", PRICES), "--mode", "live"),
+    "catalogue import-lots": lambda story: story.import_lots(),
+    "order cancel": lambda story: story.cancelled_order(),
+    "invoice resend": lambda story: story.numbered(),
+    "invoice settle": lambda story: story.numbered(),
+    "invoice import-statement": lambda story: story.words(story.file("march.csv", STATEMENT), "--mode", "live"),
+    "retirement import": lambda story: story.confirm_retirements(),
+    "org remove-admin": lambda story: story.organisation("ada@ours.test"),
+    "secrets rotate": lambda story: story.rotate_key(),
+    "secrets reset": lambda story: story.lose_key(),
+}
+
+
+def _commands(command: click.Command | None, *path: str) -> Iterator[str]:
+    assert command is not None
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from _commands(command.get_command(context, name), *path, name)
+    else:
+        yield " ".join(path)
+
+
+def test_security_7_every_command_that_changes_something_is_audited_or_exempt() -> None:
+    every = set(_commands(main))
+    remedy = "write an audit entry and add the command to AUDITED, or add it to NOT_AUDITED with the reason"
+    assert every - AUDITED.keys() - NOT_AUDITED.keys() == set(), remedy
+    assert AUDITED.keys() | NOT_AUDITED.keys() == every, "commands that no longer exist"
+    assert AUDITED.keys().isdisjoint(NOT_AUDITED)
+
+
+async def test_security_7_every_audited_command_writes_an_entry(
+    api: ApiClient, services: Services, world: World, tmp_path: Path
+) -> None:
+    story = Story(api, services, world, tmp_path)
+    for command, arguments in AUDITED.items():
+        words = await arguments(story)
+        before = await story.entries()
+        story.run(*command.split(), *words)
+        added = {id_: actor for id_, actor in (await story.entries()).items() if id_ not in before}
+        assert added, f"tonne {command} wrote no audit entry"
+        assert set(added.values()) == {str(ACTOR)}, command
