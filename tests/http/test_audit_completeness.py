@@ -28,6 +28,8 @@ NOT_AUDITED = {
     "POST /offset/{link_id}": "begins a checkout, which is deleted if nothing is ordered",
     "POST /checkout/{token}/pay": "places an order, which is the record; it names the link",
 }
+# The beginnings of API keys and of the secrets of webhooks and links.
+SECRETS = ("tonne_test_", "tonne_live_", "whsec_", "lsec_")
 RECEIVER = "https://1.1.1.1/hook"
 
 
@@ -83,6 +85,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Any]]] = {
     "POST /v1/webhooks": lambda story: story.hook(),
     "PUT /v1/webhooks/{webhook_id}": lambda story: story.request_hook("PUT", "", {"enabled": False}),
     "POST /v1/webhooks/{webhook_id}/rotate-secret": lambda story: story.request_hook("POST", "/rotate-secret", {}),
+    "PUT /v1/webhooks/{webhook_id}/rotate-secret": lambda story: story.request_hook("PUT", "/rotate-secret", {}),
     "POST /v1/webhooks/{webhook_id}/rewind": lambda story: story.request_hook(
         "POST", "/rewind", {"sequence": "2026-11-15T10:00:00.000Z"}
     ),
@@ -91,6 +94,9 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Any]]] = {
     "POST /v1/offset-links": lambda story: story.create_link(),
     "PUT /v1/offset-links/{offset_link_id}": lambda story: story.send(
         "PUT", f"/v1/offset-links/{story.ids['link']}", {"title": "Two"}
+    ),
+    "POST /v1/offset-links/{offset_link_id}/rotate-secret": lambda story: story.send(
+        "POST", f"/v1/offset-links/{story.ids['link']}/rotate-secret", {}
     ),
     "PUT /v1/sustainability-page": lambda story: story.send("PUT", "/v1/sustainability-page", {"title": "Ours"}),
     "POST /v1/orders/{order_id}/cancel": lambda story: story.cancel("/v1"),
@@ -115,6 +121,9 @@ async def test_security_7_every_audited_route_writes_an_entry(api: ApiClient, se
         added = await _newest(services) - before
         assert added, f"{route} wrote no audit entry"
         assert {(actor, address) for _, actor, address in added} == {(f"key:{world.ours_test.key_id}", "127.0.0.1")}
+    async with services.database.connection() as connection:
+        log = await connection.fetchval("SELECT string_agg(audit_log::text, ' ') FROM audit_log")
+    assert not any(prefix in log for prefix in SECRETS)
     await services.webhooks.close()
 
 

@@ -62,7 +62,7 @@ class Finding:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all checks and all objects.")
 def doctor(as_json: bool) -> None:
-    """Check the data for broken invariants, and list what waits too long.
+    """Check the data, and list what waits too long.
 
     The exit code is 0 if all is well, 1 if an invariant is broken (or the check could not be made), and 3 if there are
     only warnings: something waits for the operator, or a setting is missing. Each warning says which command deals with
