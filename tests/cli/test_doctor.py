@@ -12,9 +12,10 @@ from tests.support.clock import ManualClock
 from tests.support.command import Operator, tonne
 from tests.support.orders import bring_to, receive
 from tests.support.scene import Scene
-from tests.support.world import World
+from tests.support.world import SELLER, World
 from tonne.app import Services
 from tonne.base.clock import Clock
+from tonne.base.settings import Settings
 from tonne.cli.doctor import ALL_WAITING, WARNINGS_CODE, find_waiting
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.orders.model import Order, OrderStatus
@@ -76,13 +77,17 @@ class Desk(Scene):
 
 # Settings with which nothing is missing.
 COMPLETE: dict[str, object] = {
-    "seller_address": "Street 1",
+    **SELLER,
     "seller_email": "ada@tonne.test",
     "bank_account_holder": "Tonne",
-    "bank_iban": "DE02120300000000202051",
     "stripe_secret_key": "sk_live_1",
     "smtp_url": "smtp://mail.test",
 }
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return msgspec.structs.replace(settings, **SELLER)
 
 
 @pytest.fixture
@@ -228,7 +233,7 @@ def test_every_check_is_tested_and_says_what_to_do() -> None:
 
 
 # Checks whose tests are with their package.
-ELSEWHERE: set[str] = set()
+ELSEWHERE: set[str] = {"live invoices are not held back by missing settings"}
 
 
 async def test_the_exit_code_distinguishes_warnings_from_broken_invariants(operator: Operator, desk: Desk) -> None:

@@ -1,11 +1,18 @@
+import msgspec
 import pytest
 
 from tests.invoices.billing import ADA, Billing
 from tests.support.clock import MARCH, ManualClock
-from tests.support.world import World
+from tests.support.world import SELLER, World
 from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """With what live invoices need."""
+    return msgspec.structs.replace(settings, **SELLER)
 
 
 @pytest.fixture

@@ -112,16 +112,13 @@ def test_an_order_that_cannot_be_cancelled_is_refused(operator: Operator) -> Non
         assert "1 to 500 characters" in tonne(*words, reason, database_url=operator.url).stderr
 
 
-async def test_a_cancelled_invoice_is_neither_settled_nor_resent(
-    billing: Billing, world: World, operator: Operator
-) -> None:
+async def test_a_cancelled_invoice_is_not_settled(billing: Billing, world: World, operator: Operator) -> None:
     await billing.place_order(world.ours_live.scope)
     await billing.work()
     for month, day in ((4, 3), (4, 14)):
         billing.clock.turn_to(month, day)
         await billing.work()
     assert "cancelled" in operator.is_refused("settle", "TN-LIVE-000001")
-    assert "cancelled" in operator.is_refused("resend", "TN-LIVE-000001")
 
 
 async def test_an_invoice_that_is_not_mailed_yet_is_not_resent(

@@ -19,6 +19,13 @@ from tonne.retirements.import_lots import import_files
 
 # Makes the changes that no test is about.
 TESTER = Actor(ActorKind.SYSTEM, "test")
+# Settings without which live invoices wait.
+SELLER = {
+    "seller_name": "Offsets Ltd",
+    "seller_address": "Harbour Street 7; Bristol",
+    "seller_tax_id": "none",
+    "bank_iban": "DE89 3704 0044 0532 0130 00",
+}
 
 
 class Tenant(msgspec.Struct, frozen=True):

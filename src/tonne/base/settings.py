@@ -18,6 +18,8 @@ CONFIG_VARIABLE = "TONNE_CONFIG"
 API_KEY_VARIABLE, API_URL_VARIABLE = "TONNE_API_KEY", "TONNE_API_URL"
 
 YEAR_S = 31_536_000
+# Live invoices are not issued in this name: it is not the seller's own.
+DEFAULT_SELLER_NAME = "Tonne"
 SMTP_SCHEMES = ("smtp", "smtps")
 # A request must be able to take its whole timeout and still be settled before its lease expires.
 LEASE_PER_TIMEOUT = 1.5
@@ -80,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stripe_secret_key: str = ""
     stripe_webhook_secret: str = ""
     stripe_api_base: str = ""
-    seller_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "Tonne"
+    seller_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = DEFAULT_SELLER_NAME
     seller_address: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     seller_tax_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
     seller_email: Annotated[str, msgspec.Meta(max_length=254)] = ""

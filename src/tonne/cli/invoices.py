@@ -18,11 +18,14 @@ from tonne.invoices.import_statement import BookedLine, import_statement
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.resend_invoice import resend_invoice
+from tonne.invoices.seller_details import missing_settings
 from tonne.invoices.settle_invoice import settle_invoice
-from tonne.invoices.store import list_invoices_any_account
+from tonne.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
 from tonne.invoices.transfer_store import Transfer, TransferOutcome, list_transfers
 from tonne.sheets.errors import quoted
 
+# Orders named in a message.
+SHOWN = 10
 _mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. Not needed with a full reference.")
 
 
@@ -44,13 +47,18 @@ def invoice() -> None:
 def list_(mode: str | None, status: str | None, limit: int) -> None:
     """List invoices, newest first."""
 
-    async def work(tx: Connection) -> tuple[list[Invoice], list[str]]:
+    with plain_failures():
+        missing = missing_settings(settings_from_environment())
+
+    async def work(tx: Connection) -> tuple[list[Invoice], list[str], list[str]]:
         modes = Mode if mode is None else (Mode(mode),)
         wanted = None if status is None else InvoiceStatus(status)
         found = [each for one in modes for each in await list_invoices_any_account(tx, one, wanted, limit)]
-        return found, await organisations_without_recipient(tx, found)
+        is_asked = Mode.LIVE in modes and wanted in {None, InvoiceStatus.OPEN}
+        held_back = await list_live_orders_without_invoice_any_account(tx) if missing and is_asked else []
+        return found, await organisations_without_recipient(tx, found), held_back
 
-    invoices, unreachable = run_in_transaction(work)
+    invoices, unreachable, held_back = run_in_transaction(work)
     rows = [
         (
             *(i.reference, i.status, i.total, str(i.due_on)),
@@ -65,6 +73,14 @@ def list_(mode: str | None, status: str | None, limit: int) -> None:
         click.echo(
             f"{organisation_id} has no admin to mail its invoices to. Add one with `tonne org add-admin`, then run "
             "`tonne invoice resend`.",
+            err=True,
+        )
+    if held_back:
+        more = f" and {len(held_back) - SHOWN:,} more" if len(held_back) > SHOWN else ""
+        count = "1 live order waits for its invoice" if len(held_back) == 1 else f"{len(held_back):,} live orders wait"
+        click.echo(
+            f"{count}{'' if len(held_back) == 1 else ' for their invoices'}: {', '.join(held_back[:SHOWN])}{more}. Set "
+            f"{', '.join(missing)} and restart Tonne: they are then issued and mailed.",
             err=True,
         )
 
@@ -120,7 +136,10 @@ def settle(number: str, mode: str | None, note: str) -> None:
 @click.argument("number")
 @_mode_of_number
 def resend(number: str, mode: str | None) -> None:
-    """Mail an invoice again to the admins of the organisation. NUMBER is 123 or TN-LIVE-000123."""
+    """Mail an invoice again to the admins of the organisation. NUMBER is 123 or TN-LIVE-000123.
+
+    The mail of a paid or cancelled invoice says so and does not ask for money.
+    """
     with plain_failures():
         settings = settings_from_environment()
 
@@ -142,7 +161,7 @@ def pdf(number: str, mode: str | None, output: Path) -> None:
     """Write an invoice to a PDF file. NUMBER is 123 or TN-LIVE-000123."""
     found = run_in_transaction(lambda tx: _find(tx, number, mode))
     try:
-        output.write_bytes(invoice_pdf(found.read_record()))
+        output.write_bytes(invoice_pdf(found.read_record(), found.closing))
     except OSError as error:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from error
 

@@ -2,11 +2,19 @@
 
 import click
 
-from tonne.base.clock import utc_now
+from tonne.base.clock import to_wire, utc_now
+from tonne.base.mass import format_tonnes
+from tonne.base.money import format_money
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.cli.output import print_facts
 from tonne.db.pool import Connection
 from tonne.invoices.cancel_order import cancel_order_by_id
+from tonne.invoices.issue_invoices import is_held_back
+from tonne.invoices.model import Invoice
+from tonne.invoices.seller_details import missing_settings
+from tonne.invoices.store import find_invoice
 from tonne.orders.errors import OrderNotFound
+from tonne.orders.load import load_order
 from tonne.orders.model import Order
 from tonne.orders.store import find_scope_any_account
 
@@ -15,7 +23,43 @@ MAX_REASON = 500
 
 @click.group()
 def order() -> None:
-    """Cancel orders on behalf of a client."""
+    """Show orders, and cancel them on behalf of a client."""
+
+
+@order.command("show")
+@click.argument("order_id")
+def show(order_id: str) -> None:
+    """Show an order and what it waits for."""
+    with plain_failures():
+        settings = settings_from_environment()
+
+    async def work(tx: Connection) -> tuple[Order, Invoice | None]:
+        scope = await find_scope_any_account(tx, order_id)
+        found = None if scope is None else await load_order(tx, scope, order_id)
+        if found is None:
+            raise OrderNotFound
+        return found, await find_invoice(tx, found.scope, found.id)
+
+    found, invoice = run_in_transaction(work)
+    priced = found.priced
+    cost = "-" if priced is None else f"{format_money(priced.total_cost_minor, found.currency)} {found.currency}"
+    issued = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
+    if invoice is None and is_held_back(found, settings):
+        issued = f"waits, because {', '.join(missing_settings(settings))} are not set. Set them and restart Tonne."
+    print_facts(
+        {
+            "order": found.id,
+            "status": found.status.value,
+            "mode": found.scope.mode.value,
+            "received": to_wire(found.created_at),
+            "tonnes": "-" if priced is None else format_tonnes(priced.quantity_grams),
+            "total": cost,
+            "payment": found.payment_method.value,
+            "invoice": issued,
+            "account": found.scope.account_id,
+            "organisation": found.scope.organisation_id,
+        }
+    )
 
 
 @order.command("cancel")

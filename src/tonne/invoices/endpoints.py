@@ -15,12 +15,18 @@ from tonne.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.invoices import store as invoice_store
 from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
+from tonne.invoices.issue_invoices import is_held_back
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.settle_invoice import settle_test_invoice
-from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.orders.load import load_order
 from tonne.orders.model import OrderStatus
 from tonne.orders.schemas import OrderOut, order_document
+
+HELD_BACK = (
+    "The invoice of this order is not issued yet: it waits until the seller has set its name, address, tax id and bank "
+    "account. It is then issued automatically."
+)
 
 
 class CancelIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -43,15 +49,18 @@ class InvoiceEndpoints:
     async def read_invoice(self, request: Request) -> Response:
         """Read the invoice of an order as a PDF.
 
-        The PDF is the one that was mailed to the admins of the organisation.
+        The PDF is the one that was mailed to the admins of the organisation. Once the invoice is paid or cancelled, it
+        says so and no longer asks for money.
         """
         order_id = request.path("order_id")
         async with self._database.connection() as connection:
             invoice = await invoice_store.find_invoice(connection, request.scope, order_id)
             if invoice is None:
-                known = await order_store.find_by_id(connection, request.scope, order_id) is not None
-                raise InvoiceNotAvailable if known else OrderNotFound
-        pdf = await asyncio.to_thread(invoice_pdf, invoice.read_record())
+                order = await load_order(connection, request.scope, order_id)
+                if order is None:
+                    raise OrderNotFound
+                raise InvoiceNotAvailable(HELD_BACK if is_held_back(order, self._settings) else None)
+        pdf = await asyncio.to_thread(invoice_pdf, invoice.read_record(), invoice.closing)
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"', "Cache-Control": "private"}
         return Response(pdf, 200, b"application/pdf", headers)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -13,11 +13,14 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.invoices import store as invoice_store
 from tonne.invoices.model import compose_invoice
+from tonne.invoices.seller_details import missing_settings
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import postpone, run_due_any_account
 
+# Live orders whose invoices wait for settings of the seller are retried after this time.
+HELD_BACK_RETRY = timedelta(minutes=1)
 # Small, because all workers wait for the locked row of the series.
 BATCH = 20
 
@@ -47,25 +50,29 @@ class IssueInvoices:
         )
 
     async def _issue(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
-        orders = await load_orders(tx, keys)
-        if orders[0].scope.mode is Mode.LIVE and not self.settings.bank_iban:
-            _log.warning("invoices_without_bank_account", remedy="set TONNE_BANK_IBAN")
-        await issue_invoices(tx, orders, self.settings, now)
+        await issue_invoices(tx, await load_orders(tx, keys), self.settings, now)
 
 
 async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:
     """Issue invoices for locked placed orders of one mode. An order that has an invoice keeps it.
 
-    Zero-total orders skip invoicing and are marked as paid. Call it last in the transaction: the row of the series is
-    locked from here to the commit, which makes the numbers gapless.
+    Live orders wait until the settings about the seller are given; no number is used for them meanwhile. Zero-total
+    orders skip invoicing and are marked as paid. Call it last in the transaction: the row of the series is locked from
+    here to the commit, which makes the numbers gapless.
     """
     keys = [order.key for order in orders]
     invoiced = await invoice_store.have_invoices(tx, keys)
     free = [order for order in orders if order.priced is not None and order.priced.total_cost_minor == 0]
     billed = [order for order in orders if order not in free and order.id not in invoiced]
+    held_back = [order for order in billed if is_held_back(order, settings)]
+    if held_back:
+        missing, count = missing_settings(settings), len(held_back)
+        _log.warning("invoices_held_back", missing=missing, orders=count, first_order_id=held_back[0].id)
+        billed = [order for order in billed if order not in held_back]
     ids = sorted({order.scope.organisation_id for order in billed})
     organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
     await postpone(tx, keys, OrderStatus.PLACED, None)
+    await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
     if billed:
         first = await invoice_store.take_numbers(tx, billed[0].scope.mode, len(billed))
         for number, order in enumerate(billed, start=first):
@@ -74,3 +81,13 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     if free:
         moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in free]
         await move_orders(tx, moves, now)
+
+
+def is_held_back(order: Order, settings: Settings) -> bool:
+    """Whether the invoice of this order, which has none yet, waits for settings about the seller."""
+    return (
+        order.scope.mode is Mode.LIVE
+        and order.status is OrderStatus.PLACED
+        and order.payment_method is PaymentMethod.INVOICE
+        and bool(missing_settings(settings))
+    )

@@ -10,7 +10,7 @@ from tonne.db.pool import Connection
 from tonne.gateways.mail import Attachment, compose_mail, is_mail_address
 from tonne.invoices.model import FollowUpSchedule, Invoice
 from tonne.invoices.pdf import invoice_pdf
-from tonne.invoices.record import InvoiceRecord
+from tonne.invoices.record import Closing, InvoiceRecord
 from tonne.invoices.store import find_billed_organisation
 
 
@@ -33,6 +33,29 @@ async def write_mail(
     pdf = await asyncio.to_thread(invoice_pdf, record)
     cancel_on = FollowUpSchedule.from_settings(settings).cancel_on(invoice, now.astimezone(UTC).date())
     return compose(settings, recipients, record, pdf=pdf, cancel_on=cancel_on)
+
+
+async def write_closed_mail(
+    settings: Settings, recipients: list[str], invoice: Invoice, closing: Closing
+) -> EmailMessage:
+    """Compose a mail with a paid or cancelled invoice attached. It renders the PDF, as `write_mail` does."""
+    record = invoice.read_record()
+    pdf = await asyncio.to_thread(invoice_pdf, record, closing)
+    day = in_words(closing.on)
+    if closing.status == "paid":
+        subject = f"Invoice {record.reference}: paid on {day}, nothing is due"
+        outcome = f"It was paid on {day}. Nothing is due."
+    else:
+        subject = f"Invoice {record.reference}: cancelled on {day}, do not pay"
+        outcome = (
+            f"It was cancelled on {day}. Please do not pay it. If you have already paid it, contact us and we will "
+            "refund you."
+        )
+    text = (
+        f"Please find attached invoice {record.reference} for {_total(record)} for order {record.order_id}.\n\n"
+        f"{outcome}\n"
+    )
+    return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
 
 
 def compose_invoice_mail(

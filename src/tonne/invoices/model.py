@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum, auto
+from typing import Literal
 
 import msgspec
 
@@ -10,8 +11,17 @@ from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
-from tonne.invoices.record import BankAccount, InvoiceBuyer, InvoiceFee, InvoiceLine, InvoiceRecord, InvoiceSeller
+from tonne.invoices.record import (
+    BankAccount,
+    Closing,
+    InvoiceBuyer,
+    InvoiceFee,
+    InvoiceLine,
+    InvoiceRecord,
+    InvoiceSeller,
+)
 from tonne.invoices.reference import reference_of
+from tonne.invoices.seller_details import printed_tax_id
 from tonne.orders.model import Order, OrderKey
 
 FEE_LABEL = "Service fee"
@@ -51,6 +61,14 @@ class Invoice:
     def total(self) -> str:
         """For people: `27.78 EUR`."""
         return f"{format_money(self.total_minor, self.currency)} {self.currency}"
+
+    @property
+    def closing(self) -> Closing | None:
+        """How it was closed; None while it is open."""
+        if self.settled_at is None:
+            return None
+        status: Literal["paid", "cancelled"] = "paid" if self.status is InvoiceStatus.PAID else "cancelled"
+        return Closing(status, self.settled_at.astimezone(UTC).date().isoformat())
 
     def read_record(self) -> InvoiceRecord:
         return msgspec.json.decode(self.record, type=InvoiceRecord)
@@ -116,7 +134,7 @@ def _seller(settings: Settings) -> InvoiceSeller:
     return InvoiceSeller(
         name=settings.seller_name,
         address_lines=_address_lines(settings.seller_address.replace(";", "\n")),
-        tax_id=settings.seller_tax_id or None,
+        tax_id=printed_tax_id(settings),
         email=settings.seller_email or None,
     )
 

@@ -6,12 +6,16 @@ from pathlib import Path
 import msgspec
 
 from tonne.gateways.pdf import render_pdf
-from tonne.invoices.record import InvoiceRecord
+from tonne.invoices.record import Closing, InvoiceRecord
 
 TEMPLATE = Path(__file__).parent / "templates" / "invoice.typ"
 
 
-def invoice_pdf(record: InvoiceRecord) -> bytes:
-    """The same record gives the same bytes. CPU-bound: call it through `asyncio.to_thread`."""
+def invoice_pdf(record: InvoiceRecord, closing: Closing | None = None) -> bytes:
+    """The same record and closing give the same bytes. A closed invoice does not ask for money.
+
+    CPU-bound: call it through `asyncio.to_thread`.
+    """
     issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
-    return render_pdf(TEMPLATE, msgspec.to_builtins(record), issued_at=issued_at)
+    printed = msgspec.to_builtins(record) | {"closing": msgspec.to_builtins(closing)}
+    return render_pdf(TEMPLATE, printed, issued_at=issued_at)

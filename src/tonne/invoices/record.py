@@ -55,3 +55,10 @@ class InvoiceRecord(msgspec.Struct, frozen=True):
     bank: BankAccount
     reference: str
     note: str | None
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """How and when an invoice was closed. Not part of the record, which is frozen at issue."""
+
+    status: Literal["paid", "cancelled"]
+    on: str

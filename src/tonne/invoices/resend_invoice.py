@@ -8,17 +8,19 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
 from tonne.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
-from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_mail
-from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_closed_mail, write_mail
+from tonne.invoices.model import Invoice
 
 
 async def resend_invoice(
     tx: Connection, invoice: Invoice, *, settings: Settings, actor: Actor, now: datetime
 ) -> list[str]:
-    """Enqueue the mail again and return its recipients, the admins of the organisation."""
-    if invoice.status is InvoiceStatus.CANCELLED:
-        raise InvoiceNotOpen(f"Invoice {invoice.reference} is cancelled and must not be paid.")
-    if invoice.mailed_at is None:
+    """Enqueue the mail again and return its recipients, the admins of the organisation.
+
+    The mail of a paid or cancelled invoice does not ask for money.
+    """
+    closing = invoice.closing
+    if closing is None and invoice.mailed_at is None:
         raise InvoiceNotOpen(
             f"Invoice {invoice.reference} is about to be mailed. Check that `tonne worker` is running."
         )
@@ -26,7 +28,10 @@ async def resend_invoice(
     recipients = await find_recipients(tx, organisation_id)
     if not recipients:
         raise InvoiceWithoutRecipient(f"{organisation_id} has no admin. Add one with `tonne org add-admin`.")
-    message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now)
+    if closing is None:
+        message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now)
+    else:
+        message = await write_closed_mail(settings, recipients, invoice, closing)
     await enqueue(tx, organisation_id, recipients, message)
     await audit.record(
         tx,

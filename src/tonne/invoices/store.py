@@ -52,6 +52,20 @@ async def have_invoices(tx: Connection, keys: Sequence[OrderKey]) -> set[str]:
     return {row["order_id"] for row in rows}
 
 
+LIST_WITHOUT_INVOICE = """
+SELECT orders.id FROM orders
+WHERE orders.mode = 'live' AND orders.status = 'placed' AND orders.payment_method = 'invoice'
+  AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0
+  AND NOT EXISTS (SELECT FROM invoices WHERE invoices.account_id = orders.account_id AND invoices.order_id = orders.id)
+ORDER BY orders.created_at, orders.id
+"""
+
+
+async def list_live_orders_without_invoice_any_account(connection: Connection) -> list[str]:
+    """The ids of live orders whose invoices are still to be issued, oldest first."""
+    return [row["id"] for row in await connection.fetch(LIST_WITHOUT_INVOICE)]
+
+
 TAKE_NUMBERS = "UPDATE invoice_series SET last_number = last_number + $2 WHERE mode = $1 RETURNING last_number"
 
 

@@ -5,11 +5,16 @@ from datetime import datetime
 
 from tonne.base.settings import Settings
 from tonne.db.waiting_check import WaitingCheck
+from tonne.invoices.seller_details import missing_settings
 
 
 def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
     needed = ("seller_address", "seller_email", "bank_account_holder", "bank_iban")
     return ([f"TONNE_{name.upper()}" for name in needed if not getattr(settings, name)],)
+
+
+def _held_back_by(settings: Settings, _: datetime) -> Sequence[object]:
+    return (missing_settings(settings),)
 
 
 WAITING = (
@@ -24,6 +29,23 @@ WAITING = (
         ORDER BY missing.position
         """,
         _missing_settings,
+    ),
+    WaitingCheck(
+        "live invoices are not held back by missing settings",
+        "Live orders wait for their invoices, because invoices would lack these settings.",
+        "Set the TONNE_ variables named below and restart Tonne: the worker then issues and mails the invoices.",
+        """
+        SELECT format('order %s of account %s, placed at %s: %s not set', orders.id, orders.account_id,
+                      to_char(orders.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                      array_to_string($1::text[], ', ')) AS "where"
+        FROM orders
+        WHERE orders.mode = 'live' AND orders.status = 'placed' AND orders.payment_method = 'invoice'
+          AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0 AND cardinality($1::text[]) > 0
+          AND NOT EXISTS (SELECT FROM invoices
+                          WHERE invoices.account_id = orders.account_id AND invoices.order_id = orders.id)
+        ORDER BY orders.created_at, orders.id
+        """,
+        _held_back_by,
     ),
     WaitingCheck(
         "live invoices are mailed within an hour",

@@ -18,6 +18,7 @@ from tonne.catalog.import_plan import CataloguePlan, check_project
 from tonne.catalog.import_rows import FileKind, Files
 from tonne.db.pool import Connection
 from tonne.orders.queue import wake_short_any_account
+from tonne.retirements.granularity import check_granularity
 from tonne.retirements.lot_overlaps import find_overlaps
 from tonne.retirements.lots import (
     LotRow,
@@ -63,7 +64,7 @@ async def import_files(
         await wake_short_any_account(tx, mode)
     head, catalogue = await begin_import(tx, mode, files, currency=currency)
     lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(now))
-    errors = [*catalogue.errors, *lots.errors]
+    errors = [*catalogue.errors, *await check_granularity(tx, mode, catalogue), *lots.errors]
     if errors:
         order = [file.name for file in files.values()]
         raise SheetInvalid(sorted(errors, key=lambda error: (order.index(error.file), error.line or 0)))

@@ -135,7 +135,7 @@ INVARIANTS = (
         CROSS JOIN LATERAL (
             SELECT array_agg(line ORDER BY line) AS lines
             FROM (SELECT concat_ws(' | ', ((line ->> 'quantity')::numeric * 1000000)::bigint, line ->> 'project_id',
-                                   line ->> 'vintage', regexp_replace(line ->> 'serial_range', ' [(]kg .*', ''),
+                                   line ->> 'vintage', regexp_replace(line ->> 'serial_range', ' [(]k?g .*', ''),
                                    line ->> 'retired_on', line ->> 'retirement_url') COLLATE "C" AS line
                   FROM json_array_elements(convert_from(certificate.record, 'UTF8')::json -> 'lines') line) each
         ) stated

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from tonne.base.clock import to_wire
-from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.retirements.model import serial_range
+from tonne.retirements.model import part_of_tonnes, serial_range
 from tonne.sheets.read_sheet import MAX_ROWS
 
 EXPORT_COLUMNS = (
@@ -68,12 +68,10 @@ class Task:
     @property
     def kilograms(self) -> str:
         """The part of its serials, if the registry retires less than a tonne; otherwise empty."""
-        end_grams = self.start_grams + self.quantity_grams
-        if self.start_grams == 0 and end_grams % GRAMS_PER_TONNE == 0:
+        part = part_of_tonnes(self.start_grams, self.quantity_grams)
+        if part is None:
             return ""
-        first_kg = self.start_grams // 1000 + 1
-        last_kg = (end_grams - 1) % GRAMS_PER_TONNE // 1000 + 1
-        return f"from kg {first_kg} of {self.first_number} to kg {last_kg} of {self.last_number}"
+        return f"from {part.unit} {part.first} of {self.first_number} to {part.unit} {part.last} of {self.last_number}"
 
 
 LIST_TO_RETIRE = """

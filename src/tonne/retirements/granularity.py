@@ -1,0 +1,49 @@
+"""The granularity of a project is fixed once credits of it are allocated: parcels consist of whole units."""
+
+from collections.abc import Collection
+
+from tonne.base.scope import Mode
+from tonne.catalog.import_plan import CataloguePlan
+from tonne.db.pool import Connection
+from tonne.retirements.lots import find_holders_any_account, name_holders
+from tonne.sheets.errors import RowError
+
+# Waits for allocations of these projects, which lock lots in the same order.
+LOCK_LOTS_OF_PROJECTS = """
+SELECT id, project_id, allocated_grams FROM lots WHERE mode = $1 AND project_id = ANY ($2::text[])
+ORDER BY id FOR UPDATE
+"""
+
+
+async def lock_lots_of_projects(tx: Connection, mode: Mode, project_ids: Collection[str]) -> dict[str, list[str]]:
+    """Lock all lots of these projects. Returns the ids of those of which orders hold grams, by project."""
+    found: dict[str, list[str]] = {}
+    for row in await tx.fetch(LOCK_LOTS_OF_PROJECTS, mode, list(project_ids)):
+        if row["allocated_grams"]:
+            found.setdefault(row["project_id"], []).append(row["id"])
+    return found
+
+
+async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> list[RowError]:
+    """Report projects whose granularity would change under allocated credits."""
+    before = catalogue.projects.stored
+    changed = {
+        catalogue.project_ids[row.key]: row
+        for row in catalogue.projects.changed
+        if row.granularity_grams != before[row.key].granularity_grams
+    }
+    if not changed:
+        return []
+    lots = await lock_lots_of_projects(tx, mode, changed)
+    errors = []
+    for project_id, lot_ids in lots.items():
+        row = changed[project_id]
+        holders = await find_holders_any_account(tx, mode, lot_ids)
+        orders = sorted({order_id for ids in holders.values() for order_id in ids})
+        message = (
+            f"tonnes of {row.registry} {row.registry_project_id} are allocated to {name_holders(orders)} in units of "
+            f"{before[row.key].granularity_grams} g, so the unit cannot change: write "
+            f"{before[row.key].granularity_grams}."
+        )
+        errors.append(RowError(catalogue.projects.file, row.line, "granularity_grams", message))
+    return errors
