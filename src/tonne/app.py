@@ -207,7 +207,7 @@ class Services:
         return [
             Job("price_waiting_orders", self._notify_after(self.price_waiting.run_once)),
             *(
-                Job(f"charge_{mode}_cards", self._notify_after(charge.run_once))
+                Job(f"charge_{mode}_cards", self._notify_after(charge.run_once), charge.drain)
                 for mode, charge in self.charge_cards.items()
             ),
             Job("refund_charges", self.refund_charges.run_once),

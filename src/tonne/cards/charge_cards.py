@@ -1,8 +1,9 @@
 """Charge the cards of placed orders: claim them, call the gateway outside any transaction, settle the results."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import structlog
@@ -22,10 +23,15 @@ from tonne.orders.queue import run_due_any_account
 
 BATCH = 400
 CONCURRENCY = 16
+# Results are settled together if they arrive within this time: a transaction for each would be slow.
+SETTLE_EVERY_S = 0.05
+# The next batch does not wait longer than this for the last answers of a batch.
+PATIENCE_S = 1.0
 
 _log = structlog.get_logger()
 
-ChargeResults = Sequence[tuple[ChargeAttempt, ChargeResult]]
+Answer = tuple[ChargeAttempt, ChargeResult]
+ChargeResults = Sequence[Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,9 @@ class ChargeCards:
 
     A crash after any step loses nothing and charges nobody twice: a charge is recorded before the gateway is called,
     and a recorded charge is looked up before it is sent again. Any number of workers may run at once.
+
+    A slow answer holds up no other order: answers are settled as they arrive, and the last ones of a batch in the
+    background while the next batch is charged.
     """
 
     database: Database
@@ -41,14 +50,53 @@ class ChargeCards:
     mode: Mode
     clock: Clock
     schedule: RetrySchedule
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
+    # Settle what the gateway had not answered when `run_once` returned.
+    _late: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run_once(self) -> bool:
         """Process one batch; false if nothing is due."""
+        if self._late and self._slots.locked():
+            # Every slot waits for a slow gateway. Charges claimed now could only queue until their lease expires.
+            await asyncio.wait(self._late, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            return True
         batch = await self.claim()
         if not batch:
             return False
-        await self.settle(await self.call_gateways(batch), batch.free)
+        calls = {asyncio.create_task(self._call_in_slot(attempt)) for attempt in batch.attempts}
+        try:
+            if batch.free:
+                await self.settle([], batch.free)
+            calls = await self._settle_as_answered(calls)
+        finally:
+            for call in calls:
+                late = asyncio.create_task(self._settle_late(call))
+                self._late.add(late)
+                late.add_done_callback(self._late.discard)
         return True
+
+    async def drain(self) -> None:
+        """Wait for the charges that are still at a gateway."""
+        await asyncio.gather(*self._late)
+
+    async def _settle_as_answered(self, calls: set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]:
+        """Settle the answers in groups as they arrive. Returns the calls that are not answered after `PATIENCE_S`."""
+        started = time.monotonic()
+        while calls:
+            answered, calls = await asyncio.wait(calls, timeout=SETTLE_EVERY_S)
+            if answered:
+                await self.settle([call.result() for call in answered])
+            # Calls that still wait for a slot are not late: they belong to this batch.
+            elif time.monotonic() - started > PATIENCE_S and len(calls) + len(self._late) <= CONCURRENCY:
+                return calls
+        return calls
+
+    async def _settle_late(self, call: asyncio.Task[Answer]) -> None:
+        answer = await call
+        try:
+            await self.settle([answer])
+        except Exception:  # noqa: BLE001 - the charge is due again when its lease expires
+            _log.exception("charge_not_settled", order_id=answer[0].request.order_id)
 
     async def claim(self) -> OpenedCharges:
         """Claim due pending charges, and open a charge for each due order. Skips locked rows."""
@@ -75,21 +123,19 @@ class ChargeCards:
 
     async def call_gateways(self, batch: OpenedCharges) -> ChargeResults:
         """Charge or look up each attempt, several at a time. An exception becomes the result `unknown`."""
-        slots = asyncio.Semaphore(CONCURRENCY)
+        return await asyncio.gather(*(self._call_in_slot(attempt) for attempt in batch.attempts))
 
-        async def call_one(attempt: ChargeAttempt) -> tuple[ChargeAttempt, ChargeResult]:
-            async with slots:
-                try:
-                    return await self._call_gateway(attempt)
-                except Exception:  # noqa: BLE001 - after any failure the charge may have been made
-                    _log.exception("card_gateway_failed", charge_id=attempt.request.id, gateway=attempt.gateway)
-                    return attempt, ChargeResult(ChargeOutcome.UNKNOWN, code="gateway_failed")
-
-        return await asyncio.gather(*(call_one(attempt) for attempt in batch.attempts))
+    async def _call_in_slot(self, attempt: ChargeAttempt) -> Answer:
+        async with self._slots:
+            try:
+                return await self._call_gateway(attempt)
+            except Exception:  # noqa: BLE001 - after any failure the charge may have been made
+                _log.exception("card_gateway_failed", charge_id=attempt.request.id, gateway=attempt.gateway)
+                return attempt, ChargeResult(ChargeOutcome.UNKNOWN, code="gateway_failed")
 
     async def settle(self, results: ChargeResults, free: Sequence[OrderKey] = ()) -> None:
         """Record the results and mark zero-total orders as paid. A row that fails is due again after its lease."""
-        rows: list[tuple[ChargeAttempt, ChargeResult] | OrderKey] = [*results, *free]
+        rows: list[Answer | OrderKey] = [*results, *free]
         await run_leased(
             rows,
             self._settle,
@@ -97,13 +143,13 @@ class ChargeCards:
             describe=lambda row: {"order_id": row.id if isinstance(row, OrderKey) else row[0].request.order_id},
         )
 
-    async def _settle(self, rows: Sequence[tuple[ChargeAttempt, ChargeResult] | OrderKey]) -> None:
+    async def _settle(self, rows: Sequence[Answer | OrderKey]) -> None:
         results = [row for row in rows if not isinstance(row, OrderKey)]
         free = [row for row in rows if isinstance(row, OrderKey)]
         async with self.database.transaction() as tx:
             await settle_charges(tx, results, free, self.clock(), self.schedule)
 
-    async def _call_gateway(self, attempt: ChargeAttempt) -> tuple[ChargeAttempt, ChargeResult]:
+    async def _call_gateway(self, attempt: ChargeAttempt) -> Answer:
         request = attempt.request
         if request.source is None:
             message = "The account has no card. Store one with `tonne card set`."
