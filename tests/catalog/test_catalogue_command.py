@@ -53,6 +53,16 @@ def test_errors_are_listed_and_the_command_fails(operator: Operator, tmp_path: P
     assert summary == "Error: Nothing was imported: 1 error."
 
 
+def test_money_11_a_large_change_of_a_rate_needs_a_flag(operator: Operator, tmp_path: Path) -> None:
+    operator.import_demo()
+    (tmp_path / "exchange_rates.csv").write_text("base,quote,rate,source,as_of\nEUR,KWD,0.0332,bank,2026-10-01\n")
+    refused = operator.run("import", "--mode", "test", tmp_path)
+    assert refused.exit_code == 1
+    assert "0.0332 differs from the rate of 2025-01-02, 0.332, by more than a factor of 2" in refused.stderr
+    allowed = operator.run("import", "--mode", "test", "--allow-large-change", tmp_path)
+    assert allowed.exit_code == 0
+
+
 def test_lots_can_be_imported_from_a_file_with_any_name(operator: Operator, tmp_path: Path) -> None:
     operator.import_demo()
     header = (DEMO / "lots.csv").read_text().splitlines()[0]

@@ -3,16 +3,19 @@
 import asyncio
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import asyncpg
 import pytest
 
 from tests.support.world import TESTER
 from tonne.base.clock import utc_now
+from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
 from tonne.catalog.demo import demo_files
 from tonne.catalog.import_catalogue import CatalogueError, ImportReport
 from tonne.catalog.import_rows import FileKind
+from tonne.catalog.rate_changes import PER_EURO
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.db.pool import Database
 from tonne.retirements.import_lots import import_files
@@ -48,11 +51,17 @@ def defaults(*lines: str) -> dict[FileKind, str]:
 
 
 async def run(
-    db: Database, texts: dict[FileKind, str], mode: Mode = Mode.TEST, currency: str | None = None
+    db: Database,
+    texts: dict[FileKind, str],
+    mode: Mode = Mode.TEST,
+    currency: str | None = None,
+    max_rate_change: Decimal | None = None,
 ) -> ImportReport:
     files = {kind: SheetFile(kind, text.encode()) for kind, text in texts.items()}
     async with db.transaction() as tx:
-        return await import_files(tx, mode, files, NOW, currency=currency, actor=TESTER)
+        return await import_files(
+            tx, mode, files, NOW, currency=currency, actor=TESTER, max_rate_change=max_rate_change
+        )
 
 
 async def import_basics(db: Database, mode: Mode = Mode.TEST) -> None:
@@ -208,6 +217,54 @@ async def test_rates_of_several_times_are_kept(db: Database) -> None:
     await run(db, {FileKind.EXCHANGE_RATES: f"{header}EUR,USD,1.08,bank,2026-01-31\n"})
     later = f"{header}EUR,USD,1.08000,bank,2026-01-31T01:00:00+01:00\nEUR,USD,1.10,bank,2026-02-01T12:00:00.5Z\n"
     assert counts(await run(db, {FileKind.EXCHANGE_RATES: later})) == {"exchange_rates.csv": (1, 0, 1, 0)}
+
+
+async def import_rates(db: Database, *lines: str, factor: str | None = "2") -> list[str]:
+    """The errors of an import of these rates: base,quote,rate,as_of."""
+    cells = [line.split(",") for line in lines]
+    text = "base,quote,rate,source,as_of\n" + "\n".join(f"{b},{q},{rate},bank,{at}" for b, q, rate, at in cells)
+    try:
+        limit = None if factor is None else Decimal(factor)
+        await run(db, {FileKind.EXCHANGE_RATES: text}, max_rate_change=limit)
+    except SheetInvalid as error:
+        return [str(each) for each in error.errors]
+    return []
+
+
+async def test_money_11_a_rate_that_changes_too_much_is_refused(db: Database) -> None:
+    await import_basics(db)
+    assert await import_rates(db, "EUR,KWD,0.334,2026-10-01") == []
+    [error] = await import_rates(db, "EUR,KWD,0.0000334,2026-10-02")
+    assert "line 2, column rate: 0.0000334 differs from the rate of 2026-10-01, 0.334, by more than a factor" in error
+    assert "--allow-large-change" in error
+    assert len(await import_rates(db, "EUR,KWD,0.669,2026-10-02", "EUR,KWD,0.1669,2026-10-03")) == 2
+    assert await import_rates(db, "EUR,KWD,0.668,2026-10-02") == [], "exactly the factor"
+    assert len(await import_rates(db, "EUR,KWD,0.3,2026-10-02")) == 1, "a stored rate is changed"
+    assert await import_rates(db, "EUR,KWD,0.3,2026-10-02", factor=None) == [], "allowed"
+    # A rate before the first one is compared with that.
+    assert len(await import_rates(db, "EUR,KWD,3,2020-01-01")) == 1
+    # The same file again changes nothing, whatever was imported since.
+    assert await import_rates(db, "EUR,KWD,0.334,2026-10-01") == []
+
+
+async def test_money_11_each_rate_of_a_file_is_compared_with_the_one_before(db: Database) -> None:
+    await import_basics(db)
+    years = ["EUR,TRY,6.7,2020-01-01", "EUR,TRY,13,2022-01-01", "EUR,TRY,24,2024-01-01", "EUR,TRY,44,2026-01-01"]
+    assert len(await import_rates(db, years[0], years[3])) == 2, "far from what is typical, then from the first"
+    assert await import_rates(db, *years[1:]) == []
+    assert await import_rates(db, *years) == [], "older rates may follow"
+
+
+async def test_money_11_a_first_rate_far_from_the_typical_one_is_refused(db: Database) -> None:
+    await import_basics(db)
+    for line in ("EUR,KWD,3.34,2026-10-01", "EUR,JPY,0.006,2026-10-01", "USD,IDR,16.7,2026-10-01"):
+        [error] = await import_rates(db, line)
+        assert "is far from a typical rate" in error, line
+    assert await import_rates(db, "EUR,KWD,0.35,2026-10-01", "EUR,JPY,170,2026-10-01") == []
+
+
+def test_money_11_a_typical_rate_is_known_for_every_currency() -> None:
+    assert set(PER_EURO) == set(DECIMALS)
 
 
 async def test_a_default_selection_sums_to_100_or_has_no_percentages(db: Database) -> None:

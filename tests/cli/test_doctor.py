@@ -12,9 +12,10 @@ from tests.support.clock import ManualClock
 from tests.support.command import Operator, tonne
 from tests.support.orders import bring_to, receive
 from tests.support.scene import Scene
-from tests.support.world import SELLER, World
+from tests.support.world import SELLER, World, add_account
 from tonne.app import Services
 from tonne.base.clock import Clock
+from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cli.doctor import ALL_WAITING, WARNINGS_CODE, find_waiting
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
@@ -165,8 +166,21 @@ async def _parked_account(desk: Desk) -> str:
     return "acc_1"
 
 
+async def _aging_rate(desk: Desk) -> str:
+    async with desk.database.transaction() as tx:
+        await add_account(tx, desk.world.ours_live.scope.organisation_id, Mode.LIVE, currency="NOK")
+        await tx.execute(
+            "INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) "
+            "VALUES ('live', 'EUR', 'NOK', $1, 11.8, 'test'), ('live', 'EUR', 'NOK', '2099-01-01', 11.8, 'test')",
+            desk.clock(),
+        )
+    return f"EUR to NOK: the newest rate is of {desk.clock():%Y-%m-%d}"
+
+
 # Each check that needs time to pass, and how much.
 LATE: list[tuple[Arrange, timedelta, str]] = [
+    # Three quarters of 31 days: early enough to import a new rate before orders wait.
+    (_aging_rate, timedelta(days=23, hours=6), "live accounts have a recent exchange rate"),
     (_unpriced, timedelta(hours=1), "live orders get a price within an hour"),
     (_refund, timedelta(days=1), "live refunds are made within a day"),
     (_pending, timedelta(days=2), "live charges have an outcome within two days"),
@@ -211,6 +225,14 @@ async def test_missing_settings_are_named_once_they_matter(desk: Desk) -> None:
     found = await desk.waiting(**nothing)
     assert desk.world.ours_live.scope.account_id in found["a gateway is set for live orders by card"][0]
     assert await desk.waiting() == {}
+
+
+async def test_money_11_a_currency_of_a_live_account_without_a_rate_is_named(desk: Desk) -> None:
+    async with desk.database.transaction() as tx:
+        for mode, currency in ((Mode.LIVE, "NOK"), (Mode.LIVE, "EUR"), (Mode.TEST, "PLN")):
+            await add_account(tx, desk.world.ours_live.scope.organisation_id, mode, currency=currency)
+    found = await desk.waiting()
+    assert found == {"live accounts have a recent exchange rate": ["EUR to NOK: there is no rate"]}
 
 
 async def test_a_key_that_is_not_configured_is_named(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from tonne.base.currency import DECIMALS
@@ -11,6 +12,7 @@ from tonne.catalog import import_store
 from tonne.catalog.import_plan import CataloguePlan, StoredCatalogue, plan_catalogue
 from tonne.catalog.import_rows import DefaultRow, Files, Sheets, read_files
 from tonne.catalog.import_store import CatalogueHead
+from tonne.catalog.rate_changes import check_rates
 from tonne.db.pool import Connection
 from tonne.sheets.compare import RowChanges
 from tonne.sheets.errors import quoted
@@ -31,17 +33,23 @@ class ImportReport:
 
 
 async def begin_import(
-    tx: Connection, mode: Mode, files: Files, *, currency: str | None
+    tx: Connection, mode: Mode, files: Files, *, currency: str | None, max_rate_change: Decimal | None
 ) -> tuple[CatalogueHead, CataloguePlan]:
     """Plan the import of all files except lots, one import at a time. Nothing is written yet.
 
     Rows are matched by their key, so importing the same files again changes nothing. Only the first import needs
-    `currency`.
+    `currency`. With `max_rate_change`, exchange rates that are probably wrong are errors.
     """
     await import_store.acquire_import_lock(tx)
     head = _check_currency(mode, await import_store.find_catalogue(tx, mode), currency)
     sheets = read_files(files, head.currency)
-    return head, plan_catalogue(sheets, await _read_stored(tx, head, sheets))
+    plan = plan_catalogue(sheets, await _read_stored(tx, head, sheets))
+    if max_rate_change is not None:
+        # Only new and changed rates: importing an old file again must not fail because rates have moved since.
+        rows = plan.exchange_rates.saved
+        nearest = await import_store.read_nearest_rates(tx, mode, rows)
+        plan.errors.extend(check_rates(sheets.exchange_rates.name, rows, nearest, max_rate_change))
+    return head, plan
 
 
 async def save_catalogue(tx: Connection, head: CatalogueHead, plan: CataloguePlan, now: datetime) -> None:

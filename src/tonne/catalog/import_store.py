@@ -11,6 +11,7 @@ import msgspec
 from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
 from tonne.catalog.import_rows import BundleProjectRow, BundleRow, DefaultRow, ExchangeRateRow, ProjectRow
+from tonne.catalog.rate_changes import KnownRate
 from tonne.db.json_rows import json_rows
 from tonne.db.pool import Connection
 
@@ -210,6 +211,33 @@ async def read_exchange_rates(tx: Connection, mode: Mode, rows: list[ExchangeRat
     """The stored rates that have the keys of `rows`."""
     keys = ([row.base for row in rows], [row.quote for row in rows], [row.as_of for row in rows])
     return [ExchangeRateRow(**row) for row in await tx.fetch(READ_EXCHANGE_RATES, mode, *keys)]
+
+
+READ_NEAREST_RATES = """
+SELECT named.base, named.quote, named.as_of AS row_as_of, near.rate, near.as_of
+FROM unnest($2::text[], $3::text[], $4::timestamptz[]) AS named (base, quote, as_of)
+CROSS JOIN LATERAL (
+    (SELECT rate, as_of FROM exchange_rates
+     WHERE mode = $1 AND base = named.base AND quote = named.quote AND exchange_rates.as_of <= named.as_of
+     ORDER BY exchange_rates.as_of DESC LIMIT 1)
+    UNION ALL
+    (SELECT rate, as_of FROM exchange_rates
+     WHERE mode = $1 AND base = named.base AND quote = named.quote AND exchange_rates.as_of > named.as_of
+     ORDER BY exchange_rates.as_of LIMIT 1)
+    LIMIT 1
+) AS near
+"""
+
+
+async def read_nearest_rates(
+    tx: Connection, mode: Mode, rows: list[ExchangeRateRow]
+) -> dict[tuple[Any, ...], KnownRate]:
+    """By the key of a row: the newest stored rate up to its time, or else the oldest one after it."""
+    keys = ([row.base for row in rows], [row.quote for row in rows], [row.as_of for row in rows])
+    return {
+        (found["base"], found["quote"], found["row_as_of"]): KnownRate(found["rate"], found["as_of"])
+        for found in await tx.fetch(READ_NEAREST_RATES, mode, *keys)
+    }
 
 
 SAVE_EXCHANGE_RATES = """

@@ -1,6 +1,7 @@
 """tonne catalogue"""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from tonne.catalog.bundle_store import ListedBundle, list_bundles
 from tonne.catalog.import_catalogue import CatalogueError
 from tonne.catalog.import_rows import FileKind, Files
 from tonne.catalog.switch_bundle import switch_bundle
-from tonne.cli.database import ACTOR, run_in_transaction
+from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import print_table, printable
 from tonne.cli.parameters import MODE
@@ -34,19 +35,24 @@ def catalogue() -> None:
 @catalogue.command("import")
 @_mode_option
 @click.option("--currency", metavar="CODE", help="Currency of the prices, such as EUR. Required for the first import.")
+@click.option(
+    "--allow-large-change", is_flag=True, help="Accept exchange rates that differ much from the previous ones."
+)
 @click.argument(
     "sources", metavar="FOLDER_OR_FILES...", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True
 )
-def import_(mode: str, currency: str | None, sources: tuple[Path, ...]) -> None:
+def import_(mode: str, currency: str | None, *, allow_large_change: bool, sources: tuple[Path, ...]) -> None:
     """Import CSV files into a catalogue: all or nothing.
 
     A file is recognised by its name: projects.csv, bundles.csv, bundle_projects.csv, exchange_rates.csv, lots.csv,
     defaults.csv. Name any of them, or a folder that contains them. Rows that already exist are updated; importing the
     same files again changes nothing.
 
-    If a file has errors, all of them are listed, nothing is imported, and the exit code is 1.
+    If a file has errors, all of them are listed, nothing is imported, and the exit code is 1. An exchange rate that
+    differs from the previous one by more than TONNE_RATE_CHANGE_FACTOR counts as an error, unless --allow-large-change
+    is given.
     """
-    _import(Mode(mode), _collect(sources), currency)
+    _import(Mode(mode), _collect(sources), currency, allow_large_change=allow_large_change)
 
 
 @catalogue.command("import-lots")
@@ -94,10 +100,20 @@ def disable(bundle_id: str) -> None:
         )
 
 
-def _import(mode: Mode, files: Files, currency: str | None) -> None:
+def _import(mode: Mode, files: Files, currency: str | None, *, allow_large_change: bool = False) -> None:
+    with plain_failures():
+        factor = Decimal(str(settings_from_environment().rate_change_factor))
     try:
         with reported_errors():
-            report = run_in_transaction(import_files, mode, files, utc_now(), actor=ACTOR, currency=currency)
+            report = run_in_transaction(
+                import_files,
+                mode,
+                files,
+                utc_now(),
+                actor=ACTOR,
+                currency=currency,
+                max_rate_change=None if allow_large_change else factor,
+            )
     except CatalogueError as error:
         raise click.ClickException(str(error)) from error
     catalogue = f"the {mode} catalogue ({report.currency})"

@@ -15,6 +15,7 @@ from tonne.base.secret_box import SecretBox, SecretKeyMissing
 from tonne.base.settings import Settings, load_settings
 from tonne.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
+from tonne.catalog.waiting import WAITING as CATALOGUE_WAITING
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.checkout.link_store import list_open_links_any_account
 from tonne.cli.database import run_in_transaction
@@ -35,7 +36,14 @@ from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
 ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
-ALL_WAITING = (*ORDERS_WAITING, *PAYMENTS_WAITING, *INVOICES_WAITING, *RETIREMENTS_WAITING, *WEBHOOKS_WAITING)
+ALL_WAITING = (
+    *CATALOGUE_WAITING,
+    *ORDERS_WAITING,
+    *PAYMENTS_WAITING,
+    *INVOICES_WAITING,
+    *RETIREMENTS_WAITING,
+    *WEBHOOKS_WAITING,
+)
 SECRETS = "all webhook secrets can be opened"
 SECRETS_MEANING = "Their webhooks deliver nothing."
 SECRETS_REMEDY = "Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."

@@ -5,7 +5,7 @@ from tonne.db.waiting_check import WaitingCheck
 WAITING = (
     WaitingCheck(
         "live orders get a price within an hour",
-        "An order cannot be priced: the exchange rate is missing, or the selected bundle is not on sale. It fails "
+        "An order cannot be priced: the exchange rate is missing or too old, or the bundle is not on sale. It fails "
         "after TONNE_PRICING_GIVE_UP_S.",
         "Import the rate or the bundle with `tonne catalogue import`, or put the bundle on sale with `tonne catalogue "
         "enable`. `tonne order cancel` cancels the order.",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
+from decimal import Decimal
 from functools import partial
 
 import asyncpg
@@ -53,16 +54,23 @@ class LotPlan:
 
 
 async def import_files(
-    tx: Connection, mode: Mode, files: Files, now: datetime, *, actor: Actor, currency: str | None = None
+    tx: Connection,
+    mode: Mode,
+    files: Files,
+    now: datetime,
+    *,
+    actor: Actor,
+    currency: str | None = None,
+    max_rate_change: Decimal | None = None,
 ) -> ImportReport:
     """Import catalogue files and lots, or raise SheetInvalid with every error. Orders that wait for supply are retried.
 
-    Only the first import of a mode needs `currency`.
+    Only the first import of a mode needs `currency`. Without `max_rate_change`, exchange rates may change in any way.
     """
     if _BRINGS_SUPPLY & files.keys():
         # Before any lot is locked: workers lock orders before lots, too.
         await wake_short_any_account(tx, mode)
-    head, catalogue = await begin_import(tx, mode, files, currency=currency)
+    head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
     lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(now))
     errors = [*catalogue.errors, *await check_granularity(tx, mode, catalogue), *lots.errors]
     if errors:
