@@ -54,6 +54,10 @@ class Cluster:
         self.hooks: list[Hook] = []
         self.receivers: list[Receiver] = []
         self.workers: list[Process] = []
+        # Processes that must run until the records are checked.
+        self.supports: list[Process] = []
+        # Called after the check.
+        self.cleanups: list[Callable[[], None]] = []
         # Orders that the api has confirmed: their ids by account and idempotency key.
         self.placed: dict[tuple[str, str], str] = {}
         # The final status that an order must reach, by its id.
@@ -95,8 +99,10 @@ class Cluster:
 
     async def kill(self) -> None:
         """Kill the processes that still run."""
-        for process in [*self.workers, *([self.api] if self.api else [])]:
+        for process in [*self.workers, *([self.api] if self.api else []), *self.supports]:
             process.kill()
+        for clean_up in self.cleanups:
+            clean_up()
         if self._http is not None:
             await self._http.close()
 
@@ -131,6 +137,10 @@ class Cluster:
 
     def _start(self, command: str, log: str) -> Process:
         return Process("tonne", command, "--stop-with-parent", settings=self.settings, log=self.folder / log)
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     def sender_of(self, peer_port: int) -> Process:
         """The worker with a connection from this port."""
@@ -186,6 +196,10 @@ class Cluster:
             yield connection
         finally:
             await connection.close()
+
+    async def execute(self, sql: str) -> None:
+        async with self.connection() as connection:
+            await connection.execute(sql)
 
     async def fetch(self, sql: str, *arguments: Any) -> list[asyncpg.Record]:
         async with self.connection() as connection:
@@ -265,6 +279,14 @@ class Cluster:
         body = {"event_id": events["data"][0]["event_id"]}
         await self.call(hook.organisation, "POST", f"/v1/webhooks/{hook.id}/rewind", body)
 
+    async def status_of(self, method: str, path: str, **options: Any) -> tuple[int, float, Mapping[str, str]]:
+        """Status, seconds and headers of the response to any request. Raises if there is none."""
+        assert self._http is not None
+        started = time.monotonic()
+        async with self._http.request(method, path, **options) as response:
+            await response.read()
+            return response.status, time.monotonic() - started, response.headers
+
     async def call(
         self, organisation: Organisation, method: str, path: str, body: Any = None, *, account_id: str | None = None
     ) -> dict[str, Any]:
@@ -295,7 +317,8 @@ class Cluster:
     async def place_one(self, organisation: Organisation, scope: Scope) -> str:
         """Repeat the request with the same key until there is a response, like a careful client."""
         key = new_id("key")
-        body = {"mass": {"amount": str(self.rng.randint(1, 50)), "unit": "kg"}, "idempotency_key": key}
+        # At least what a card can be charged.
+        body = {"mass": {"amount": str(self.rng.randint(60, 150)), "unit": "kg"}, "idempotency_key": key}
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):

@@ -1,9 +1,14 @@
 """All scenarios. Importing a module registers its scenarios."""
 
 # ruff: noqa: I001 - in the order in which they run
-from chaos.delivery import kills, workers, outages, bad_receivers, changes, parked, load
+from chaos.delivery import kills, workers, outages, bad_receivers, changes, parked, isolation, load
 from chaos.life import kills as life_kills, load as life_load
+from chaos.service import database, jobs, visitors
 from chaos.scenario import SCENARIOS
 
-MODULES = (kills, workers, outages, bad_receivers, changes, parked, load, life_kills, life_load)
+MODULES = (
+    *(kills, workers, outages, bad_receivers, changes, parked, isolation, load),
+    *(life_kills, life_load),
+    *(database, jobs, visitors),
+)
 __all__ = ["MODULES", "SCENARIOS"]

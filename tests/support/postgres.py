@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import asyncpg
+import psutil
 
 from tonne.db.migrate import migrate
 from tonne.db.pool import Connection
@@ -66,6 +67,20 @@ class PostgresServer(Databases):
         if process is not None:
             process.send_signal(signal.SIGQUIT)
             await asyncio.to_thread(process.wait)
+
+    def freeze(self) -> None:
+        """Stop all processes of the server without closing a connection: it accepts bytes and never responds."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        process = self._postmaster.running()
+        if process is not None:
+            for one in (process, *process.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.send_signal(number)
 
     async def start(self) -> None:
         await asyncio.to_thread(self._postmaster.start)

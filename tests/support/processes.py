@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -33,13 +33,18 @@ def free_port() -> int:
 
 
 class Process:
-    """`python -m <module> <arguments>` in a process group of its own; its output is appended to `log`."""
+    """`python -m <module> <arguments>` in a process group of its own; its output is appended to `log`.
 
-    def __init__(self, module: str, *arguments: str, settings: Mapping[str, object], log: Path) -> None:
+    `wrapper` is a command that executes the command that follows it.
+    """
+
+    def __init__(
+        self, module: str, *arguments: str, settings: Mapping[str, object], log: Path, wrapper: Sequence[str] = ()
+    ) -> None:
         self.log = log
         with log.open("ab") as log_file:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [*wrapper, sys.executable, "-m", module, *arguments],
                 cwd=ROOT,
                 env=environment(settings),
                 stdout=log_file,

@@ -1,0 +1,12 @@
+"""python -m chaos.service.hold_database FOLDER: keep the embedded server in FOLDER running until this process ends."""
+
+import signal
+import sys
+from pathlib import Path
+
+from tonne.db.embedded import start_server
+
+if __name__ == "__main__":
+    server = start_server(Path(sys.argv[1]))
+    print("ready", flush=True)
+    signal.pause()
