@@ -78,7 +78,7 @@ async def copying(
 
 @contextlib.asynccontextmanager
 async def without_flushing(connection: Connection) -> AsyncIterator[None]:
-    """On exit all data is on disk: no writes are left for a later measurement."""
+    """Turn off fsync. On exit all data is on disk: no writes are left for a later measurement."""
     for setting in ("fsync = off", "full_page_writes = off", "autovacuum = off", "max_wal_size = '64GB'"):
         await connection.execute(f"ALTER SYSTEM SET {setting}")
     await connection.execute("SELECT pg_reload_conf()")

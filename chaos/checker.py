@@ -108,12 +108,12 @@ async def _check_final_statuses(cluster: Cluster) -> list[str]:
     if not cluster.final_statuses:
         return []
     for row in await cluster.fetch(FINAL_STATUSES):
-        end = cluster.final_statuses.get(row["id"])
-        if end is None:
+        expected = cluster.final_statuses.get(row["id"])
+        if expected is None:
             problems["an unexpected order"].append(row["id"])
-        elif row["status"] != end:
-            problems[f"an order that should be {end}"].append(f"{row['id']} is {row['status']}")
-        is_paid_by_card = end == "complete" and row["payment_method"] == "card"
+        elif row["status"] != expected:
+            problems[f"an order that should be {expected}"].append(f"{row['id']} is {row['status']}")
+        is_paid_by_card = expected == "complete" and row["payment_method"] == "card"
         if row["kept_minor"] != (row["total_cost_minor"] if is_paid_by_card else 0):
             problems["a wrong amount was charged"].append(f"{row['id']}: {row['kept_minor']}")
         if row["times"] > 1:
@@ -218,14 +218,15 @@ class _HookCheck:
 
     def _check_sequence(self, records: Sequence[Exchange], contents: Sequence[list[Event]]) -> None:
         """Replay arrivals and acknowledgements: an event follows only when all events ahead of it are acknowledged."""
-        happenings = [(exchange.arrived_s, 1, number) for number, exchange in enumerate(records)]
-        happenings += [
+        # Time, 0 for an acknowledgement or 1 for an arrival, number of the request.
+        moments = [(exchange.arrived_s, 1, number) for number, exchange in enumerate(records)]
+        moments += [
             (exchange.ended_s, 0, number)
             for number, exchange in enumerate(records)
             if exchange.acknowledged and exchange.ended_s is not None
         ]
         seen: set[str] = set()
-        for _, is_arrival, number in sorted(happenings):
+        for _, is_arrival, number in sorted(moments):
             if not is_arrival:
                 self._acknowledge(contents[number])
                 continue

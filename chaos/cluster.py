@@ -110,7 +110,7 @@ class Cluster:
         return float(str(self.settings[setting]))
 
     def announce(self, name: str, at_least: int = 1) -> Fault:
-        """A fault that must fire this often. Call it when it fires."""
+        """A fault that the scenario must cause at least this often. Call the returned object each time it happens."""
         self.faults.append(Fault(name, at_least))
         return self.faults[-1]
 
@@ -225,7 +225,7 @@ class Cluster:
     # Tenants ------------------------------------------------------------------------------------------------------
 
     async def open_organisation(self, accounts: int | Sequence[Payment] = 3) -> Organisation:
-        """Orders of its accounts stay where they are placed, unless `auto_advance` is set."""
+        """Orders of its accounts stay `placed`, unless `auto_advance` is set."""
         payments = [Payment()] * accounts if isinstance(accounts, int) else accounts
         now = utc_now()
         scopes: list[Scope] = []

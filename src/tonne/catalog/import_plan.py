@@ -112,7 +112,7 @@ def _new_ids(prefix: str, changes: RowChanges[Any]) -> dict[tuple[Any, ...], str
 
 
 def _with_slugs(sheet: Sheet[ProjectRow], stored: dict[str, ProjectRow], errors: list[RowError]) -> list[ProjectRow]:
-    """A stored slug stays, because page addresses contain it. A new project without a slug gets one from its name."""
+    """A project without a slug in the file keeps its stored slug, or else gets one from its name."""
     slugs = {row.key: row.slug for row in stored.values()}
     holders: dict[str | None, ProjectKey] = {row.slug: row.project_key for row in stored.values()}
     for row in sheet.rows:

@@ -184,7 +184,7 @@ class FollowUpSchedule:
 
     def next_step(self, invoice: Invoice, now: datetime, *, settles_itself: bool) -> tuple[InvoiceStep, datetime]:
         """The next step of an open invoice, and when it is due."""
-        today = _day_of(now, date.min)
+        today = now.astimezone(UTC).date()
         if invoice.mailed_at is None:
             return InvoiceStep.MAIL, now
         if settles_itself:

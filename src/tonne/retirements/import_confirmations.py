@@ -92,9 +92,9 @@ async def import_confirmations(
     return ConfirmationReport(len(new), grams, len(sheet.rows) - len(new))
 
 
-def _check_date(latest_day: date, values: Values) -> Iterator[tuple[str, str]]:
+def _check_date(latest: date, values: Values) -> Iterator[tuple[str, str]]:
     if "retired_on" in values:
-        yield from check_retired_on(values["retired_on"], latest_day)
+        yield from check_retired_on(values["retired_on"], latest)
 
 
 def _check_parcel(row: ConfirmationRow, parcel: _Parcel | None, mode: Mode) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ The caller has locked the lots and units, so that the plan stays valid.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from tonne.base.ids import new_id
 from tonne.catalog.coverage import Demand, cover
@@ -39,7 +39,7 @@ class LineDemand:
     bundle_id: str
     quantity_grams: int
     sources: Sequence[Source]
-    # Grams held for this line, by project. They are part of what `Supply` was told is held.
+    # Grams held for this line, by project. The total that `Supply` holds includes them.
     held: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -187,7 +187,8 @@ class Supply:
             parcel = self._cut(lot, taken_grams)
             parcel.account_id, parcel.beneficiary = recipient.account_id, recipient.beneficiary
             parcel.allocated_grams = taken_grams
-            self._finish(parcel, lot, at_once=recipient.retires_at_once)
+            if _is_retired_at_once(lot, recipient):
+                self._retire(parcel, lot)
             shares.append(Share(position, parcel, taken_grams))
             missing_grams -= taken_grams
         return wanted_grams - missing_grams
@@ -226,7 +227,7 @@ class Supply:
 
     def _open_unit(self, lot: Lot, granularity_grams: int, recipient: Recipient) -> Parcel:
         unit = self._cut(lot, granularity_grams)
-        if lot.status is LotStatus.PRE_RETIRED or recipient.retires_at_once:
+        if _is_retired_at_once(lot, recipient):
             unit.account_id, unit.beneficiary = None, self._service_name
             self._retire(unit, lot)
         else:
@@ -280,17 +281,14 @@ class Supply:
 
         self._undo.append(undo)
 
-    def _finish(self, parcel: Parcel, lot: Lot, *, at_once: bool) -> None:
-        if lot.status is LotStatus.PRE_RETIRED or at_once:
-            self._retire(parcel, lot)
-
     def _retire(self, parcel: Parcel, lot: Lot) -> None:
         parcel.status = ParcelStatus.RETIRED
-        parcel.retired_on = lot.retired_on or self._today()
+        parcel.retired_on = lot.retired_on or self._now.date()
         parcel.retirement_url = lot.retirement_url
 
-    def _today(self) -> date:
-        return self._now.date()
+
+def _is_retired_at_once(lot: Lot, recipient: Recipient) -> bool:
+    return lot.status is LotStatus.PRE_RETIRED or recipient.retires_at_once
 
 
 def _pool(unit: Parcel) -> tuple[str, str | None, str]:

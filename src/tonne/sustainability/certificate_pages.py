@@ -70,7 +70,7 @@ class CertificatePages:
     async def show_verify_form(self, request: Request) -> Response:
         """The form for checking a certificate.
 
-        The form for a number. A number that was entered redirects to its result.
+        With `number` in the query, redirects to the page of that number.
         """
         (number,) = request.query("number")
         if number is None:

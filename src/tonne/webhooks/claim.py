@@ -39,7 +39,7 @@ _CANDIDATES = """candidates AS MATERIALIZED (
     UNION
     SELECT webhook_id FROM webhook_parked WHERE next_attempt_at <= now()
 )"""
-# All of them. Also finds what the indexes miss: the lease of a worker that crashed, a clock that is wrong.
+# All webhooks in use, including those that the indexes miss: leased to a worker that crashed, or with a wrong clock.
 _ALL = "candidates AS MATERIALIZED (SELECT id FROM webhooks WHERE enabled AND deleted_at IS NULL)"
 _DUE = """FROM candidates candidate JOIN webhooks webhook USING (id)
     JOIN event_streams stream USING (organisation_id, mode)
@@ -75,7 +75,7 @@ CLAIM_BY_SCAN = f"WITH {_ALL}, {_CLAIM}"
 async def claim_any_account(
     connection: Connection, healthy: int, failing: int, lease_s: float, *, full_scan: bool = True
 ) -> list[Lease]:
-    """At most so many webhooks without failures, and so many others."""
+    """Claim due webhooks: at most `healthy` without failures and `failing` others. `full_scan` reads all webhooks."""
     expires_at = time.monotonic() + lease_s
     statement = CLAIM_BY_SCAN if full_scan else CLAIM
     rows = await connection.fetch(statement, healthy, failing, timedelta(seconds=lease_s))

@@ -21,7 +21,7 @@ from tonne.webhooks.settle import Settlement
 from tonne.webhooks.shared_event_reads import SharedEventReads
 
 _log = structlog.get_logger()
-# Every so often all webhooks are read, also those that seem idle.
+# How often all webhooks are read, including those that seem idle.
 FULL_SCAN_EVERY_S = 10.0
 
 
@@ -54,7 +54,7 @@ class Deliverer:
         """Claim as many due webhooks as there are free places and start delivery. False when none was due."""
         healthy, failing = self._places.free()
         if healthy <= 0 and failing <= 0:
-            # Not longer: a turn that becomes slow frees its place.
+            # With a timeout, because a turn that becomes slow frees its place without ending.
             await asyncio.wait(self._busy, timeout=SLOW_TURN_S / 4, return_when=asyncio.FIRST_COMPLETED)
             return True
         full_scan = time.monotonic() >= self._next_full_scan
@@ -93,7 +93,8 @@ class Deliverer:
         """Returns also if the turn was cut short: the lease is then released, and the webhook is due again at once."""
         try:
             await self._main_stream.deliver(lease)
-            # Its receiver may hang on this account. Without a place for that, another turn sends the request.
+            # The receiver may hang on this account, so the turn needs a place among the failing ones. If there is none,
+            # a later turn sends the request.
             if lease.has_parked and self._places.may_hang(lease):
                 await self._parked_accounts.deliver_one(lease)
         except LeaseTooOld:

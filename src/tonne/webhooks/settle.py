@@ -1,4 +1,4 @@
-"""Record what came of a request: cursor, back-off and attempt change together, and only under a valid lease."""
+"""Record the result of a request: cursor, back-off and attempt change together, and only under a valid lease."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -16,8 +16,8 @@ from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, NotSigned, Parke
 from tonne.webhooks.schedule import MAX_BATCH, pause_after
 
 _log = structlog.get_logger()
-# After a slow refusal for a parked account, no parked account is due for so many times its duration: the main stream,
-# which waits for such requests, keeps most of the time.
+# The main stream waits for requests of parked accounts. After a slow refusal, no parked account is due for this many
+# times the duration of that request, so that the main stream keeps most of the time.
 SLOW_MS = 1000
 QUIET_PER_SLOW_REQUEST = 4
 
@@ -52,13 +52,14 @@ class Settlement:
                         await parked_store.park(tx, lease, account, self._pause(account.refusals))
                     await _keep_accepted_probe(tx, lease, ahead)
                     renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s, attempt_id=attempt_id)
-                for account in accounts:
-                    found = {"account_id": account.account_id, "position": account.position}
-                    _log.warning("account_parked", webhook_id=lease.id, **found)
+                for parked in accounts:
+                    _log.warning(
+                        "account_parked", webhook_id=lease.id, account_id=parked.account_id, position=parked.position
+                    )
                 return renewed
 
     async def record_refusal(self, lease: Lease, batch: EventBatch, outcome: Retry) -> Lease | None:
-        """Record a refusal in a turn that goes on. Returns the renewed lease; None when it is lost."""
+        """Record a refusal after which the turn continues. Returns the renewed lease; None when it is lost."""
         attempt_id = new_id("att")
 
         async def record() -> Lease | None:
@@ -73,7 +74,10 @@ class Settlement:
     async def settle_probes(
         self, lease: Lease, batch: EventBatch, outcome: Retry, *, probe_after: int, soon: bool
     ) -> None:
-        """Settle the last request of a turn in which no event was accepted. `soon`: without a longer back-off."""
+        """Settle the last request of a turn in which no event was accepted.
+
+        With `soon`, the next turn follows after the shortest pause, and the back-off does not grow.
+        """
         attempt_id = new_id("att")
 
         async def settle() -> None:

@@ -41,7 +41,7 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float) -> None:
         job.wake.clear()
         try:
             worked = await job.run_once()
-        except Exception as error:  # noqa: BLE001 - one failing job must neither end itself nor the others
+        except Exception as error:  # noqa: BLE001 - a failure must end neither this job nor the others
             failures += 1
             _log.exception("job_failed", job=job.name, failures=failures)
             # Notifications do not end the back-off: with traffic, a failing job would run all the time.
