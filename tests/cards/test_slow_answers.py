@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from urllib.parse import parse_qsl
 
 import pytest
@@ -78,7 +79,7 @@ async def test_money_20_one_slow_answer_holds_up_no_other_order(
     await scene.until(are_all_others_paid)
     assert await scene.outcomes(orders[3]) == [("pending", None)]
     # Nor does it hold up the next batch.
-    monkeypatch.setattr("tonne.cards.charge_cards.PATIENCE_S", 0.0)
+    monkeypatch.setattr("tonne.cards.charge_cards.PATIENCE", timedelta())
     assert await working
     [later] = await scene.place_by_card(1)
     assert await scene.worker.run_once()
@@ -93,7 +94,7 @@ async def test_money_20_one_slow_answer_holds_up_no_other_order(
 async def test_money_20_nothing_is_claimed_while_every_slot_waits(
     scene: SlowScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tonne.cards.charge_cards.PATIENCE_S", 0.0)
+    monkeypatch.setattr("tonne.cards.charge_cards.PATIENCE", timedelta())
     orders = await scene.place_by_card(CONCURRENCY)
     scene.slow = {order.id for order in orders}
     assert await scene.worker.run_once()

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -24,9 +24,9 @@ from tonne.orders.queue import run_due_any_account
 BATCH = 400
 CONCURRENCY = 16
 # Results are settled together if they arrive within this time: a transaction for each would be slow.
-SETTLE_EVERY_S = 0.05
+SETTLE_EVERY = timedelta(milliseconds=50)
 # The next batch does not wait longer than this for the last answers of a batch.
-PATIENCE_S = 1.0
+PATIENCE = timedelta(seconds=1)
 
 _log = structlog.get_logger()
 
@@ -58,7 +58,7 @@ class ChargeCards:
         """Process one batch; false if nothing is due."""
         if self._late and self._slots.locked():
             # Every slot waits for a slow gateway. Charges claimed now could only queue until their lease expires.
-            await asyncio.wait(self._late, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(self._late, timeout=PATIENCE.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
             return True
         batch = await self.claim()
         if not batch:
@@ -80,14 +80,14 @@ class ChargeCards:
         await asyncio.gather(*self._late)
 
     async def _settle_as_answered(self, calls: set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]:
-        """Settle the answers in groups as they arrive. Returns the calls that are not answered after `PATIENCE_S`."""
+        """Settle the answers in groups as they arrive. Returns the calls that are not answered after `PATIENCE`."""
         started = time.monotonic()
         while calls:
-            answered, calls = await asyncio.wait(calls, timeout=SETTLE_EVERY_S)
+            answered, calls = await asyncio.wait(calls, timeout=SETTLE_EVERY.total_seconds())
             if answered:
                 await self.settle([call.result() for call in answered])
             # Calls that still wait for a slot are not late: they belong to this batch.
-            elif time.monotonic() - started > PATIENCE_S and len(calls) + len(self._late) <= CONCURRENCY:
+            elif time.monotonic() - started > PATIENCE.total_seconds() and len(calls) + len(self._late) <= CONCURRENCY:
                 return calls
         return calls
 
