@@ -61,6 +61,7 @@ from tonne.orders.routes import order_routes
 from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.close_units import CloseUnits
 from tonne.retirements.endpoints import RetirementEndpoints
+from tonne.retirements.holds import ReleaseHolds
 from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.retirements.routes import retirement_routes
 from tonne.sustainability.certificate_pages import CertificatePages
@@ -121,6 +122,7 @@ class Services:
         )
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
+        self.release_holds = ReleaseHolds(database, clock)
         retire_test_order = RetireTestOrder(database, clock, settings)
         self.retirements = RetirementEndpoints(database, retire_test_order, clock=clock, notifier=self.notifier)
         self._open_pages(clock)
@@ -216,6 +218,7 @@ class Services:
             Job("allocate_orders", self._notify_after(self.allocate_orders.run_once)),
             Job("close_checkouts", throttled(self._notify_after(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
             Job("close_units", self.close_units.run_once),
+            Job("release_holds", throttled(self.release_holds.run_once, CHECKOUTS_EVERY_S)),
             Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain, self.deliverer.more_due),
             Job("mail_certificates", throttled(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("send_mails", self.mails.run_once),

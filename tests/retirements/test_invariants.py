@@ -16,6 +16,8 @@ COMPLETE = "every complete order is fully retired and has a certificate"
 CERTIFIED = "a certificate's lines match its order's retirements"
 TOTALS = "retired totals match the complete orders"
 SHOWN = "an order's JSON shows which of its projects are retired"
+HELD_FREE = "held grams are free"
+RELEASED = "holds that have ended are released"
 
 _OVER_ALLOCATE = """
 DO $$ BEGIN
@@ -41,6 +43,15 @@ def _certified(old: str, new: str) -> str:
 def _shown(old: str, new: str) -> str:
     replaced = f"replace(convert_from(wire_document, 'UTF8'), '{old}', '{new}')"
     return f"UPDATE orders SET wire_document = convert_to({replaced}, 'UTF8')"  # noqa: S608 - constants of this file
+
+
+def _hold(grams: int, expires_at: str) -> str:
+    return f"""
+    INSERT INTO supply_holds (account_id, checkout_id, bundle_id, project_id, organisation_id, mode, offset_link_id,
+                              client_hash, quantity_grams, reserved_grams, charges_before, expires_at)
+    SELECT 'acc_1', 'chk_1', 'bun_1', id, 'org_1', mode, 'lnk_1', sha256(''), {grams}, {grams}, 0, {expires_at}
+    FROM projects WHERE registry_project_id = 'A'
+    """  # noqa: S608 - constants of this file
 
 
 # The invariant, the statement that violates it, and the other invariants that it violates.
@@ -79,6 +90,8 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (TOTALS, "DELETE FROM retired_totals", set()),
     (TOTALS, "UPDATE retired_totals SET month = month + interval '1 month'", set()),
     (TOTALS, "UPDATE retired_totals SET bundle_id = 'bun_other'", set()),
+    (HELD_FREE, _hold(8_000_000, "now() + interval '5 minutes'"), set()),
+    (RELEASED, _hold(7_000_000, "now() - interval '2 hours'"), set()),
 ]
 
 

@@ -4,13 +4,14 @@ import os
 import random
 from collections import defaultdict
 from copy import copy, deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from tonne.catalog.coverage import Demand, cover
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
-from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
+from tonne.retirements.supply import LineDemand, Recipient, Source, Supply, whole_units
 
 CASES = 4_000
 TONNE, KILOGRAM = 1_000_000, 1_000
@@ -245,3 +246,54 @@ def test_small_orders_take_their_fraction_from_projects_by_weight() -> None:
         (share,) = shares
         drawn[share.parcel.project_id] += 1
     assert drawn == {"prj_a": 700, "prj_b": 300}
+
+
+def hold(stock: Stock, bid: Bid, held: dict[str, int]) -> Bid | None:
+    """The order with grams held for each line, as `hold_supply` does it; None if they are not free."""
+    free: defaultdict[str, int] = defaultdict(int)
+    for each in stock.lots:
+        free[each.project_id] += each.quantity_grams - each.allocated_grams
+    for project_id, grams in held.items():
+        free[project_id] -= grams
+    demands = [Demand(line.quantity_grams, [source.project_id for source in line.sources]) for line in bid.wanted]
+    found = cover(demands, free)
+    lines = [
+        replace(line, held={id_: whole_units(grams, stock.granularity[id_]) for id_, grams in taken.items()})
+        for line, taken in zip(bid.wanted, found.taken, strict=True)
+    ]
+    reserved = {id_: sum(line.held.get(id_, 0) for line in lines) for id_ in stock.granularity}
+    if found.short or any(grams > free[id_] for id_, grams in reserved.items()):
+        return None
+    for id_, grams in reserved.items():
+        held[id_] = held.get(id_, 0) + grams
+    return replace(bid, wanted=lines)
+
+
+def test_orders_get_what_is_held_for_them_in_whichever_order_they_are_paid() -> None:
+    seed = int(os.environ.get("SUPPLY_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"SUPPLY_SEED={seed}")  # noqa: T201 - shown when the test fails
+    rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
+    served = refused = others = 0
+    for _ in range(CASES):
+        buyers = [Recipient(f"acc_{number}", "B", retires_at_once=False) for number in range(3)]
+        stock = random_stock(rng, buyers)
+        held: dict[str, int] = {}
+        bids = [random_bid(rng, number, stock, buyers) for number in range(rng.randint(1, 8))]
+        holders = [holder for bid in bids if (holder := hold(stock, bid, held)) is not None]
+        refused += len(bids) - len(holders)
+        paid = [*holders, *(random_bid(rng, 100 + number, stock, buyers) for number in range(3))]
+        rng.shuffle(paid)
+        before, given = deepcopy(stock), dict[str, int]()
+        supply = Supply(stock.lots, stock.units, now=NOW, wait=WAIT, service_name=SERVICE, held=held)
+        for bid in paid:
+            shares = supply.allocate(bid.buyer, bid.wanted)
+            if any(line.held for line in bid.wanted):
+                assert shares is not None, "its grams were held"
+                served += 1
+            if shares is not None:
+                others += not any(line.held for line in bid.wanted)
+                check_shares(bid, shares)
+                for share in shares:
+                    given[share.parcel.id] = given.get(share.parcel.id, 0) + share.quantity_grams
+        check_stock(before, stock, supply, given)
+    assert min(served, refused, others) > CASES / 10

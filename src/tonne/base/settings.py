@@ -93,6 +93,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     invoice_due_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
     invoice_reminder_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 3
     invoice_cancel_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 14
+    hold_link_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    hold_client_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    hold_organisation_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
     pool_wait_days: Annotated[int, msgspec.Meta(ge=0, le=3650)] = 30
     smtp_url: str = ""
     mail_from: str = "Tonne <tonne@localhost>"

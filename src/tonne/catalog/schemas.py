@@ -90,7 +90,9 @@ class BundleOut(msgspec.Struct):
     currency: CurrencyCode
     unit_price: Annotated[Money | None, Meta(description="Price without the fee.", examples=["6.90"])]
     gross_unit_price: Annotated[Money | None, Meta(description="Price including the fee.", examples=["7.67"])]
-    available_quantity: Annotated[Tonnes, Meta(description="Tonnes that are not allocated yet.", examples=["52000"])]
+    available_quantity: Annotated[
+        Tonnes, Meta(description="Tonnes that are neither allocated nor held.", examples=["52000"])
+    ]
     projects: Annotated[list[BundleProjectOut], Meta(description="The projects that the credits come from.")]
     created_at: Annotated[Timestamp, Meta(description="When the bundle was first imported.")]
 

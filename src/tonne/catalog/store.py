@@ -65,13 +65,16 @@ async def load_rates(tx: Connection, mode: Mode, currency: str) -> dict[str, Exc
 
 
 LOAD_FREE = """
-SELECT project_id, sum(quantity_grams - allocated_grams)::bigint AS free_grams
-FROM lots WHERE mode = $1 GROUP BY project_id
+SELECT lots.project_id, greatest(0, lots.grams - coalesce(holds.grams, 0))::bigint AS free_grams
+FROM (SELECT project_id, sum(quantity_grams - allocated_grams) AS grams FROM lots WHERE mode = $1 GROUP BY project_id)
+     AS lots
+LEFT JOIN (SELECT project_id, sum(reserved_grams) AS grams FROM supply_holds WHERE mode = $1 GROUP BY project_id)
+     AS holds USING (project_id)
 """
 
 
 async def load_free_grams(connection: Connection, mode: Mode) -> dict[str, int]:
-    """Grams that are not allocated, by project. `lots` belongs to `retirements`; this package only reads it."""
+    """Grams that are neither allocated nor held, by project. `retirements` owns these tables."""
     return {row["project_id"]: row["free_grams"] for row in await connection.fetch(LOAD_FREE, mode)}
 
 

@@ -122,7 +122,7 @@ class CheckoutPage:
                 number = read_test_card((fields.get("card_number") or [""])[0])
                 await self._pay.pay_by_test_card(view.token, shown, number)
                 return see_other(f"/checkout/{view.token}")
-            url = await self._pay.open_page(view.token, shown)
+            url = await self._pay.open_page(view.token, shown, request.limited_as)
         except OfferChanged:
             return see_other(f"/checkout/{view.token}?changed=1")
         except (CheckoutNotFound, CheckoutOver, OffsetLinkClosed):

@@ -26,6 +26,7 @@ from tonne.checkout.errors import (
     SellerTakesNoCards,
     TestCardUnknown,
 )
+from tonne.checkout.hold_checkout import holding
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.model import Checkout, hash_token
@@ -88,13 +89,14 @@ class PayCheckout:
     async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str) -> None:
         """Charge a test card. The result is in the order and its charges."""
         checkout = await self._find(token, Mode.TEST)
-        payment = await self._start_payment(token, checkout, shown, StoredCard(checkout.id, number))
+        basis = await self._price_basis(checkout)
+        payment = await self._start_payment(token, checkout, shown, StoredCard(checkout.id, number), basis)
         if payment.attempt is not None and payment.attempt.is_new:
             result = await self.gateways[payment.attempt.gateway].charge(payment.attempt.request)
             await self._settle(payment.attempt, result)
         self.notifier.notify()
 
-    async def open_page(self, token: str, shown: ShownOffer) -> str | None:
+    async def open_page(self, token: str, shown: ShownOffer, client: str) -> str | None:
         """The URL of the gateway's payment page. None if there is nothing left to pay there."""
         checkout = await self._find(token, Mode.LIVE)
         pages = self.gateways.get(GATEWAY_OF[Mode.LIVE])
@@ -102,7 +104,10 @@ class PayCheckout:
             raise SellerTakesNoCards
         if not isinstance(pages, PaymentPages):
             raise PaymentPageUnavailable
-        payment = await self._start_payment(token, checkout, shown, HostedPage())
+        basis = await self._price_basis(checkout)
+        async with holding(self.database, checkout, basis, client=client, settings=self.settings, now=self.clock()):
+            # With the same catalogue: a later one would not count the held grams as free.
+            payment = await self._start_payment(token, checkout, shown, HostedPage(), basis)
         self.notifier.notify()
         if payment.attempt is None:
             return None
@@ -147,16 +152,20 @@ class PayCheckout:
         return checkout
 
     async def _start_payment(
-        self, token: str, checkout: Checkout, shown: ShownOffer, source: StoredCard | HostedPage
+        self,
+        token: str,
+        checkout: Checkout,
+        shown: ShownOffer,
+        source: StoredCard | HostedPage,
+        basis: tuple[Terms, Catalogue],
     ) -> _Payment:
         """Commit the order and an open charge: if the process dies while calling the gateway, a worker finds them."""
-        terms, catalogue = await self._price_basis(checkout)
         async with self.database.transaction() as tx:
             checkout, link = await _lock(tx, token, checkout)
             order = await order_checkout(
                 tx,
                 checkout,
-                LinkOffer(link, terms, catalogue),
+                LinkOffer(link, *basis),
                 shown=shown,
                 settings=self.settings,
                 now=self.clock(),

@@ -19,8 +19,9 @@ from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, Proje
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import postpone, run_due_any_account
 from tonne.orders.store import insert_projects
-from tonne.retirements import supply_store
+from tonne.retirements import hold_store, supply_store
 from tonne.retirements.complete_orders import certify_orders, complete_orders
+from tonne.retirements.hold_store import HeldForOrder
 from tonne.retirements.model import ParcelStatus, Share
 from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
 
@@ -79,6 +80,19 @@ class Sources:
         return [new for old, new in zip(self._found, changed, strict=True) if new != old]
 
 
+class _Holds:
+    """Grams that are held for checkouts, by project, and by the order and bundle that get them."""
+
+    def __init__(self, found: Sequence[HeldForOrder]) -> None:
+        self.by_project: defaultdict[str, int] = defaultdict(int)
+        self.by_line: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        for each in found:
+            self.by_project[each.project_id] += each.reserved_grams
+            if each.order_id is not None:
+                self.by_line[each.order_id, each.bundle_id][each.project_id] = each.reserved_grams
+        self.order_ids = {each.order_id for each in found}
+
+
 class _Allocation(NamedTuple):
     paid: Order
     retiring: Order
@@ -91,11 +105,11 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
     Orders whose grams are all retired already complete at once. Call it last in the transaction.
     """
     mode = orders[0].scope.mode
-    sources, supply = await _lock_supply(tx, mode, orders, settings, now)
+    sources, supply, holds = await _lock_supply(tx, mode, orders, settings, now)
     allocations: list[_Allocation] = []
     short: list[OrderKey] = []
     for order in orders:
-        shares = supply.allocate(_recipient(order), _demands(order, sources))
+        shares = supply.allocate(_recipient(order), _demands(order, sources, holds))
         if shares is None:
             short.append(order.key)
         else:
@@ -107,6 +121,8 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
     if allocations:
         await _write(tx, mode, supply, allocations, now)
         await save_drawn(tx, mode, sources.changed(supply.drawn()))
+        if holders := [each.paid.key for each in allocations if each.paid.id in holds.order_ids]:
+            await hold_store.delete_of_orders(tx, holders)
         retired = [each.retiring for each in allocations if _all_retired(each.shares)]
         completed = {order.id: order for order in await certify_orders(tx, retired, settings, now)}
         moves = [
@@ -118,13 +134,25 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
 
 async def _lock_supply(
     tx: Connection, mode: Mode, orders: Sequence[Order], settings: Settings, now: datetime
-) -> tuple[Sources, Supply]:
+) -> tuple[Sources, Supply, _Holds]:
     account_ids = {order.scope.account_id for order in orders}
     sources = Sources(await lock_sources(tx, mode, [line.bundle_id for order in orders for line in order.lines]))
     lots = await supply_store.lock_lots(tx, mode, sources.projects)
     units = await supply_store.lock_units_any_account(tx, mode, sources.projects, account_ids)
     wait = timedelta(days=settings.pool_wait_days)
-    return sources, Supply(lots, units, now=now, wait=wait, service_name=settings.seller_name, drawn=sources.drawn)
+    # Test supply does not run out, so that nothing is held.
+    live = mode is Mode.LIVE
+    holds = _Holds(await hold_store.read_holds_any_account(tx, mode, sources.projects) if live else [])
+    supply = Supply(
+        lots,
+        units,
+        now=now,
+        wait=wait,
+        service_name=settings.seller_name,
+        held=holds.by_project,
+        drawn=sources.drawn,
+    )
+    return sources, supply, holds
 
 
 def _recipient(order: Order) -> Recipient:
@@ -142,9 +170,15 @@ async def _write(tx: Connection, mode: Mode, supply: Supply, allocations: Sequen
     await insert_projects(tx, [each.retiring for each in allocations])
 
 
-def _demands(order: Order, sources: Sources) -> list[LineDemand]:
+def _demands(order: Order, sources: Sources, holds: _Holds) -> list[LineDemand]:
     return [
-        LineDemand(position, line.bundle_id, line.quantity_grams, sources.by_bundle.get(line.bundle_id, []))
+        LineDemand(
+            position,
+            line.bundle_id,
+            line.quantity_grams,
+            sources.by_bundle.get(line.bundle_id, []),
+            holds.by_line.get((order.id, line.bundle_id), {}),
+        )
         for position, line in enumerate(order.lines, 1)
     ]
 

@@ -15,3 +15,7 @@ class LotNotFound(TonneError, kind=Kind.NOT_FOUND, code="lot_not_found"):
 
 class LotInUse(TonneError, kind=Kind.CONFLICT, code="lot_in_use"):
     message = "Orders hold tonnes of this lot, so it cannot be withdrawn."
+
+
+class NotEnoughInStock(TonneError, kind=Kind.CONFLICT, code="not_enough_in_stock"):
+    message = "Not enough in stock. Nothing was charged. Choose a smaller amount or another option, or try again later."

@@ -20,6 +20,7 @@ from tonne.catalog.import_rows import FileKind, Files
 from tonne.db.pool import Connection
 from tonne.orders.queue import wake_short_any_account
 from tonne.retirements.granularity import check_granularity
+from tonne.retirements.hold_store import find_overheld_any_account
 from tonne.retirements.lot_overlaps import find_overlaps
 from tonne.retirements.lots import (
     LotRow,
@@ -79,6 +80,9 @@ async def import_files(
     with _violations_as_errors():
         await save_catalogue(tx, head, catalogue, now)
         await save_lots(tx, mode, lots.saved, catalogue.project_ids, now)
+    if lots.corrections and await find_overheld_any_account(tx, mode):
+        message = "customers who are paying now hold tonnes of a lot that would shrink: import again in 35 minutes."
+        raise SheetInvalid([RowError(lots.changes.file, None, None, message)])
     changes = [*catalogue.changes, lots.changes] if lots.changes.file else catalogue.changes
     report = await finish_import(tx, head, changes)
     if report.changed:

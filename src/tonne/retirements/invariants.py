@@ -181,4 +181,33 @@ INVARIANTS = (
         WHERE total.grams IS DISTINCT FROM held.grams
         """,
     ),
+    Invariant(
+        "held grams are free",
+        "Checkouts hold more grams of a project than its lots have: a customer may be charged for credits that do not "
+        "exist.",
+        """
+        SELECT format('project %s: %s g held, %s g free', hold.project_id, hold.grams, coalesce(lot.grams, 0))
+               AS "where"
+        FROM (SELECT mode, project_id, sum(reserved_grams) AS grams FROM supply_holds GROUP BY mode, project_id) hold
+        LEFT JOIN (SELECT mode, project_id, sum(quantity_grams - allocated_grams) AS grams FROM lots
+                   GROUP BY mode, project_id) lot ON lot.mode = hold.mode AND lot.project_id = hold.project_id
+        WHERE hold.grams > coalesce(lot.grams, 0)
+        """,
+    ),
+    Invariant(
+        "holds that have ended are released",
+        "Grams are still held an hour after the hold expired, or for an order that has them already: is a worker "
+        "running?",
+        """
+        SELECT format('checkout %s of account %s, %s g of project %s, until %s', hold.checkout_id, hold.account_id,
+                      hold.reserved_grams, hold.project_id, hold.expires_at) AS "where"
+        FROM supply_holds hold
+        LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
+        LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+        WHERE orders.status IN ('retiring', 'complete')
+           OR hold.expires_at < now() - interval '1 hour' AND orders.status IS DISTINCT FROM 'paid'
+              AND NOT EXISTS (SELECT FROM charges WHERE charges.account_id = orders.account_id
+                              AND charges.order_id = orders.id AND charges.status = 'pending')
+        """,
+    ),
 )

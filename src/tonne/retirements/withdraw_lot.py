@@ -8,6 +8,7 @@ from tonne.base.mass import format_tonnes
 from tonne.catalog.import_store import acquire_import_lock
 from tonne.db.pool import Connection
 from tonne.retirements.errors import LotInUse, LotNotFound
+from tonne.retirements.hold_store import find_overheld_any_account
 from tonne.retirements.lot_store import ListedLot, lock_lot, move_to_withdrawn
 from tonne.retirements.lots import find_holders_any_account, name_holders
 
@@ -25,6 +26,11 @@ async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor
             f"{name_holders(holders.get(lot.id, []))}, so it cannot be withdrawn. `tonne lot show {lot.id}` lists them."
         )
     await move_to_withdrawn(tx, lot, actor=actor, reason=reason, now=now)
+    if await find_overheld_any_account(tx, lot.mode):
+        raise LotInUse(
+            f"Customers who are paying now hold tonnes of lot {lot.id}, so it cannot be withdrawn. Try again in 35 "
+            "minutes."
+        )
     before = {
         "registry": lot.registry,
         "registry_project_id": lot.registry_project_id,

@@ -17,3 +17,29 @@ UPDATE orders SET beneficiary = accounts.beneficiary
 FROM accounts
 WHERE accounts.organisation_id = orders.organisation_id AND accounts.id = orders.account_id
   AND orders.status IN ('received', 'placed', 'paid');
+
+-- retirements --------------------------------------------------------------------------------------------------
+
+-- Grams that a customer at the gateway's payment page gets if they pay: per checkout, the bundles of its lines and the
+-- projects that can supply them. The rows are deleted when the order is allocated, cancelled or declined, or when the
+-- hold has expired and no charge is open.
+CREATE TABLE supply_holds (
+    account_id       text NOT NULL,
+    checkout_id      text NOT NULL,
+    bundle_id        text NOT NULL,
+    project_id       text NOT NULL,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    offset_link_id   text NOT NULL,
+    -- SHA-256 of the customer's network address: holds are limited per address, and deleted within the hour.
+    client_hash      bytea NOT NULL CHECK (length(client_hash) = 32),
+    quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
+    -- In whole units of the registry: another account may not be able to use the rest of a unit.
+    reserved_grams   bigint NOT NULL CHECK (reserved_grams >= quantity_grams),
+    -- How often the order was charged before. A later charge that fails ends the hold.
+    charges_before   smallint NOT NULL,
+    expires_at       timestamptz NOT NULL,
+    PRIMARY KEY (account_id, checkout_id, bundle_id, project_id)
+);
+CREATE INDEX supply_holds_of_project ON supply_holds (mode, project_id);
+CREATE INDEX supply_holds_of_bundle ON supply_holds (mode, bundle_id);

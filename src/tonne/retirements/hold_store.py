@@ -1,0 +1,185 @@
+"""SQL of `supply_holds`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from tonne.base.scope import Mode, Scope
+from tonne.db.columns import columns
+from tonne.db.pool import Connection
+from tonne.orders.model import OrderKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A checkout at which a customer is about to pay. `client_hash` stands for their network address."""
+
+    scope: Scope
+    checkout_id: str
+    offset_link_id: str
+    client_hash: bytes
+
+
+class HeldPart(NamedTuple):
+    """Grams of a project that are held for a line, and the whole units that are reserved for them."""
+
+    bundle_id: str
+    project_id: str
+    quantity_grams: int
+    reserved_grams: int
+
+
+DELETE_OWN = "DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2"
+INSERT_HOLDS = """
+INSERT INTO supply_holds (account_id, checkout_id, organisation_id, mode, offset_link_id, client_hash, expires_at,
+                          charges_before, bundle_id, project_id, quantity_grams, reserved_grams)
+SELECT $1, $2, $3, $4, $5, $6, $7,
+       (SELECT coalesce(max(charges.attempt), 0) FROM checkouts
+        JOIN charges ON charges.account_id = checkouts.account_id AND charges.order_id = checkouts.order_id
+        WHERE checkouts.account_id = $1 AND checkouts.id = $2),
+       bundle_id, project_id, quantity_grams, reserved_grams
+FROM unnest($8::text[], $9::text[], $10::bigint[], $11::bigint[])
+     AS part (bundle_id, project_id, quantity_grams, reserved_grams)
+"""
+
+
+async def replace_holds(
+    tx: Connection, scope: Scope, holder: Holder, parts: Sequence[HeldPart], expires_at: datetime
+) -> None:
+    await tx.execute(DELETE_OWN, scope.account_id, holder.checkout_id)
+    await tx.execute(
+        INSERT_HOLDS,
+        *(scope.account_id, holder.checkout_id, scope.organisation_id, scope.mode, holder.offset_link_id),
+        *(holder.client_hash, expires_at),
+        *columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams"),
+    )
+
+
+READ_RESERVED = """
+SELECT project_id, sum(reserved_grams)::bigint AS grams FROM supply_holds
+WHERE mode = $1 AND project_id = ANY ($2::text[]) AND checkout_id <> $3 GROUP BY project_id
+"""
+
+
+async def read_reserved_any_account(
+    tx: Connection, mode: Mode, project_ids: Iterable[str], *, without_checkout: str = ""
+) -> dict[str, int]:
+    """The grams that checkouts have reserved, by project."""
+    rows = await tx.fetch(READ_RESERVED, mode, list(project_ids), without_checkout)
+    return {row["project_id"]: row["grams"] for row in rows}
+
+
+class HeldBy(NamedTuple):
+    """Grams of a bundle that are held by the same link, the same client and the same organisation."""
+
+    link: int
+    client: int
+    organisation: int
+
+
+# Without what is paid: the limits are for customers who hold supply without paying.
+READ_HELD_BY = """
+SELECT hold.bundle_id,
+       coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.offset_link_id = $3), 0)::bigint AS link,
+       coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.client_hash = $4), 0)::bigint AS client,
+       coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.organisation_id = $5), 0)::bigint AS organisation
+FROM supply_holds hold
+LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
+LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+WHERE hold.mode = $1 AND hold.bundle_id = ANY ($2::text[]) AND hold.checkout_id <> $6
+  AND orders.status IS DISTINCT FROM 'paid'
+GROUP BY hold.bundle_id
+"""
+
+
+async def read_held_by(tx: Connection, scope: Scope, holder: Holder, bundle_ids: Iterable[str]) -> dict[str, HeldBy]:
+    """By bundle, without what the holder itself holds."""
+    owners = (holder.offset_link_id, holder.client_hash, scope.organisation_id, holder.checkout_id)
+    rows = await tx.fetch(READ_HELD_BY, scope.mode, list(bundle_ids), *owners)
+    return {row["bundle_id"]: HeldBy(row["link"], row["client"], row["organisation"]) for row in rows}
+
+
+FIND_OVERHELD = """
+SELECT hold.project_id
+FROM (SELECT project_id, sum(reserved_grams) AS grams FROM supply_holds WHERE mode = $1 GROUP BY project_id) hold
+LEFT JOIN (SELECT project_id, sum(quantity_grams - allocated_grams) AS grams FROM lots WHERE mode = $1
+           GROUP BY project_id) lot USING (project_id)
+WHERE hold.grams > coalesce(lot.grams, 0)
+"""
+
+
+async def find_overheld_any_account(tx: Connection, mode: Mode) -> list[str]:
+    """The projects of which more grams are held than are free. Call it after lots were changed, to undo the change."""
+    return [row["project_id"] for row in await tx.fetch(FIND_OVERHELD, mode)]
+
+
+class HeldForOrder(NamedTuple):
+    """`order_id` is None while the checkout has no order yet."""
+
+    order_id: str | None
+    bundle_id: str
+    project_id: str
+    reserved_grams: int
+
+
+READ_HOLDS = """
+SELECT checkouts.order_id, hold.bundle_id, hold.project_id, hold.reserved_grams
+FROM supply_holds hold
+LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
+WHERE hold.mode = $1 AND hold.project_id = ANY ($2::text[])
+"""
+
+
+async def read_holds_any_account(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> list[HeldForOrder]:
+    """Call it after the lots are locked: then no hold can be added until the transaction ends."""
+    return [HeldForOrder(**row) for row in await tx.fetch(READ_HOLDS, mode, list(project_ids))]
+
+
+DELETE_OF_ORDERS = """
+DELETE FROM supply_holds USING unnest($1::text[], $2::text[]) AS allocated (account_id, id), checkouts
+WHERE checkouts.account_id = allocated.account_id AND checkouts.order_id = allocated.id
+  AND supply_holds.account_id = checkouts.account_id AND supply_holds.checkout_id = checkouts.id
+"""
+
+
+async def delete_of_orders(tx: Connection, keys: Sequence[OrderKey]) -> None:
+    await tx.execute(DELETE_OF_ORDERS, *columns(keys, "account_id, id"))
+
+
+# The charge of a checkout with an order may be open: then the worker releases the hold.
+DELETE_UNORDERED = """
+DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2 AND NOT EXISTS (
+    SELECT FROM checkouts WHERE account_id = $1 AND id = $2 AND order_id IS NOT NULL)
+"""
+
+
+async def delete_unordered(tx: Connection, scope: Scope, checkout_id: str) -> None:
+    await tx.execute(DELETE_UNORDERED, scope.account_id, checkout_id)
+
+
+# A pending charge may still be captured, even if its page has expired here: the gateway decides. SKIP LOCKED: the
+# checkout is being paid again, or its order is being allocated.
+RELEASE_ENDED = """
+DELETE FROM supply_holds WHERE (account_id, checkout_id, bundle_id, project_id) IN (
+    SELECT hold.account_id, hold.checkout_id, hold.bundle_id, hold.project_id
+    FROM supply_holds hold
+    LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
+    LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(bool_or(charges.status = 'pending'), false) AS is_pending,
+               coalesce(bool_or(charges.status = 'failed' AND charges.attempt > hold.charges_before), false)
+                   AS has_failed
+        FROM charges WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id
+    ) charged
+    WHERE orders.status IN ('cancelled', 'failed', 'retiring', 'complete')
+       OR coalesce(orders.status, 'placed') IN ('received', 'placed') AND NOT charged.is_pending
+          AND (charged.has_failed OR hold.expires_at <= $1)
+    FOR UPDATE OF hold SKIP LOCKED)
+RETURNING checkout_id
+"""
+
+
+async def release_ended_any_account(tx: Connection, now: datetime) -> list[str]:
+    """Delete the holds whose checkout expired or was declined, and return the ids of the checkouts."""
+    return sorted({row["checkout_id"] for row in await tx.fetch(RELEASE_ENDED, now)})

@@ -1,0 +1,117 @@
+"""Hold supply for customers on the gateway's payment page, so that nobody is charged for credits that do not exist."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from tonne.base.clock import Clock
+from tonne.base.mass import format_tonnes
+from tonne.base.settings import Settings
+from tonne.catalog.coverage import Coverage, Demand, cover
+from tonne.catalog.pricing import PricedLine
+from tonne.catalog.sources import find_sources
+from tonne.db.pool import Connection, Database
+from tonne.retirements import hold_store
+from tonne.retirements.errors import NotEnoughInStock
+from tonne.retirements.hold_store import HeldBy, HeldPart, Holder
+from tonne.retirements.supply import whole_units
+from tonne.retirements.supply_store import lock_lots
+
+# As long as the payment page.
+HOLD_LIFE = timedelta(minutes=35)
+
+_log = structlog.get_logger()
+
+
+async def hold_supply(
+    tx: Connection, holder: Holder, lines: Sequence[PricedLine], *, settings: Settings, now: datetime
+) -> None:
+    """Hold the grams of these lines for a checkout, instead of what it held before.
+
+    Raises NotEnoughInStock if that much is not free, or if the link, the client or the organisation would hold more
+    than its limit. Call it in a transaction of its own: it locks lots, which come after orders in the lock order.
+    """
+    mode = holder.scope.mode
+    sources = await find_sources(tx, mode, [line.bundle_id for line in lines])
+    units = {source.project_id: source.granularity_grams for source in sources}
+    unallocated = dict.fromkeys(units, 0)
+    for lot in await lock_lots(tx, mode, units):
+        unallocated[lot.project_id] += lot.quantity_grams - lot.allocated_grams
+    reserved = await hold_store.read_reserved_any_account(tx, mode, units, without_checkout=holder.checkout_id)
+    free = {id_: max(0, grams - reserved.get(id_, 0)) // units[id_] * units[id_] for id_, grams in unallocated.items()}
+    projects = [[source.project_id for source in sources if source.bundle_id == line.bundle_id] for line in lines]
+    coverage = cover(
+        [Demand(line.quantity_grams, of_line) for line, of_line in zip(lines, projects, strict=True)], free
+    )
+    parts = _parts(lines, coverage, units)
+    _require_free(lines, projects, coverage, parts, free)
+    held_by = await hold_store.read_held_by(tx, holder.scope, holder, [line.bundle_id for line in lines])
+    for line, of_line in zip(lines, projects, strict=True):
+        _require_within_limits(line, sum(unallocated[id_] for id_ in of_line), held_by.get(line.bundle_id), settings)
+    await hold_store.replace_holds(tx, holder.scope, holder, parts, now + HOLD_LIFE)
+
+
+def _parts(lines: Sequence[PricedLine], coverage: Coverage, units: dict[str, int]) -> list[HeldPart]:
+    return [
+        HeldPart(line.bundle_id, project_id, grams, whole_units(grams, units[project_id]))
+        for line, taken in zip(lines, coverage.taken, strict=True)
+        for project_id, grams in taken.items()
+    ]
+
+
+def _require_free(
+    lines: Sequence[PricedLine],
+    projects: Sequence[Sequence[str]],
+    coverage: Coverage,
+    parts: Sequence[HeldPart],
+    free: dict[str, int],
+) -> None:
+    short = set(coverage.short)
+    for id_, grams in free.items():
+        if sum(part.reserved_grams for part in parts if part.project_id == id_) > grams:
+            # Fractions of several lines would need one unit more than there is.
+            short |= {i for i, of_line in enumerate(projects) if id_ in of_line}
+    if short:
+        left = sum(free[id_] for id_ in {id_ for i in short for id_ in projects[i]})
+        names = " and ".join(lines[i].bundle_name for i in sorted(short))
+        raise _not_enough(names, left)
+
+
+def _require_within_limits(line: PricedLine, unallocated: int, held: HeldBy | None, settings: Settings) -> None:
+    percents = (settings.hold_link_percent, settings.hold_client_percent, settings.hold_organisation_percent)
+    left = min(
+        unallocated * percent // 100 - grams for percent, grams in zip(percents, held or HeldBy(0, 0, 0), strict=True)
+    )
+    if line.quantity_grams > left:
+        raise _not_enough(line.bundle_name, max(0, left))
+
+
+def _not_enough(names: str, left_grams: int) -> NotEnoughInStock:
+    amount = f"{format_tonnes(left_grams)} t" if left_grams else "none"
+    return NotEnoughInStock(
+        f"Not enough in stock: of {names}, {amount} can be bought right now. Nothing was charged. Choose a smaller "
+        "amount or another option, or try again later."
+    )
+
+
+async def release_hold(database: Database, holder: Holder) -> None:
+    """Release what a checkout holds, if it has no order: the customer did not get to the payment page."""
+    async with database.transaction() as tx:
+        await hold_store.delete_unordered(tx, holder.scope, holder.checkout_id)
+
+
+class ReleaseHolds:
+    """A job of the worker: releases holds of checkouts that expired, were declined, or whose order has ended."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def run_once(self) -> bool:
+        """False if there was nothing to release."""
+        async with self._database.transaction() as tx:
+            released = await hold_store.release_ended_any_account(tx, self._clock())
+        for checkout_id in released:
+            _log.info("hold_released", checkout_id=checkout_id)
+        return bool(released)
