@@ -14,6 +14,8 @@ ACROSS_ACCOUNTS = {
     "src/tonne/accounts/directory.py": "stores when keys were last used, in the background",
     "src/tonne/accounts/lookup.py": "finds what the operator names by its id alone",
     "src/tonne/accounts/api_keys.py": "revokes a key that the operator names by its id alone",
+    "src/tonne/catalog/store.py": "what is free depends on the holds of all checkouts",
+    "src/tonne/catalog/snapshot.py": "what is free depends on the holds of all checkouts",
     "src/tonne/orders/price_waiting.py": "a job of the worker",
     "src/tonne/orders/queue.py": "claims due orders for the jobs of the worker",
     "src/tonne/cards/charge_cards.py": "a job of the worker",

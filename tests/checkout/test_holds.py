@@ -14,9 +14,8 @@ from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.gateways.gateway_under_test import KEY
 from tests.retirements.shop import TONNE, Shop
 from tests.support.clock import ManualClock
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.base.actor import Actor
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -241,10 +240,10 @@ async def test_a_lot_that_is_held_is_not_withdrawn(
     [lot] = await rows("SELECT lots.id FROM lots JOIN supply_holds USING (mode, project_id)")
     with pytest.raises(LotInUse, match="Customers who are paying now hold tonnes"):
         async with services.database.transaction() as tx:
-            await withdraw_lot(tx, lot["id"], reason="Wrong file.", actor=Actor("test"), now=utc_now())
+            await withdraw_lot(tx, lot["id"], reason="Wrong file.", actor=TESTER, now=utc_now())
     await age(services, "DELETE FROM supply_holds")
     async with services.database.transaction() as tx:
-        await withdraw_lot(tx, lot["id"], reason="Wrong file.", actor=Actor("test"), now=utc_now())
+        await withdraw_lot(tx, lot["id"], reason="Wrong file.", actor=TESTER, now=utc_now())
     await shop.check_invariants()
 
 

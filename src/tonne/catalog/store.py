@@ -38,7 +38,7 @@ async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue
     if head is None:
         return None
     projects = {row["id"]: _project(row, base_url) for row in await tx.fetch(LOAD_PROJECTS, mode)}
-    free = await load_free_grams(tx, mode)
+    free = await load_free_grams_any_account(tx, mode)
     members: dict[str, list[BundleProject]] = {}
     for row in await tx.fetch(LOAD_MEMBERS, mode):
         project_id = row["project_id"]
@@ -73,7 +73,7 @@ LEFT JOIN (SELECT project_id, sum(reserved_grams) AS grams FROM supply_holds WHE
 """
 
 
-async def load_free_grams(connection: Connection, mode: Mode) -> dict[str, int]:
+async def load_free_grams_any_account(connection: Connection, mode: Mode) -> dict[str, int]:
     """Grams that are neither allocated nor held, by project. `retirements` owns these tables."""
     return {row["project_id"]: row["free_grams"] for row in await connection.fetch(LOAD_FREE, mode)}
 
