@@ -11,7 +11,7 @@ import pytest
 from tests.checkout.scene import Rows, age, work
 from tests.checkout.shopper import Shopper, form_of, make_link
 from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
-from tests.gateways.gateway_under_test import KEY
+from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.retirements.shop import TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
@@ -48,7 +48,7 @@ def limits() -> dict[str, int]:
 
 @pytest.fixture
 def settings(settings: Settings, stripe: FakeStripePages, limits: dict[str, int]) -> Settings:
-    gateway = {"stripe_secret_key": KEY, "stripe_api_base": stripe.url}
+    gateway = {"stripe_secret_key": LIVE_KEY, "stripe_api_base": stripe.url}
     return msgspec.structs.replace(settings, **gateway, **limits, trusted_proxies="127.0.0.1")
 
 
