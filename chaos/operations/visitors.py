@@ -6,7 +6,6 @@ import json
 import socket
 import statistics
 import time
-from collections.abc import Sequence
 
 from chaos.cluster import Cluster
 from chaos.model import Hook
@@ -83,7 +82,7 @@ async def _require_served(cluster: Cluster, hook: Hook, who: str) -> None:
     cluster.require(slowest_s < ANSWERED_WITHIN_S, f"with {who} an order took {slowest_s:.1f} s")
 
 
-def _hostile_bodies() -> Sequence[bytes]:
+def _hostile_bodies() -> tuple[bytes, ...]:
     """Each nearly as large as a body may be."""
     doubled = ",".join(f'"k{number}":1' for number in range(14_000))
     unknown = ",".join(f'"unknown_{number}":1' for number in range(10_000))

@@ -56,7 +56,7 @@ class Embedded:
 
     async def hold_database(self) -> None:
         """Keep the database running without the service, so that the checker can read it."""
-        arguments = ("chaos.service.hold_database", str(self.data / "postgres"))
+        arguments = ("chaos.operations.hold_database", str(self.data / "postgres"))
         log = self._cluster.folder / "hold.log"
         held = Process(*arguments, settings={}, log=log, wrapper=self._wrapper)
         self._cluster.supports.append(held)

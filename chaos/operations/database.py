@@ -8,8 +8,8 @@ import aiohttp
 
 from chaos.cluster import SHORT_TIMES, Cluster
 from chaos.model import Hook, NotAsExpected, Refused
+from chaos.operations.embedded import Embedded, SmallDisk
 from chaos.scenario import scenario
-from chaos.service.embedded import Embedded, SmallDisk
 from tonne.base.secret_box import KEY_FILE
 
 FROZEN_S = 9.0

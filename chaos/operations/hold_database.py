@@ -1,4 +1,4 @@
-"""python -m chaos.service.hold_database FOLDER: keep the embedded server in FOLDER running until this process ends."""
+"""python -m chaos.operations.hold_database FOLDER: keep the embedded server in FOLDER running until this process ends."""
 
 import signal
 import sys
