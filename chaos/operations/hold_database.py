@@ -1,4 +1,4 @@
-"""python -m chaos.operations.hold_database FOLDER: keep the embedded server in FOLDER running until this process ends."""
+"""python -m chaos.operations.hold_database FOLDER: keep the embedded server in FOLDER running until killed."""
 
 import signal
 import sys
