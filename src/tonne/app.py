@@ -25,6 +25,7 @@ from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.routes import card_routes, gateway_routes
 from tonne.catalog.endpoints import CatalogueEndpoints
 from tonne.catalog.snapshot import Catalogues
+from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.checkout_page import CheckoutPage
 from tonne.checkout.close_checkouts import CloseCheckouts
 from tonne.checkout.link_endpoints import OffsetLinkEndpoints
@@ -144,13 +145,14 @@ class Services:
         self.close_checkouts = CloseCheckouts(database, clock, settings)
         self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)
         self.offset_page = OffsetPage(
-            database,
-            self.catalogues,
-            self.directory,
+            database=database,
+            catalogues=self.catalogues,
+            directory=self.directory,
             renderer=self.renderer,
             guard=self.form_guard,
             clock=clock,
             settings=settings,
+            begin_limit=AttemptLimit(settings),
         )
         pay = PayCheckout(
             database,
@@ -162,12 +164,13 @@ class Services:
             notifier=self.notifier,
         )
         self.checkout_page = CheckoutPage(
-            database,
-            pay,
+            database=database,
             renderer=self.renderer,
             guard=self.form_guard,
             clock=clock,
-            settings=settings,
+            payment=pay,
+            payment_limit=AttemptLimit(settings),
+            certificate_limit=AttemptLimit(settings),
         )
 
     async def close(self) -> None:

@@ -8,9 +8,9 @@ import msgspec
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.charge_store import Decline, find_last_decline, find_pending
 from tonne.checkout import store
+from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.errors import (
     CheckoutNotFound,
     CheckoutOver,
@@ -28,14 +28,12 @@ from tonne.checkout.model import (
     is_token,
     temporary_id_of,
 )
-from tonne.checkout.offset_page import require_within_limit
 from tonne.checkout.order_checkout import ordered_offer
 from tonne.checkout.pay_checkout import PayCheckout, read_test_card
 from tonne.checkout.redirects import with_query
 from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_shown_offer
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card_simulated import SIMULATED_CARDS
-from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response, json_response
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
@@ -83,46 +81,37 @@ class StateOut(msgspec.Struct):
     state: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckoutPage:
-    def __init__(
-        self,
-        database: Database,
-        pay: PayCheckout,
-        *,
-        renderer: Renderer,
-        guard: FormGuard,
-        clock: Clock,
-        settings: Settings,
-    ) -> None:
-        self._database = database
-        self._pay = pay
-        self._renderer = renderer
-        self._guard = guard
-        self._clock = clock
-        self._payments = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
-        self._certificates = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
+    database: Database
+    renderer: Renderer
+    guard: FormGuard
+    clock: Clock
+    payment: PayCheckout
+    payment_limit: AttemptLimit
+    certificate_limit: AttemptLimit
 
     async def show(self, request: Request) -> Response:
         view = await self._view(request)
         (returned,) = request.query("paid")
         if returned is not None and view.order is not None and view.is_pending:
-            await self._pay.look_up_now(view.order)
+            await self.payment.look_up_now(view.order)
         if view.state == "to_pay":
             return await self._show_payment(request, view)
         return self._show_progress(request, view)
 
     async def pay(self, request: Request) -> Response:
         """In test mode by a test card, in live mode on the gateway's page."""
-        fields = self._guard.check(request)
-        require_within_limit(self._payments, request)
+        fields = self.guard.check(request)
+        self.payment_limit.count(request)
         view = await self._view(request)
         shown = read_shown_offer(fields)
         try:
             if view.checkout.scope.mode is Mode.TEST:
                 number = read_test_card((fields.get("card_number") or [""])[0])
-                await self._pay.pay_by_test_card(view.token, shown, number)
+                await self.payment.pay_by_test_card(view.token, shown, number)
                 return see_other(f"/checkout/{view.token}")
-            url = await self._pay.open_page(view.token, shown, request.limited_as)
+            url = await self.payment.open_page(view.token, shown, request.limited_as)
         except OfferChanged:
             return see_other(f"/checkout/{view.token}?changed=1")
         except (CheckoutNotFound, CheckoutOver, OffsetLinkClosed):
@@ -132,7 +121,7 @@ class CheckoutPage:
         if url is None:
             return see_other(f"/checkout/{view.token}")
         # Not a redirect: `form-action` in the content security policy would block it.
-        return self._renderer.page(request, "leaving.html", url=url)
+        return self.renderer.page(request, "leaving.html", url=url)
 
     async def state(self, request: Request) -> Response:
         response = json_response(StateOut((await self._view(request)).state))
@@ -141,12 +130,12 @@ class CheckoutPage:
 
     async def certificate(self, request: Request) -> Response:
         """Available even if the account does not publish its certificates. Limited: rendering a PDF costs CPU time."""
-        require_within_limit(self._certificates, request)
+        self.certificate_limit.count(request)
         view = await self._view(request)
         if view.certificate is None:
             raise CheckoutNotFound("There is no certificate yet. Come back when the order is complete.")
         record = msgspec.json.decode(view.certificate, type=CertificateRecord)
-        response = pdf_answer(record, await render_certificate(self._database, record, self._clock))
+        response = pdf_answer(record, await render_certificate(self.database, record, self.clock))
         response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -154,7 +143,7 @@ class CheckoutPage:
         token = request.path("token")
         if not is_token(token):
             raise CheckoutNotFound
-        async with self._database.snapshot() as connection:
+        async with self.database.snapshot() as connection:
             checkout = await store.find_checkout(connection, hash_token(token))
             link = None if checkout is None else await find_link_any_account(connection, checkout.offset_link_id)
             if checkout is None or link is None:
@@ -174,12 +163,12 @@ class CheckoutPage:
 
     async def _show_payment(self, request: Request, view: _CheckoutView, fault: TonneError | None = None) -> Response:
         checkout = view.checkout
-        is_over = checkout.status is CheckoutStatus.CLOSED or self._clock() >= checkout.expires_at
+        is_over = checkout.status is CheckoutStatus.CLOSED or self.clock() >= checkout.expires_at
         if is_over:
             again = f"/offset/{checkout.offset_link_id}"
-            return self._renderer.page(request, "checkout_over.html", status=410, again=again, **_frame(view))
+            return self.renderer.page(request, "checkout_over.html", status=410, again=again, **_frame(view))
         offer: PricedOffer | None = None
-        can_pay = self._pay.takes_cards(checkout.scope.mode)
+        can_pay = self.payment.takes_cards(checkout.scope.mode)
         try:
             if not can_pay:
                 raise SellerTakesNoCards
@@ -187,9 +176,9 @@ class CheckoutPage:
         except TonneError as unpriced:
             fault = fault or unpriced
         (was_refused,) = request.query("changed")
-        token, headers = self._guard.issue(request)
+        token, headers = self.guard.issue(request)
         failure = view.failure
-        return self._renderer.page(
+        return self.renderer.page(
             request,
             "checkout_pay.html",
             status=200 if fault is None else 422,
@@ -211,15 +200,15 @@ class CheckoutPage:
         """The current offer, or what was ordered."""
         if view.order is not None and view.order.priced is not None:
             return PricedOffer(view.order.priced, ordered_offer(view.checkout, view.order).digest)
-        return await self._pay.price(view.checkout, view.link)
+        return await self.payment.price(view.checkout, view.link)
 
     def _show_progress(self, request: Request, view: _CheckoutView) -> Response:
         record = None
         if view.certificate is not None:
             record = msgspec.json.decode(view.certificate, type=CertificateRecord)
         order = view.order
-        token, headers = self._guard.issue(request)
-        return self._renderer.page(
+        token, headers = self.guard.issue(request)
+        return self.renderer.page(
             request,
             "checkout_progress.html",
             headers=headers,

@@ -17,6 +17,7 @@ from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
+from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.begin_checkout import Visitor, begin_checkout, read_email, read_external_id
 from tonne.checkout.errors import AlreadyPaid, OffsetLinkClosed, RedirectRefused, SellerTakesNoCards
 from tonne.checkout.link_model import OffsetLink
@@ -26,7 +27,6 @@ from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
-from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
@@ -49,40 +49,30 @@ class OffsetForm:
     redirect_label: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetPage:
-    def __init__(
-        self,
-        database: Database,
-        catalogues: Catalogues,
-        directory: AccountDirectory,
-        *,
-        renderer: Renderer,
-        guard: FormGuard,
-        clock: Clock,
-        settings: Settings,
-    ) -> None:
-        self._database = database
-        self._catalogues = catalogues
-        self._directory = directory
-        self._renderer = renderer
-        self._guard = guard
-        self._clock = clock
-        self._settings = settings
-        self._begun = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    renderer: Renderer
+    guard: FormGuard
+    clock: Clock
+    settings: Settings
+    begin_limit: AttemptLimit
 
     async def show(self, request: Request) -> Response:
         """The form, prefilled from the query, with the price if the amount is known."""
         try:
             offer = await self._load_offer(request)
         except SellerTakesNoCards:
-            return self._renderer.page(
-                request, "offset_closed.html", status=503, seller_email=self._settings.seller_email
+            return self.renderer.page(
+                request, "offset_closed.html", status=503, seller_email=self.settings.seller_email
             )
         filled = _from_query(request, offer)
         redirect_url, _ = await self._redirect(offer.link, filled)
         external_id = read_external_id(filled.external_id)
         if external_id is not None:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 if await checkout_store.is_paid(connection, offer.link.scope, offer.link.id, external_id):
                     raise AlreadyPaid("This payment was already made. You don't need to pay again.")
         priced, fault = _try_to_price(offer, filled)
@@ -92,11 +82,11 @@ class OffsetPage:
         """The price as an HTML fragment, for the script that updates it."""
         offer = await self._load_offer(request)
         priced, fault = _try_to_price(offer, _from_query(request, offer))
-        return self._renderer.page(request, "_price.html", priced=priced, missing=fault)
+        return self.renderer.page(request, "_price.html", priced=priced, missing=fault)
 
     async def begin(self, request: Request) -> Response:
-        fields = self._guard.check(request)
-        require_within_limit(self._begun, request)
+        fields = self.guard.check(request)
+        self.begin_limit.count(request)
         offer = await self._load_offer(request)
         filled = _from_form(fields, _preset(request, offer) if not offer.link.amount_editable else None)
         priced: PricedOffer | None = None
@@ -109,8 +99,8 @@ class OffsetPage:
                 redirect_url=redirect_url,
                 redirect_label=label,
             )
-            async with self._database.transaction() as tx:
-                token = await begin_checkout(tx, offer.link, wanted, priced, visitor=visitor, now=self._clock())
+            async with self.database.transaction() as tx:
+                token = await begin_checkout(tx, offer.link, wanted, priced, visitor=visitor, now=self.clock())
         except TonneError as fault:
             return self._form(
                 request, offer, filled, priced=None if priced is None else priced.priced, fault=fault, status=422
@@ -119,14 +109,14 @@ class OffsetPage:
 
     async def _load_offer(self, request: Request) -> LinkOffer:
         link_id = request.path("link_id")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
-        if link is None or not link.is_open(self._clock()):
+        if link is None or not link.is_open(self.clock()):
             raise OffsetLinkClosed
-        if not takes_cards(self._settings, link.scope.mode):
+        if not takes_cards(self.settings, link.scope.mode):
             raise SellerTakesNoCards
-        terms = (await self._directory.terms_of(link.scope)).paid_by(PaymentMethod.CARD)
-        catalogue = await self._catalogues.current(link.scope.mode)
+        terms = (await self.directory.terms_of(link.scope)).paid_by(PaymentMethod.CARD)
+        catalogue = await self.catalogues.current(link.scope.mode)
         return LinkOffer(link, terms, catalogue)
 
     async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> tuple[str | None, str | None]:
@@ -134,7 +124,7 @@ class OffsetPage:
 
         An invalid URL in the query is an error. If the link's own URL is no longer allowed, there is no button.
         """
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             hosts = await list_hosts(connection, link.scope.organisation_id)
         if filled.redirect_url:
             label = filled.redirect_label.strip()[:_MAX_LABEL]
@@ -155,9 +145,9 @@ class OffsetPage:
         back: str | None = None,
         status: int = 200,
     ) -> Response:
-        token, headers = self._guard.issue(request)
+        token, headers = self.guard.issue(request)
         first = None if fault is None else fault.faults[0]
-        return self._renderer.page(
+        return self.renderer.page(
             request,
             "offset.html",
             status=status,
@@ -173,10 +163,6 @@ class OffsetPage:
             priced=priced,
             missing=fault,
         )
-
-
-def require_within_limit(buckets: TokenBuckets, request: Request) -> None:
-    buckets.require(request.limited_as, message="Too many attempts from your network. Wait a minute, then try again.")
 
 
 def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:

@@ -1,0 +1,15 @@
+"""The limit of what one network may do on the pages of offset links and checkouts."""
+
+from tonne.base.settings import Settings
+from tonne.http.rate_limit import TokenBuckets
+from tonne.http.route import Request
+
+
+class AttemptLimit:
+    def __init__(self, settings: Settings) -> None:
+        self._buckets = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
+
+    def count(self, request: Request) -> None:
+        """Count an attempt. Raises RateLimited."""
+        message = "Too many attempts from your network. Wait a minute, then try again."
+        self._buckets.require(request.limited_as, message=message)
