@@ -6,9 +6,10 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+AUDITOR := pip-audit==2.10.1
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: run test test-integration setup lint format bench chaos lock clean
+.PHONY: run test test-integration setup lint format audit bench chaos lock clean
 
 run: .venv/runtime.done
 	@exec $(BIN)/tonne serve --demo
@@ -32,6 +33,14 @@ lint: .venv/dev.done
 format: .venv/dev.done
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
+
+# Looks up known vulnerabilities of the locked versions. Needs the internet, so CI does not run it; fails without.
+audit: .venv/dev.done
+	@for file in build runtime dev; do \
+		echo "requirements/$$file.txt:"; \
+		$(BIN)/uv tool run --quiet $(AUDITOR) --strict --progress-spinner off --disable-pip --require-hashes \
+			-r requirements/$$file.txt || exit 1; \
+	done
 
 bench: .venv/dev.done
 	@$(BIN)/python -m bench all

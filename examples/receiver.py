@@ -1,6 +1,6 @@
 """A complete receiver of Tonne's webhooks, with nothing but Python's standard library.
 
-    python3 examples/receiver.py --secret whsec_... [--port 9000] [--cert cert.pem --key key.pem]
+    TONNE_LISTEN_SECRET=whsec_... python3 examples/receiver.py [--port 9000] [--cert cert.pem --key key.pem]
 
 It checks the signature and the age of every request, and ignores events that it has handled before, in both ways that
 the documentation describes. Replace `handle_order` by what your system does.
@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import hmac
 import json
+import os
 import ssl
 import sys
 import time
@@ -97,7 +98,9 @@ class Receiver(BaseHTTPRequestHandler):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Receive Tonne's webhooks.")
-    parser.add_argument("--secret", required=True, help="the signing secret, whsec_...")
+    # From the environment by default: other users of the machine can read the arguments of a process.
+    secret = os.environ.get("TONNE_LISTEN_SECRET")
+    parser.add_argument("--secret", default=secret, required=not secret, help="the signing secret, whsec_...")
     parser.add_argument("--port", type=int, default=9000)
     parser.add_argument("--cert", help="a certificate in PEM form, to serve https")
     parser.add_argument("--key", help="its private key")

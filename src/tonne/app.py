@@ -51,6 +51,7 @@ from tonne.http.metrics import Metrics
 from tonne.http.middleware import RequestMiddleware
 from tonne.http.openapi import openapi_document
 from tonne.http.route import Route
+from tonne.http.security_txt import SecurityTxtEndpoints
 from tonne.http.server import Application
 from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
@@ -100,6 +101,7 @@ class Services:
         self.box = SecretBox.from_settings(settings)
         self.metrics = Metrics()
         self.health = HealthEndpoints(database, self.metrics)
+        self.security_txt = SecurityTxtEndpoints(settings, clock)
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
         self.catalogues = Catalogues(database, settings, clock)
         self.authenticator = Authenticator(self.directory, settings)
@@ -205,6 +207,7 @@ class Services:
             *certificate_routes(self.certificate_pages, self.renderer),
             *checkout_routes(self.offset_page, self.checkout_page, self.renderer),
             *self.health.routes(),
+            *self.security_txt.routes(),
             *DocsEndpoints(lambda: openapi_document(api, self.settings, WEBHOOKS)).routes(),
         ]
 

@@ -37,7 +37,7 @@ def test_every_source_file_named_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_setting_named_exists(page: Path) -> None:
     known = {f"TONNE_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
-    known |= {CONFIG_VARIABLE, "TONNE_API_KEY", "TONNE_API_URL"}
+    known |= {CONFIG_VARIABLE, "TONNE_API_KEY", "TONNE_API_URL", "TONNE_LISTEN_SECRET"}
     assert set(VARIABLE.findall(page.read_text(encoding="utf-8"))) <= known
 
 

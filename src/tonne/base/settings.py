@@ -14,8 +14,10 @@ from tonne.base.secret_keys import parse_key, parse_keys
 from tonne.base.urls import WEB, UrlInvalid, parse_url
 
 CONFIG_VARIABLE = "TONNE_CONFIG"
-# Used by commands that call the API.
+# Used by commands that call the API. They are not settings of the service.
 API_KEY_VARIABLE, API_URL_VARIABLE = "TONNE_API_KEY", "TONNE_API_URL"
+LISTEN_VARIABLE = "TONNE_LISTEN_SECRET"
+_NOT_SETTINGS = {CONFIG_VARIABLE, API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE}
 
 YEAR_S = 31_536_000
 # Live invoices are not issued in this name: it is not the seller's own.
@@ -30,6 +32,7 @@ _SERVICE_VARIABLE = re.compile(
 )
 _SERVICE_ADDRESS_VARIABLE = re.compile(r"TONNE_([A-Z0-9_]+_)?PORT")
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://[^/]+")
+_CONTACT = re.compile(r"mailto:[^@\s:]+@[^@\s:]+|https://[!-~]+", re.ASCII)
 
 
 class SettingsError(Exception):
@@ -99,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pool_wait_days: Annotated[int, msgspec.Meta(ge=0, le=3650)] = 30
     smtp_url: str = ""
     mail_from: str = "Tonne <tonne@localhost>"
+    security_contact: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @property
@@ -117,6 +121,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(self.data_dir).expanduser().resolve()
 
     @property
+    def security_contacts(self) -> tuple[str, ...]:
+        """As URIs: an e-mail address becomes a mailto URI."""
+        contacts = [part.strip() for part in self.security_contact.split(",") if part.strip()]
+        return tuple(f"mailto:{contact}" if "@" in contact and ":" not in contact else contact for contact in contacts)
+
+    @property
     def proxy_networks(self) -> tuple[Network, ...]:
         return parse_networks(self.trusted_proxies)
 
@@ -126,7 +136,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     values = _read_file(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else {}
     field_of = {f"TONNE_{field.name.upper()}": field.name for field in msgspec.structs.fields(Settings)}
     for name, text in environ.items():
-        if _is_from_kubernetes(name, text) or name in {CONFIG_VARIABLE, API_KEY_VARIABLE, API_URL_VARIABLE}:
+        if _is_from_kubernetes(name, text) or name in _NOT_SETTINGS:
             continue
         if name in field_of:
             values[field_of[name]] = text
@@ -169,6 +179,7 @@ def _read_file(path: str) -> dict[str, Any]:
 def _validate(settings: Settings) -> None:
     _validate_secret_keys(settings)
     _validate_webhooks(settings)
+    _validate_contacts(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
     # The messages do not repeat these values: they contain passwords.
@@ -230,6 +241,15 @@ def _validate_webhooks(settings: Settings) -> None:
         )
     if settings.webhook_ca_file and not Path(settings.webhook_ca_file).is_file():
         raise SettingsError(f"TONNE_WEBHOOK_CA_FILE: there is no file {settings.webhook_ca_file}.")
+
+
+def _validate_contacts(settings: Settings) -> None:
+    for contact in settings.security_contacts:
+        if not _CONTACT.fullmatch(contact):
+            raise SettingsError(
+                f"TONNE_SECURITY_CONTACT: {contact!r} is neither an e-mail address nor an https URL. Separate several "
+                "by commas."
+            )
 
 
 def _is_iban(text: str) -> bool:

@@ -1,5 +1,6 @@
 """The demo data that `tonne serve --demo` creates."""
 
+import ipaddress
 from decimal import Decimal
 from pathlib import Path
 
@@ -83,6 +84,25 @@ async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None
         create_private_folder(path.parent)
         write_private_file(path, msgspec.json.format(msgspec.json.encode(demo), indent=2))
     return demo
+
+
+def warn_if_reachable(settings: Settings) -> None:
+    """The demo has public pages and no TLS: it is meant for one machine."""
+    if settings.host == "localhost" or _is_loopback(settings.host):
+        return
+    click.echo(
+        f"Warning: other machines can reach the demo, because TONNE_HOST is {settings.host}. Anyone can use its public "
+        "pages, and API keys are sent without encryption. For more than a trial, run `tonne serve` without --demo, "
+        "behind a proxy with TLS.",
+        err=True,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def print_demo(settings: Settings, demo: Demo | None) -> None:

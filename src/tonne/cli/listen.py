@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from tonne.base.clock import to_wire, utc_now
-from tonne.base.settings import API_KEY_VARIABLE, API_URL_VARIABLE
+from tonne.base.settings import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
 from tonne.webhooks.signing import new_secret, signature_header
 
 POLL_S = 0.5
@@ -40,7 +40,12 @@ class _Page(msgspec.Struct):
     show_envvar=True,
     help="Base URL of the API.",
 )
-@click.option("--secret", help="Secret to sign with. [default: a new one, which is printed]")
+@click.option(
+    "--secret",
+    envvar=LISTEN_VARIABLE,
+    show_envvar=True,
+    help="Secret to sign with. [default: a new one, which is printed]",
+)
 @click.option("--brand", default="Service", show_default=True, help="Name in the signature header.")
 def listen(target: str, api_key: str, api_url: str, *, secret: str | None, brand: str) -> None:
     """Forward test events to a webhook receiver on your machine.
@@ -48,6 +53,8 @@ def listen(target: str, api_key: str, api_url: str, *, secret: str | None, brand
     Your machine needs no public address: the command polls for new events, signs them like real deliveries, sends them
     to URL and prints one line for each. An event that the receiver does not accept is sent again until it does, in
     order.
+
+    Other users of the machine can read the options of a running command. Pass key and secret in the environment.
     """
     if not api_key.startswith("tonne_test_"):
         raise click.ClickException("Use a test key (tonne_test_...). Live events go only to registered webhooks.")

@@ -24,7 +24,7 @@ from tonne.retirements.lot_store import (
 )
 from tonne.retirements.model import serial_range
 from tonne.retirements.withdraw_lot import withdraw_lot
-from tonne.retirements.work_list import escape_formula
+from tonne.sheets.formulas import escape_formula
 
 MAX_REASON = 500
 # The columns of lots.csv.

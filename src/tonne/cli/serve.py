@@ -23,7 +23,7 @@ from tonne.base.memory import freeze_startup_objects
 from tonne.base.parent import stop_with_parent
 from tonne.base.settings import Settings
 from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
-from tonne.cli.demo import Demo, ensure_demo, print_demo
+from tonne.cli.demo import Demo, ensure_demo, print_demo, warn_if_reachable
 from tonne.cli.processes import READY_WITHIN_S, Processes, check_port_free, wait_until_ready
 from tonne.db import migrate as migrations
 from tonne.db.pool import Database
@@ -63,6 +63,8 @@ def serve(demo: bool) -> None:
     with plain_failures():
         settings = settings_from_environment()
         check_port_free(settings)
+        if demo:
+            warn_if_reachable(settings)
         with open_database(settings) as url:
             facts = asyncio.run(_prepare(url, settings, demo=demo))
             _run_children(url, settings, facts, stopping)

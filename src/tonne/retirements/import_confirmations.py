@@ -15,10 +15,11 @@ from tonne.db.pool import Connection
 from tonne.retirements.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.retirements.lots import SerialNumber, check_retired_on, latest_day
 from tonne.retirements.model import ParcelStatus
-from tonne.retirements.work_list import EXPORT_COLUMNS, escape_formula
+from tonne.retirements.work_list import EXPORT_COLUMNS
 from tonne.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
 from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import RowError, SheetInvalid, quoted
+from tonne.sheets.formulas import escape_formula
 from tonne.sheets.read_sheet import Row, Values, read_sheet
 
 _IF_EMPTY = "the cell is empty: fill it in, or delete the line until the parcel is retired."

@@ -34,10 +34,10 @@ from tonne.retirements.lots import (
     read_lots,
     save_lots,
 )
-from tonne.retirements.work_list import escape_formula
 from tonne.sheets.compare import RowChanges
 from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import RowError, SheetInvalid, quoted
+from tonne.sheets.formulas import escape_formula
 from tonne.sheets.read_sheet import Sheet, read_sheet
 
 # New lots, and projects that a bundle did not have before.

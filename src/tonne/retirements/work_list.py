@@ -11,6 +11,7 @@ from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.retirements.model import part_of_tonnes, serial_range
+from tonne.sheets.formulas import escape_formula
 from tonne.sheets.read_sheet import MAX_ROWS
 
 EXPORT_COLUMNS = (
@@ -29,8 +30,6 @@ EXPORT_COLUMNS = (
 )
 # Registries limit the length of this field, and a unit may be shared by many.
 _MAX_NAMES = 10
-# A spreadsheet may read these, also full-width, as the start of a formula, or skip them to find one.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,3 @@ def export_tasks(tasks: Iterable[Task]) -> bytes:
         }
         writer.writerow([escape_formula(str(cells[column])) for column in EXPORT_COLUMNS])
     return text.getvalue().encode("utf-8-sig")
-
-
-def escape_formula(cell: str) -> str:
-    """Prefix a quote mark, so that a spreadsheet does not run a cell as a formula."""
-    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
