@@ -76,10 +76,11 @@ def list_(mode: str | None, status: str | None, limit: int) -> None:
             err=True,
         )
     if held_back:
-        more = f" and {len(held_back) - SHOWN:,} more" if len(held_back) > SHOWN else ""
-        count = "1 live order waits for its invoice" if len(held_back) == 1 else f"{len(held_back):,} live orders wait"
+        count = len(held_back)
+        more = f" and {count - SHOWN:,} more" if count > SHOWN else ""
+        waiting = "1 live order waits for its invoice" if count == 1 else f"{count:,} live orders wait for invoices"
         click.echo(
-            f"{count}{'' if len(held_back) == 1 else ' for their invoices'}: {', '.join(held_back[:SHOWN])}{more}. Set "
+            f"{waiting}: {', '.join(held_back[:SHOWN])}{more}. Set "
             f"{', '.join(missing)} and restart Tonne: they are then issued and mailed.",
             err=True,
         )

@@ -14,7 +14,8 @@ from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.mail import MailGateway, MailRefused
 
-# Minutes between attempts. The first pauses get past greylisting, the last past a day of downtime.
+# Minutes between attempts, almost two days in total. The first pauses get past greylisting, the last past a day of
+# downtime. After the last one there is one more attempt.
 PAUSES_MIN = (1, 5, 15, 60, 180, 360, 720, 1440)
 LEASE = timedelta(minutes=2)
 
@@ -67,7 +68,7 @@ WHERE id = $1 AND lease_token = $2
 
 async def _settle_refused(connection: Connection, mail: asyncpg.Record, refused: MailRefused, left: list[str]) -> None:
     """Schedule the next attempt for the recipients that are left, or give up."""
-    given_up = refused.final or mail["attempts"] >= len(PAUSES_MIN)
+    given_up = refused.final or mail["attempts"] > len(PAUSES_MIN)
     pause = None if given_up else timedelta(minutes=PAUSES_MIN[mail["attempts"] - 1])
     await connection.execute(SETTLE_REFUSED, mail["id"], mail["lease_token"], str(refused)[:500], pause, left)
     _log.warning("mail_refused", mail_id=mail["id"], attempts=mail["attempts"], given_up=given_up, reason=str(refused))
