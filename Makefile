@@ -52,6 +52,7 @@ lock: .venv/dev.done
 	@$(LOCK) requirements/build.in -o requirements/build.txt
 	@$(LOCK) requirements/runtime.in -o requirements/runtime.txt
 	@$(LOCK) requirements/dev.in -c requirements/runtime.txt -o requirements/dev.txt
+	@$(BIN)/python -m tests.integration.node_packages
 
 clean:
 	@rm -rf .venv var

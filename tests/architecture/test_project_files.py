@@ -1,5 +1,6 @@
 """Lock files, make targets and CI."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -44,6 +45,16 @@ def test_development_pins_agree_with_the_runtime() -> None:
 
     runtime, dev = versions("runtime.txt"), versions("dev.txt")
     assert {name: dev.get(name) for name in runtime if name in dev} == {n: v for n, v in runtime.items() if n in dev}
+
+
+def test_node_packages_are_pinned_with_hashes_and_name_no_registry() -> None:
+    folder = ROOT / "tests" / "integration" / "clients"
+    text = (folder / "package-lock.json").read_text(encoding="utf-8")
+    assert "://" not in text
+    lock, wanted = json.loads(text), json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    assert lock["packages"].pop("")["dependencies"] == wanted["dependencies"], "run make lock"
+    assert all(re.fullmatch(r"[0-9.]+", version) for version in wanted["dependencies"].values())
+    assert [name for name, package in lock["packages"].items() if "integrity" not in package] == []
 
 
 OWN = {"tonne", "tests", "bench", "chaos"}

@@ -5,8 +5,10 @@ import shutil
 import subprocess
 import sys
 
+from tests.integration import node_packages
+
 # Each program with its Debian package.
-PACKAGES = {"nginx": "nginx"}
+PACKAGES = {"nginx": "nginx", "node": "nodejs", "npm": "npm"}
 # Debian puts some programs where only root has a path to them.
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
@@ -38,4 +40,4 @@ def install_missing() -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(install_missing())
+    sys.exit(install_missing() or node_packages.install(find_program("npm")))
