@@ -2,6 +2,7 @@
 
 OPERATIONS = {
     "GET /v1/account": "getAccount",
+    "GET /v1/audit-log": "listAuditLog",
     "GET /v1/bundles": "listBundles",
     "GET /v1/bundles/{bundle_id}": "getBundle",
     "POST /v1/estimates": "createEstimate",

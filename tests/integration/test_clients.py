@@ -69,9 +69,14 @@ def guide_command(program: str) -> list[str]:
     return found[1:]
 
 
+def _block(language: str) -> str:
+    (text,) = [str(text) for kind, text in BLOCK.findall(GUIDE) if kind == language]
+    return text
+
+
 def guide_program(language: str, service: Service) -> str:
     """The program that the guide shows, for this service."""
-    (text,) = [text for kind, text in BLOCK.findall(GUIDE) if kind == language]
+    text = _block(language)
     assert "http://127.0.0.1:8080" in text
     assert "tonne_test_…" in text
     return text.replace("http://127.0.0.1:8080", service.url).replace("tonne_test_…", service.key)
@@ -127,8 +132,7 @@ def test_interface_1_2_3_4_a_typescript_client_compiles_and_works(service: Servi
 
 
 def test_interface_3_9_a_python_client_works(service: Service, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (config,) = [text for kind, text in BLOCK.findall(GUIDE) if kind == "yaml"]
-    (folder / "config.yaml").write_text(config, encoding="utf-8")
+    (folder / "config.yaml").write_text(_block("yaml"), encoding="utf-8")
     printed = run(_script("openapi-python-client"), *guide_command("openapi-python-client"), folder=folder)
     assert "WARNING" not in printed.upper()
     assert list((folder / "tonne_client").rglob("test_*.py")) == []

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -14,13 +15,12 @@ from tonne.accounts.model import AccountKind
 from tonne.base.actor import Actor, ActorKind
 from tonne.base.clock import to_wire
 from tonne.base.errors import Fault, Invalid
+from tonne.base.scope import Mode
 from tonne.db.pool import Database
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.http.route import Parameter, Request, Response, Route, RouteMaker
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
-_TYPES = {ActorKind.CLI: "operator", ActorKind.KEY: "api_key", ActorKind.SYSTEM: "system", ActorKind.PAYER: "payer"}
-_KINDS = {name: kind for kind, name in _TYPES.items()}
 _KEY_ID = "key_06dq2k8v7p3h5n9s4t1w0x2y6z"
 _TIMESTAMP = {"type": "string", "format": "date-time"}
 
@@ -37,13 +37,27 @@ FILTERS = (
 )
 
 
+class AuditActorType(StrEnum):
+    OPERATOR = "operator"
+    API_KEY = "api_key"
+    SYSTEM = "system"
+    PAYER = "payer"
+
+
+_TYPES = {
+    ActorKind.CLI: AuditActorType.OPERATOR,
+    ActorKind.KEY: AuditActorType.API_KEY,
+    ActorKind.SYSTEM: AuditActorType.SYSTEM,
+    ActorKind.PAYER: AuditActorType.PAYER,
+}
+
+
 class AuditActorOut(msgspec.Struct):
     type: Annotated[
-        str,
+        AuditActorType,
         Meta(
             description="An API key of the organisation, an operator of this service, an automatic job, or a customer "
             "who paid through an offset link.",
-            extra_json_schema={"enum": list(_KINDS)},
             examples=["api_key"],
         ),
     ]
@@ -71,10 +85,9 @@ class AuditEntryOut(msgspec.Struct):
         ),
     ]
     account_type: Annotated[
-        str | None,
+        Mode | None,
         Meta(
             description="Mode of the changed object. Null if the change concerns both modes.",
-            extra_json_schema={"enum": ["live", "test", None]},
             examples=["test"],
         ),
     ]
@@ -130,6 +143,7 @@ def audit_routes(endpoints: AuditEndpoints) -> list[Route]:
         RouteMaker("Audit log")(
             *("GET /v1/audit-log", endpoints.list_audit_log, ListOut[AuditEntryOut]),
             *(*LIST_ERRORS, AuditLogNotAvailable),
+            operation_id="listAuditLog",
             query=(*LIST_PARAMETERS, *FILTERS),
         )
     ]

@@ -132,6 +132,7 @@ def _documented(schema: dict[str, Any]) -> dict[str, Any]:
 def _completed(node: Any) -> Any:
     """The schema with what generators need.
 
+    - objects without fields are open: otherwise some generators allow no key in them
     - no defaults: generators then require the field, or demand null where a value is optional
     - descriptions and examples beside `anyOf`, where generators look for them; formats in it
     - `const` for a single value, `oneOf` for a union with a discriminator, a type for every enum
@@ -152,6 +153,8 @@ def _completed(node: Any) -> Any:
         schema["description"] = f"{schema.get('description', '')} Default: `{default}`.".strip()
     if _NULL in schema.get("anyOf", ()):
         _move_to_field(schema)
+    if schema.get("type") == "object" and "properties" not in schema:
+        schema.setdefault("additionalProperties", True)
     if "discriminator" in schema:
         schema["oneOf"] = schema.pop("anyOf")
     if schema.get("format") == "decimal":

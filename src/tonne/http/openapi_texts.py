@@ -23,6 +23,7 @@ TAGS = {
     "Webhooks": "Receivers of events: registration, secrets, delivery state and attempts.",
     "Events": "The log of all events, to catch up after an outage of a receiver.",
     "Account": "The account that an API key acts for.",
+    "Audit log": "Who changed what in the organisation, and when.",
     "Test helpers": "Move test orders through their life by hand. They exist for test keys only.",
 }
 
