@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.api_client import ApiClient
 from tests.support.clock import START
 from tests.support.command import Operator, tonne
 from tests.support.world import TESTER, World
@@ -45,6 +46,13 @@ def test_a_price_change_is_shown_with_operator_and_values(operator: Operator, tm
     document = json.loads(operator.does("audit", "--action", "bundle.changed", "--json"))
     assert (document["actor"], document["organisation_id"], document["mode"]) == (f"cli:{USER}@{HOST}", None, "live")
     assert (document["before"], document["after"]) == ({"unit_price": "7.00"}, {"unit_price": "7.50"})
+
+
+async def test_security_7_an_order_shows_the_key_that_placed_it(
+    operator: Operator, api: ApiClient, world: World
+) -> None:
+    order = await api.order()
+    assert operator.facts("order", "show", order["id"])["placed by"] == world.ours_test.key_id
 
 
 async def test_filters(operator: Operator, world: World, populated_db: Database) -> None:

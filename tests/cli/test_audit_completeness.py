@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import msgspec
+import pytest
 
 from tests.support.api_client import ApiClient
 from tests.support.command import tonne
-from tests.support.world import TESTER, World
+from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services
 from tonne.base.clock import utc_now
+from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR
 from tonne.cli.main import main
 from tonne.webhooks.register import register_webhook
@@ -31,7 +34,16 @@ NOT_AUDITED = {
         (
             *("secrets status", "doctor", "audit", "org list", "org show", "account list", "key list", "link list"),
             *("link show", "page show", "catalogue list", "card show", "invoice list", "invoice pdf", "invoice show"),
-            *("retirement export", "retirement list", "lot list", "lot show", "lot export", "mail list", "mail show"),
+            *(
+                "retirement export",
+                "retirement list",
+                "order show",
+                "lot list",
+                "lot show",
+                "lot export",
+                "mail list",
+                "mail show",
+            ),
         ),
         READS,
     ),
@@ -55,12 +67,11 @@ class Story:
     services: Services
     world: World
     folder: Path
-    # Settings of the commands.
-    keys: dict[str, str]
+    # Of the commands.
+    settings: dict[str, str]
 
     def run(self, *words: str) -> str:
-        url, settings = self.services.database._url, {"public_url": "https://offsets.example.com", **self.keys}
-        done = tonne(*words, database_url=url, **settings)
+        done = tonne(*words, database_url=self.services.database._url, **self.settings)
         assert done.returncode == 0, done
         return done.stdout.strip()
 
@@ -141,11 +152,11 @@ class Story:
         scope, box = self.world.ours_test.scope, self.services.box
         async with self.services.database.transaction() as tx:
             await register_webhook(tx, scope, "https://1.1.1.1/", [], box=box, actor=TESTER, now=utc_now())
-        self.keys = {"secret_key": KEYS[0], "secret_keys_old": self.services.settings.secret_key}
+        self.settings |= {"secret_key": KEYS[0], "secret_keys_old": self.services.settings.secret_key}
         return ()
 
     async def lose_key(self) -> Words:
-        self.keys = {"secret_key": KEYS[1]}
+        self.settings |= {"secret_key": KEYS[1], "secret_keys_old": ""}
         return ("--yes",)
 
 
@@ -189,6 +200,11 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
 }
 
 
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return msgspec.structs.replace(settings, **SELLER)
+
+
 def _commands(command: click.Command | None, *path: str) -> Iterator[str]:
     assert command is not None
     if isinstance(command, click.Group):
@@ -210,7 +226,7 @@ def test_security_7_every_command_that_changes_something_is_audited_or_exempt() 
 async def test_security_7_every_audited_command_writes_an_entry(
     api: ApiClient, services: Services, world: World, tmp_path: Path
 ) -> None:
-    story = Story(api, services, world, tmp_path, {"secret_key": services.settings.secret_key})
+    story = Story(api, services, world, tmp_path, {"secret_key": services.settings.secret_key, **SELLER})
     for command, arguments in AUDITED.items():
         words = await arguments(story)
         before = await story.entries()

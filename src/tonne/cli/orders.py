@@ -16,7 +16,7 @@ from tonne.invoices.store import find_invoice
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import Order
-from tonne.orders.store import find_scope_any_account
+from tonne.orders.store import find_key_of_order, find_scope_any_account
 
 MAX_REASON = 500
 
@@ -33,14 +33,15 @@ def show(order_id: str) -> None:
     with plain_failures():
         settings = settings_from_environment()
 
-    async def work(tx: Connection) -> tuple[Order, Invoice | None]:
+    async def work(tx: Connection) -> tuple[Order, Invoice | None, str | None]:
         scope = await find_scope_any_account(tx, order_id)
         found = None if scope is None else await load_order(tx, scope, order_id)
         if found is None:
             raise OrderNotFound
-        return found, await find_invoice(tx, found.scope, found.id)
+        key_id = await find_key_of_order(tx, found.scope, found.id)
+        return found, await find_invoice(tx, found.scope, found.id), key_id
 
-    found, invoice = run_in_transaction(work)
+    found, invoice, key_id = run_in_transaction(work)
     priced = found.priced
     cost = "-" if priced is None else f"{format_money(priced.total_cost_minor, found.currency)} {found.currency}"
     issued = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
@@ -52,6 +53,7 @@ def show(order_id: str) -> None:
             "status": found.status.value,
             "mode": found.scope.mode.value,
             "received": to_wire(found.created_at),
+            "placed by": key_id or found.offset_link_id or "-",
             "tonnes": "-" if priced is None else format_tonnes(priced.quantity_grams),
             "total": cost,
             "payment": found.payment_method.value,

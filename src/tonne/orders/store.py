@@ -42,6 +42,15 @@ async def find_scope_any_account(connection: Connection, order_id: str) -> Scope
     return None if row is None else Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
 
 
+FIND_KEY_OF_ORDER = "SELECT placed_by_key FROM orders WHERE account_id = $1 AND id = $2"
+
+
+async def find_key_of_order(connection: Connection, scope: Scope, order_id: str) -> str | None:
+    """The API key that placed the order; None if a checkout did."""
+    key_id: str | None = await connection.fetchval(FIND_KEY_OF_ORDER, scope.account_id, order_id)
+    return key_id
+
+
 FIND_BY_ID = "SELECT wire_document FROM orders WHERE account_id = $1 AND id = $2"
 
 
