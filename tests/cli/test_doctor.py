@@ -235,6 +235,20 @@ async def test_money_11_a_currency_of_a_live_account_without_a_rate_is_named(des
     assert found == {"live accounts have a recent exchange rate": ["EUR to NOK: there is no rate"]}
 
 
+async def test_money_22_an_organisation_without_an_admin_is_named(desk: Desk) -> None:
+    name = "organisations with open live invoices have an admin"
+    await desk.invoice()
+    desk.clock.advance(minutes=1)
+    organisation_id = desk.world.ours_live.scope.organisation_id
+    [place] = (await desk.waiting())[name]
+    assert place == f"organisation {organisation_id}: 1 open, the oldest is TN-LIVE-000001"
+    await desk.execute(
+        "INSERT INTO organisation_admins (organisation_id, email, created_at) VALUES ($1, 'ada@ours.test', $2)",
+        *(organisation_id, desk.clock()),
+    )
+    assert name not in await desk.waiting()
+
+
 async def test_a_key_that_is_not_configured_is_named(desk: Desk) -> None:
     await desk.execute("INSERT INTO secret_keys (id) VALUES ('0123456789abcdef')")
     assert "0123456789abcdef" in (await desk.waiting())["all secret keys of this database are configured"][0]
@@ -242,6 +256,7 @@ async def test_a_key_that_is_not_configured_is_named(desk: Desk) -> None:
 
 def test_every_check_is_tested_and_says_what_to_do() -> None:
     tested = {name for _, _, name in LATE} | {
+        "organisations with open live invoices have an admin",
         "a gateway is set for live orders by card",
         "live invoices name the seller and the bank account",
         "all secret keys of this database are configured",

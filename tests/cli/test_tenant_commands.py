@@ -1,11 +1,16 @@
 """Organisations, accounts and keys from the command line, up to the first order."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.support.api_client import ApiClient
 from tests.support.command import Operator, tonne
+from tests.support.scene import Scene
 from tests.support.world import World
+from tonne.app import Services
 from tonne.db.pool import Database
+from tonne.worker.loop import Job
 
 DUMP = """
 SELECT concat_ws(E'\n', (SELECT string_agg(api_keys::text, E'\n') FROM api_keys),
@@ -72,6 +77,42 @@ def test_an_account_is_updated(operator: Operator, world: World) -> None:
     assert "Renamed" in row
     assert "card" in row
     assert "Only test accounts" in operator.is_refused("account", "update", world.ours_live.scope.account_id, "--wait")
+
+
+@pytest.mark.parametrize("method", ["invoice", "card"])
+async def test_money_22_orders_that_waited_proceed_after_advance(
+    operator: Operator, services: Services, api: ApiClient, world: World, method: str
+) -> None:
+    account_id = world.ours_test.scope.account_id
+    scene = Scene(services)
+    operator.does("account", "update", account_id, "--payment-method", method)
+    operator.does("card", "set", account_id, "--method", "4242424242424242")
+    billed = await api.order() if method == "invoice" else None
+    if billed:
+        # Its invoice is issued and mailed, then the account waits.
+        await services.issue_invoices.run_once()
+    operator.does("account", "update", account_id, "--wait")
+    placed, paid, retiring = [await api.order() for _ in range(3)]
+    helper = "settle-invoice" if method == "invoice" else "pay"
+    for order in (paid, retiring):
+        await api.post(f"/v1/test-helpers/orders/{order['id']}/{helper}", {})
+    # A worker that has claimed an order allocates it even if the account waits since.
+    await scene.execute("UPDATE orders SET next_attempt_at = now() WHERE id = $1", retiring["id"])
+    jobs = [job for job in services.jobs() if job.name not in {"deliver_webhooks", "send_mails"}]
+    await _run(jobs)
+    wanted = [order["id"] for order in (placed, paid, retiring, billed) if order]
+    states = [(await api.get(f"/v1/orders/{order_id}")).json()["status"] for order_id in wanted]
+    assert states == ["placed", "paid", "retiring", "placed"][: len(wanted)]
+    operator.does("account", "update", account_id, "--advance")
+    await _run(jobs)
+    for order_id in wanted:
+        assert (await api.get(f"/v1/orders/{order_id}")).json()["status"] == "complete"
+    await scene.check_invariants()
+
+
+async def _run(jobs: Sequence[Job]) -> None:
+    while any([await job.run_once() for job in jobs]):
+        pass
 
 
 @pytest.mark.parametrize("words", [("account", "list"), ("key", "list"), ("org", "show")], ids=" ".join)

@@ -7,7 +7,7 @@ from itertools import product
 import msgspec
 import pytest
 
-from tests.invoices.billing import Billing, pdf_of, text_of
+from tests.invoices.billing import ADA, Billing, pdf_of, text_of
 from tests.support.world import TESTER, World, open_tenant
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
@@ -197,6 +197,7 @@ async def test_amounts_have_the_decimals_of_their_currency(
 ) -> None:
     async with billing.database.transaction() as tx:
         tenant = await open_tenant(tx, world.ours_live.scope.organisation_id, Mode.LIVE, currency)
+    await billing.renew_rates()
     order = await billing.place_order(tenant.scope)
     await billing.work()
     [mail] = await billing.mails()
@@ -255,6 +256,38 @@ async def test_an_organisation_without_admins_is_billed_too(
     assert (await billing.invoice(order)).mailed_at == billing.clock.now
     assert await billing.status(order) == "paid"
     assert "invoice_without_recipient" in capsys.readouterr().out
+
+
+async def test_money_22_a_live_order_is_not_cancelled_because_of_mails_that_nobody_got(
+    billing: Billing, world: World
+) -> None:
+    organisation_id = world.ours_live.scope.organisation_id
+    await billing.execute("DELETE FROM organisation_admins")
+    order = await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    assert (await billing.invoice(order)).mailed_at is None
+    billing.clock.turn_to(9, 1)
+    await billing.work()
+    assert await billing.status(order) == "placed", "long after all deadlines"
+    await billing.add_admins(organisation_id, ADA)
+    billing.clock.advance(minutes=5)
+    await billing.work()
+    [mail] = await billing.mails()
+    assert mail["To"] == ADA
+    # The reminder waits in the same way.
+    await billing.execute("DELETE FROM organisation_admins")
+    billing.clock.advance(days=60)
+    await billing.work()
+    assert (await billing.invoice(order)).reminded_at is None
+    assert await billing.status(order) == "placed"
+    await billing.add_admins(organisation_id, ADA)
+    billing.clock.advance(minutes=5)
+    await billing.work()
+    assert "Reminder" in (await billing.mails())[-1]["Subject"]
+    billing.clock.advance(days=12)
+    await billing.work()
+    assert await billing.status(order) == "cancelled"
+    await billing.check_invariants()
 
 
 @pytest.mark.parametrize("iban", ["DE89370400440532013000", "gb29 nwbk 6016 1331 9268 19", "NO93 8601 1117 947"])

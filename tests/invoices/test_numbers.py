@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -96,6 +96,28 @@ async def test_an_invoice_is_mailed_after_the_lease_of_a_dead_worker(billing: Bi
     billing.clock.now += LEASE
     await billing.work()
     assert len(await billing.mails()) == 1
+
+
+async def test_money_22_dates_never_run_against_numbers(billing: Billing, world: World) -> None:
+    """A worker reads its clock just before midnight and waits for the series; another one issues meanwhile."""
+    first, second = [await billing.place_order(world.ours_live.scope) for _ in range(2)]
+    midnight = ManualClock(datetime(2026, 3, 2, tzinfo=UTC))
+    late = midnight() - timedelta(seconds=1)
+    async with billing.database.transaction() as tx:
+        await issue_invoices(tx, [first], billing.settings, midnight())
+        issuing = asyncio.create_task(_issue(billing, second, late))
+        await billing.until_waiting_for_lock()
+    await issuing
+    invoices = [await billing.invoice(order) for order in (first, second)]
+    assert [invoice.number for invoice in invoices] == [1, 2]
+    assert [invoice.issued_on for invoice in invoices] == [date(2026, 3, 2), date(2026, 3, 2)]
+    assert invoices[0].due_on == invoices[1].due_on
+    assert invoices[1].read_record().issued_on == "2026-03-02"
+
+
+async def _issue(billing: Billing, order: Order, now: datetime) -> None:
+    async with billing.database.transaction() as tx:
+        await issue_invoices(tx, [order], billing.settings, now)
 
 
 async def test_two_workers_with_one_invoice_mail_it_once_and_remind_once(billing: Billing, world: World) -> None:

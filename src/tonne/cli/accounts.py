@@ -1,5 +1,7 @@
 """tonne account"""
 
+import os
+
 import click
 
 from tonne.accounts import lookup
@@ -9,11 +11,14 @@ from tonne.accounts.open_account import open_account
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
+from tonne.base.settings import load_settings
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_account_default
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.output import print_table
 from tonne.cli.parameters import BUNDLE_CHOICE, MODE
+from tonne.db.pool import Connection
+from tonne.retirements.resume_orders import resume_orders
 
 _METHOD = click.Choice([method.value for method in PaymentMethod])
 
@@ -82,15 +87,25 @@ def list_(organisation_id: str) -> None:
 def update(
     account_id: str, *, name: str | None, beneficiary: str | None, payment_method: str | None, advance: bool | None
 ) -> None:
-    """Change an account. Orders placed earlier keep the old values."""
+    """Change an account. Orders placed earlier keep the old values.
+
+    With --advance, orders that waited for the test helpers continue automatically, too.
+    """
     change = AccountChange(
         name=name,
         beneficiary=beneficiary,
         payment_method=None if payment_method is None else PaymentMethod(payment_method),
         auto_advance=advance,
     )
-    run_for_account(account_id, change_account, change, actor=ACTOR, now=utc_now())
+    run_for_account(account_id, _change, change)
     click.echo(f"Account {account_id} is updated.")
+
+
+async def _change(tx: Connection, scope: Scope, change: AccountChange) -> None:
+    now = utc_now()
+    await change_account(tx, scope, change, actor=ACTOR, now=now)
+    if change.auto_advance:
+        await resume_orders(tx, scope, service_name=load_settings(os.environ).seller_name, now=now)
 
 
 @account.command("set-bundles")

@@ -33,6 +33,8 @@ from tonne.orders.queue import lock_order
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
 LEASE = timedelta(minutes=2)
+# How soon an invoice is mailed after its organisation gets an admin.
+NO_RECIPIENT_RETRY = timedelta(minutes=5)
 ACTOR = job_actor("follow_up_invoices")
 
 _log = structlog.get_logger()
@@ -89,18 +91,22 @@ class FollowUpInvoices:
             await self._cancel(invoice, now)
 
     async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime) -> None:
-        """Without a recipient the deadlines run all the same: the client can read the invoice over HTTP."""
+        """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""
         now, organisation_id = self.clock(), invoice.scope.organisation_id
         async with self.database.connection() as connection:
             recipients = await find_recipients(connection, organisation_id)
+            if not recipients:
+                _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
+                if invoice.scope.mode is Mode.LIVE:
+                    until = now + NO_RECIPIENT_RETRY
+                    await invoice_store.postpone(connection, invoice.scope, invoice.order_id, until)
+                    return
         message = await write_mail(compose, self.settings, recipients, invoice, now) if recipients else None
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice.scope, invoice.order_id, now, due_at):
                 return
             if message is not None:
                 await enqueue(tx, organisation_id, recipients, message)
-            else:
-                _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
 
     async def _cancel(self, invoice: Invoice, now: datetime) -> None:
         today = in_words(now.astimezone(UTC).date())

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -75,8 +75,13 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
     if billed:
         first = await invoice_store.take_numbers(tx, billed[0].scope.mode, len(billed))
+        # Read while the series is locked: a worker that waited for it over midnight, or whose clock is slow, would
+        # otherwise give a higher number an earlier date.
+        last_day = await invoice_store.find_issue_date(tx, billed[0].scope.mode, first - 1)
+        today = now.astimezone(UTC).date()
+        issued_on = today if last_day is None else max(today, last_day)
         for number, order in enumerate(billed, start=first):
-            invoice = compose_invoice(order, number, organisations[order.scope.organisation_id], settings, now)
+            invoice = compose_invoice(order, number, organisations[order.scope.organisation_id], settings, issued_on)
             await invoice_store.insert_invoice(tx, order.scope, invoice, now)
     if free:
         moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in free]

@@ -36,7 +36,7 @@ class InvoiceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invoice:
-    """`record` is the issued content as JSON. `mailed_at` is also set if there was no recipient."""
+    """`record` is the issued content as JSON. In test mode `mailed_at` is also set if there was no recipient."""
 
     scope: Scope
     order_id: str
@@ -82,13 +82,12 @@ class BilledOrganisation:
 
 
 def compose_invoice(
-    order: Order, number: int, organisation: BilledOrganisation, settings: Settings, now: datetime
+    order: Order, number: int, organisation: BilledOrganisation, settings: Settings, issued_on: date
 ) -> Invoice:
     """A new invoice, open and not mailed yet, for a priced order."""
     priced, currency, mode = order.priced, order.currency, order.scope.mode
     if priced is None:
         raise LookupError(f"order {order.id} has no price")
-    issued_on = now.astimezone(UTC).date()
     due_on = issued_on + timedelta(days=settings.invoice_due_days)
     reference = reference_of(mode, number)
     lines = [

@@ -1,5 +1,6 @@
 """Mail an invoice again, for an operator."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from tonne.accounts import audit
@@ -7,28 +8,27 @@ from tonne.base.actor import Actor
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
+from tonne.invoices import store
 from tonne.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
 from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_closed_mail, write_mail
-from tonne.invoices.model import Invoice
+from tonne.invoices.model import FollowUpSchedule, Invoice
 
 
 async def resend_invoice(
     tx: Connection, invoice: Invoice, *, settings: Settings, actor: Actor, now: datetime
 ) -> list[str]:
-    """Enqueue the mail again and return its recipients, the admins of the organisation.
+    """Enqueue the mail, again or for the first time, and return its recipients, the admins of the organisation.
 
     The mail of a paid or cancelled invoice does not ask for money.
     """
     closing = invoice.closing
-    if closing is None and invoice.mailed_at is None:
-        raise InvoiceNotOpen(
-            f"Invoice {invoice.reference} is about to be mailed. Check that `tonne worker` is running."
-        )
     organisation_id = invoice.scope.organisation_id
     recipients = await find_recipients(tx, organisation_id)
     if not recipients:
         raise InvoiceWithoutRecipient(f"{organisation_id} has no admin. Add one with `tonne org add-admin`.")
     if closing is None:
+        if invoice.mailed_at is None:
+            invoice = await _mark_mailed(tx, invoice, settings, now)
         message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now)
     else:
         message = await write_closed_mail(settings, recipients, invoice, closing)
@@ -45,3 +45,14 @@ async def resend_invoice(
         recipients=recipients,
     )
     return recipients
+
+
+async def _mark_mailed(tx: Connection, invoice: Invoice, settings: Settings, now: datetime) -> Invoice:
+    """For the first mail of an invoice, which the worker must not send as well."""
+    mailed = replace(invoice, mailed_at=now)
+    _, due_at = FollowUpSchedule.from_settings(settings).next_step(mailed, now, settles_itself=False)
+    if not await store.mark_held_mailed(tx, invoice.scope, invoice.order_id, now, due_at):
+        raise InvoiceNotOpen(
+            f"Invoice {invoice.reference} is about to be mailed. Check that `tonne worker` is running."
+        )
+    return mailed

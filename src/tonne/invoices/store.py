@@ -1,7 +1,7 @@
 """SQL of `invoices` and `invoice_series`."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 
 import asyncpg
 
@@ -75,6 +75,14 @@ async def take_numbers(tx: Connection, mode: Mode, count: int) -> int:
     return last_number - count + 1
 
 
+FIND_ISSUE_DATE = "SELECT issued_on FROM invoices WHERE mode = $1 AND number = $2"
+
+
+async def find_issue_date(tx: Connection, mode: Mode, number: int) -> date | None:
+    day: date | None = await tx.fetchval(FIND_ISSUE_DATE, mode, number)
+    return day
+
+
 INSERT_INVOICE = """
 INSERT INTO invoices (account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status,
                       issued_on, due_on, record, created_at, next_attempt_at)
@@ -142,6 +150,14 @@ async def postpone(connection: Connection, scope: Scope, order_id: str, until: d
     await connection.execute(POSTPONE, scope.account_id, order_id, until)
 
 
+WAKE_OPEN = "UPDATE invoices SET next_attempt_at = $2 WHERE account_id = $1 AND status = 'open'"
+
+
+async def wake_open(tx: Connection, scope: Scope, now: datetime) -> None:
+    """Make the open invoices of an account due."""
+    await tx.execute(WAKE_OPEN, scope.account_id, now)
+
+
 # Compare-and-set: if two workers compose the same mail, one of them enqueues it.
 MARK_MAILED = """
 UPDATE invoices SET mailed_at = $3, next_attempt_at = $4
@@ -151,6 +167,21 @@ WHERE account_id = $1 AND order_id = $2 AND status = 'open' AND mailed_at IS NUL
 
 async def mark_mailed(tx: Connection, scope: Scope, order_id: str, now: datetime, next_attempt_at: datetime) -> bool:
     return await tx.fetchval(MARK_MAILED, scope.account_id, order_id, now, next_attempt_at) is True
+
+
+# A worker has tried to mail it before, so its due time has moved: the organisation had no admin.
+MARK_HELD_MAILED = """
+UPDATE invoices SET mailed_at = $3, next_attempt_at = $4
+WHERE account_id = $1 AND order_id = $2 AND status = 'open' AND mailed_at IS NULL AND next_attempt_at > created_at
+RETURNING true
+"""
+
+
+async def mark_held_mailed(
+    tx: Connection, scope: Scope, order_id: str, now: datetime, next_attempt_at: datetime
+) -> bool:
+    """For an invoice that waits for a recipient. False if it does not: then the worker is about to mail it."""
+    return await tx.fetchval(MARK_HELD_MAILED, scope.account_id, order_id, now, next_attempt_at) is True
 
 
 MARK_REMINDED = """

@@ -59,6 +59,20 @@ WAITING = (
         """,
     ),
     WaitingCheck(
+        "organisations with open live invoices have an admin",
+        "Nobody gets the invoices and reminders, so they wait, and so do their deadlines.",
+        "Add an admin with `tonne org add-admin`. The worker then mails what waits.",
+        """
+        SELECT format('organisation %s: %s open, the oldest is %s', invoices.organisation_id, count(*),
+                      min(invoices.reference)) AS "where"
+        FROM invoices WHERE invoices.mode = 'live' AND invoices.status = 'open'
+          AND invoices.created_at < $1::timestamptz
+          AND NOT EXISTS (SELECT FROM organisation_admins admin
+                          WHERE admin.organisation_id = invoices.organisation_id)
+        GROUP BY invoices.organisation_id ORDER BY min(invoices.created_at)
+        """,
+    ),
+    WaitingCheck(
         "partly paid invoices are paid in full within a week",
         "A customer transferred less than the total, and the rest did not arrive.",
         "Ask the customer for the rest, or accept it with `tonne invoice settle`.",

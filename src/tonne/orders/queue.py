@@ -133,6 +133,30 @@ async def wake_retiring(tx: Connection, keys: Sequence[OrderKey], now: datetime)
     await tx.execute(WAKE_RETIRING, *columns(keys, "account_id, id"), now)
 
 
+# Not those that a customer pays at checkout: they wait for the customer.
+WAKE_WAITING = """
+UPDATE orders SET next_attempt_at = $2
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM orders
+    WHERE account_id = $1 AND next_attempt_at IS NULL
+      AND (status = 'paid' OR status = 'placed' AND offset_link_id IS NULL)
+    ORDER BY account_id, id FOR NO KEY UPDATE)
+"""
+
+
+async def wake_waiting(tx: Connection, scope: Scope, now: datetime) -> None:
+    """Make the orders of an account due that wait for the test helpers. Orders with an open charge stay as they are."""
+    await tx.execute(WAKE_WAITING, scope.account_id, now)
+
+
+LIST_RETIRING = "SELECT id FROM orders WHERE account_id = $1 AND status = 'retiring' ORDER BY id"
+
+
+async def list_retiring(connection: Connection, scope: Scope) -> list[str]:
+    """The ids of the account's orders whose credits are being retired."""
+    return [row["id"] for row in await connection.fetch(LIST_RETIRING, scope.account_id)]
+
+
 # Their due time becomes the time of the payment, so that the order that was paid first is served first.
 WAKE_SHORT = """
 UPDATE orders SET next_attempt_at = status_changed_at

@@ -32,7 +32,7 @@ class RetireTestOrder:
         async with self._database.transaction() as tx:
             await self._require_allocated(tx, scope, order_id)
         async with self._database.transaction() as tx:
-            await _retire_parcels(tx, scope, order_id, service_name=self._settings.seller_name, now=self._clock())
+            await retire_test_parcels(tx, scope, order_id, service_name=self._settings.seller_name, now=self._clock())
             order = await _lock(tx, scope, order_id)
             # The worker may have completed it already.
             if order.status is OrderStatus.RETIRING:
@@ -77,7 +77,7 @@ RETURNING parcels.id
 """
 
 
-async def _retire_parcels(tx: Connection, scope: Scope, order_id: str, *, service_name: str, now: datetime) -> None:
+async def retire_test_parcels(tx: Connection, scope: Scope, order_id: str, *, service_name: str, now: datetime) -> None:
     """Retire the order's parcels now, and wake all orders that share them."""
     rows = await tx.fetch(RETIRE_PARCELS, scope.account_id, order_id, now.date(), now, service_name)
     await wake_orders_any_account(tx, Mode.TEST, [row["id"] for row in rows], now)
