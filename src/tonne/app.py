@@ -127,7 +127,9 @@ class Services:
         self.close_units = CloseUnits(database, clock, settings)
         self.release_holds = ReleaseHolds(database, clock)
         retire_test_order = RetireTestOrder(database, clock, settings)
-        self.retirements = RetirementEndpoints(database, retire_test_order, clock=clock, notifier=self.notifier)
+        self.retirements = RetirementEndpoints(
+            database, retire_test_order, self.directory, clock=clock, notifier=self.notifier
+        )
         self._open_pages(clock)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)

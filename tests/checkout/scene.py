@@ -10,9 +10,10 @@ from tonne.app import Services
 Rows = Callable[[str], Awaitable[list[dict[str, Any]]]]
 HOSTILE = """<script>alert("1")</script><img src=x onerror=alert(2)>"'&{{7*7}}{% raw %}"""
 
+# Test supply does not run out, but a bundle without projects has none.
 SELL_OUT = """
-UPDATE lots SET allocated_grams = quantity_grams
-WHERE mode = 'test' AND project_id IN (SELECT project_id FROM bundle_projects WHERE mode = 'test' AND bundle_id = $1)
+WITH gone AS (DELETE FROM bundle_projects WHERE mode = 'test' AND bundle_id = $1)
+UPDATE catalogues SET version = version + 1 WHERE mode = 'test'
 """
 # A bundle that has no project in common with another.
 FIND_APART = """

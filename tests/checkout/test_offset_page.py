@@ -5,9 +5,10 @@ import re
 import httpx
 import pytest
 
-from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
+from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, Rows, allow, work
 from tests.checkout.shopper import Shopper, form_of, make_link
 from tests.support.world import World
+from tonne.accounts.store import set_simulated_supply
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 
@@ -148,6 +149,35 @@ async def test_a_bundle_that_sells_out_meanwhile_is_not_charged_for(
     assert "Choose again" in answer.text
     async with services.database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM orders") == 0
+
+
+async def test_security_5_an_anonymous_buyer_cannot_sell_out_a_test_link(
+    services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    for _ in range(3):
+        await shopper.pay(await shopper.begin(link, amount="90000000"))
+        await work(services)
+    page = await shopper.open(f"/offset/{link.id}", quantity="100")
+    assert "old out" not in page.text
+    await shopper.pay(await shopper.begin(link, amount="100"))
+    await work(services)
+    assert {row["status"] for row in await rows("SELECT status FROM orders")} == {"complete"}
+    flags = await rows("SELECT DISTINCT insufficient_available_quantity AS short FROM order_lines")
+    assert [row["short"] for row in flags] == [False]
+
+
+async def test_a_test_account_that_simulates_short_supply_sees_it_on_its_pages(
+    services: Services, shopper: Shopper, link: OffsetLink
+) -> None:
+    scope = link.scope
+    async with services.database.transaction() as tx:
+        await set_simulated_supply(tx, scope, 2_500_000)
+    answer = await shopper.choose(link, amount="3")
+    assert (answer.status_code, "only 2.5 t left" in answer.text) == (422, True)
+    assert (await shopper.choose(link, amount="2")).status_code == 303
+    async with services.database.transaction() as tx:
+        await set_simulated_supply(tx, scope, 0)
+    assert "old out" in (await shopper.open(f"/offset/{link.id}", quantity="1")).text
 
 
 async def test_bundles_that_are_not_on_offer_are_rejected(world: World, shopper: Shopper, link: OffsetLink) -> None:

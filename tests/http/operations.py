@@ -39,6 +39,7 @@ OPERATIONS = {
     "POST /v1/test-helpers/orders/{order_id}/pay": "payTestOrder",
     "POST /v1/test-helpers/orders/{order_id}/retire": "retireTestOrder",
     "POST /v1/test-helpers/orders/{order_id}/settle-invoice": "settleTestInvoice",
+    "PUT /v1/test-helpers/supply": "simulateTestSupply",
     "POST /v1/webhooks": "registerWebhook",
     "GET /v1/webhooks": "listWebhooks",
     "GET /v1/webhooks/{webhook_id}": "getWebhook",

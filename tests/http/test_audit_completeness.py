@@ -102,6 +102,9 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Any]]] = {
     "POST /v1/orders/{order_id}/cancel": lambda story: story.cancel("/v1"),
     "POST /v1/test-helpers/orders/{order_id}/cancel": lambda story: story.cancel("/v1/test-helpers"),
     "POST /v1/test-helpers/orders/{order_id}/settle-invoice": lambda story: story.settle(),
+    "PUT /v1/test-helpers/supply": lambda story: story.send(
+        "PUT", "/v1/test-helpers/supply", {"available_quantity": "5"}
+    ),
 }
 
 

@@ -65,8 +65,9 @@ async def test_the_default_also_prices_estimates_and_quotes(
 async def test_a_line_that_known_supply_does_not_cover_is_marked_and_the_order_is_accepted(
     api: ApiClient, world: World
 ) -> None:
-    """The demo catalogue holds 25 t of durable removal."""
-    scarce, plenty = world.bundles_test["durable-removal"], world.bundles_test["forest-mix"]
+    """The demo catalogue holds 25 t of durable removal. Only live supply runs out."""
+    api = api.as_key(world.ours_live.key)
+    scarce, plenty = world.bundles_live["durable-removal"], world.bundles_live["forest-mix"]
     for amount, short in (("25", False), ("25.000001", True), ("1000", True)):
         order = await api.order(mass={"amount": amount, "unit": "t"}, bundle_selection=[{"bundle_id": scarce}])
         assert order["status"] == "placed"
@@ -79,11 +80,11 @@ async def test_a_line_that_known_supply_does_not_cover_is_marked_and_the_order_i
 async def test_what_is_allocated_is_not_available_any_more(
     api: ApiClient, world: World, populated_db: Database
 ) -> None:
-    scarce = world.bundles_test["durable-removal"]
+    api, scarce = api.as_key(world.ours_live.key), world.bundles_live["durable-removal"]
     assert (await api.get(f"/v1/bundles/{scarce}")).json()["available_quantity"] == "25"
     async with populated_db.connection() as connection:
         await connection.execute(
-            "UPDATE lots SET allocated_grams = 4500000 WHERE mode = 'test' AND project_id IN"
+            "UPDATE lots SET allocated_grams = 4500000 WHERE mode = 'live' AND project_id IN"
             " (SELECT id FROM projects WHERE slug = 'charm-bio-oil')"
         )
     assert (await api.get(f"/v1/bundles/{scarce}")).json()["available_quantity"] == "20.5"

@@ -49,6 +49,13 @@ async def sold(trial: Shop) -> str:
     return trial.bundle_id("wind")
 
 
+async def simulate(api: ApiClient, available: str | None) -> None:
+    answer = await api.http.put(
+        "/v1/test-helpers/supply", json={"available_quantity": available}, headers=api._headers({})
+    )
+    assert (answer.status_code, answer.json()) == (200, {"available_quantity": available})
+
+
 async def helped(api: ApiClient, order_id: str, verb: str) -> httpx.Response:
     return await api.post(f"/v1/test-helpers/orders/{order_id}/{verb}", {})
 
@@ -112,12 +119,13 @@ async def test_a_helper_refuses_what_is_not_paid_or_not_ours(api: ApiClient, tri
 async def test_a_helper_says_so_when_supply_is_short_and_changes_nothing(
     api: ApiClient, trial: Shop, waiting: Tenant, sold: str
 ) -> None:
+    await simulate(api, "10")
     order = await api.order(mass={"amount": "11", "unit": "t"}, bundle_selection=[{"bundle_id": sold}])
     await pay(trial, waiting.scope, order["id"])
     for verb in ("retire", "complete"):
         answer = await helped(api, order["id"], verb)
         assert (answer.status_code, codes(answer)) == (409, ["supply_short"])
-    await trial.supply("A", 2021, 1)
+    await simulate(api, None)
     await trial.work()
     assert (await api.get(f"/v1/orders/{order['id']}")).json()["status"] == "paid", "new supply does not move it either"
     assert (await helped(api, order["id"], "complete")).json()["status"] == "complete"

@@ -40,6 +40,10 @@ class AccountDirectory:
             async with self._database.connection() as connection:
                 await store.note_uses_any_account(connection, [(*place, at) for place, at in uses.items()])
 
+    def forget_terms(self, scope: Scope) -> None:
+        """After a change in this process. Other processes notice it when their copy expires."""
+        self._terms.drop(scope.account_id)
+
     async def terms_of(self, scope: Scope) -> Terms:
         terms = self._terms.get(scope.account_id)
         if terms is None:

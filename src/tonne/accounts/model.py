@@ -61,6 +61,13 @@ class Terms:
     # The name credits are retired for. Orders keep the one they were placed with.
     beneficiary: str
     auto_advance: bool = True
+    # How much of any bundle seems to be available; None unless a test account simulates short supply.
+    simulated_supply_grams: int | None = None
+
+    def available_grams(self, free_grams: int) -> int:
+        """How much this account can buy of what is free."""
+        simulated = self.simulated_supply_grams
+        return free_grams if simulated is None else min(free_grams, simulated)
 
     def paid_by(self, method: PaymentMethod) -> "Terms":
         return replace(self, payment_method=method)

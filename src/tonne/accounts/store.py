@@ -180,6 +180,13 @@ async def set_account_selection(
     return None if previous is None else json.loads(previous)
 
 
+SET_SIMULATED_SUPPLY = "UPDATE accounts SET simulated_supply_grams = $3 WHERE organisation_id = $1 AND id = $2"
+
+
+async def set_simulated_supply(tx: Connection, scope: Scope, grams: int | None) -> None:
+    await tx.execute(SET_SIMULATED_SUPPLY, scope.organisation_id, scope.account_id, grams)
+
+
 HAS_ACCOUNT = "SELECT EXISTS (SELECT FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3)"
 
 
@@ -188,7 +195,8 @@ async def has_account(connection: Connection, organisation_id: str, mode: Mode, 
 
 
 FIND_TERMS = """
-SELECT account.currency, account.payment_method, account.auto_advance, account.beneficiary, organisation.fee_rate,
+SELECT account.currency, account.payment_method, account.auto_advance, account.beneficiary,
+       account.simulated_supply_grams, organisation.fee_rate,
        coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection
 FROM accounts account
 JOIN organisations organisation ON organisation.id = account.organisation_id
@@ -209,6 +217,7 @@ async def find_terms(connection: Connection, scope: Scope) -> Terms:
         default_selection=None if selection is None else json.loads(selection),
         beneficiary=row["beneficiary"],
         auto_advance=row["auto_advance"],
+        simulated_supply_grams=row["simulated_supply_grams"],
     )
 
 

@@ -29,7 +29,7 @@ class CatalogueEndpoints:
         terms = await self._directory.terms_of(request.scope)
         enabled = (bundle for bundle in catalogue.bundles.values() if bundle.enabled)
         page, cursor = _page(request, enabled, f"bundles {request.scope.mode}")
-        shown = [bundle_out(bundle, catalogue, terms.currency, terms.fee_rate) for bundle in page]
+        shown = [bundle_out(bundle, catalogue, terms) for bundle in page]
         return list_response(shown, cursor)
 
     async def read_bundle(self, request: Request) -> Response:
@@ -42,7 +42,7 @@ class CatalogueEndpoints:
         bundle = catalogue.bundles.get(request.path("bundle_id"))
         if bundle is None:
             raise BundleNotFound
-        return json_response(bundle_out(bundle, catalogue, terms.currency, terms.fee_rate))
+        return json_response(bundle_out(bundle, catalogue, terms))
 
     async def list_projects(self, request: Request) -> Response:
         """List the projects behind the bundles.

@@ -1,6 +1,6 @@
 """What a request costs: the one entry to pricing, for quotes, estimates, orders and checkouts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tonne.accounts.model import PaymentMethod, Terms
@@ -67,10 +67,16 @@ def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     total_unit = charge_unit(terms.currency) if terms.payment_method is PaymentMethod.CARD else 1
     prices = PriceList(catalogue, terms.currency, terms.fee_rate, total_unit=total_unit)
     if request.mass_grams is not None:
-        return price_quantity(prices, shares, request.mass_grams)
-    if request.value_minor is not None:
-        return price_value(prices, shares, request.value_minor)
-    raise ValueError("a price request needs a mass or a value")
+        priced = price_quantity(prices, shares, request.mass_grams)
+    elif request.value_minor is not None:
+        priced = price_value(prices, shares, request.value_minor)
+    else:
+        raise ValueError("a price request needs a mass or a value")
+    if terms.available_grams(priced.quantity_grams) < priced.quantity_grams:
+        # The account simulates short supply.
+        short = tuple(replace(line, insufficient_available_quantity=True) for line in priced.lines)
+        return replace(priced, lines=short)
+    return priced
 
 
 def _require_chargeable(name: str, amount_minor: int, currency: str) -> None:

@@ -2,11 +2,12 @@
 
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from tonne.accounts.model import Terms
 from tonne.base.clock import to_wire
 from tonne.base.decimals import format_scaled
 from tonne.base.mass import format_tonnes
@@ -154,11 +155,12 @@ def project_out(project: Project) -> ProjectOut:
     return ProjectOut(**{**asdict(project), "created_at": to_wire(project.created_at)})
 
 
-def bundle_out(bundle: Bundle, catalogue: Catalogue, currency: str, fee_rate: Any) -> BundleOut:
+def bundle_out(bundle: Bundle, catalogue: Catalogue, terms: Terms) -> BundleOut:
     """Without prices when there is no usable exchange rate for the account's currency, or they round to zero."""
     unit_price = gross_unit_price = None
+    currency = terms.currency
     with suppress(PriceUnavailable):
-        prices = PriceList(catalogue, currency, fee_rate)
+        prices = PriceList(catalogue, currency, terms.fee_rate)
         if net_minor := prices.net_minor(bundle):
             unit_price = format_money(net_minor, currency)
             gross_unit_price = format_money(prices.gross_minor(bundle), currency)
@@ -172,7 +174,7 @@ def bundle_out(bundle: Bundle, catalogue: Catalogue, currency: str, fee_rate: An
         currency=currency,
         unit_price=unit_price,
         gross_unit_price=gross_unit_price,
-        available_quantity=format_tonnes(bundle.free_grams),
+        available_quantity=format_tonnes(terms.available_grams(bundle.free_grams)),
         projects=[
             BundleProjectOut(share.project.id, share.project.name, share.project.slug, share.weight)
             for share in bundle.projects

@@ -51,7 +51,7 @@ class Catalogues:
             if held is not None and await store.find_version(connection, mode) == held[1].version:
                 # Free supply changes with every order, and rates imported in advance take effect.
                 catalogue = replace(
-                    _with_free(held[1], await store.load_free_grams_any_account(connection, mode)),
+                    _with_free(held[1], await store.load_free_grams_any_account(connection, mode, held[1].projects)),
                     rates=await store.load_rates(connection, mode, held[1].currency),
                 )
             else:

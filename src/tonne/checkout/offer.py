@@ -30,10 +30,7 @@ class Offered:
 
     bundle: Bundle
     choice: BundleChoiceIn
-
-    @property
-    def is_available(self) -> bool:
-        return self.bundle.enabled and self.bundle.free_grams > 0
+    is_available: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,11 @@ class LinkOffer:
         stored = self.link.bundle_selection or self.terms.default_selection or self.catalogue.default_selection or []
         choices = [msgspec.convert(choice, BundleChoiceIn) for choice in stored]
         found = [(self.catalogue.bundles.get(choice.bundle_id), choice) for choice in choices]
-        return [Offered(bundle, choice) for bundle, choice in found if bundle is not None]
+        return [
+            Offered(bundle, choice, bundle.enabled and self.terms.available_grams(bundle.free_grams) > 0)
+            for bundle, choice in found
+            if bundle is not None
+        ]
 
 
 def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[BundleChoiceIn]:
@@ -103,7 +104,8 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
     if short:
         # Several lines may compete for the same projects, each of which counts once.
         bundles = [offer.catalogue.bundles[line.bundle_id] for line in short]
-        left = sum({share.project.id: share.free_grams for bundle in bundles for share in bundle.projects}.values())
+        free = {share.project.id: share.free_grams for bundle in bundles for share in bundle.projects}
+        left = offer.terms.available_grams(sum(free.values()))
         names = " and ".join(line.bundle_name for line in short)
         words = f"only {format_tonnes(left)} t left" if left else "sold out"
         message = f"Not enough of {names}: {words}. Choose a smaller amount or another option."

@@ -100,6 +100,8 @@ class Order:
     beneficiary: str
     # False for test accounts whose orders wait for the test helpers.
     auto_advance: bool = True
+    # A test account may simulate short supply: an order above this quantity waits in `paid`.
+    simulated_supply_grams: int | None = None
     # Set when supply is allocated.
     projects: tuple[OrderProject, ...] = ()
     # Set when the order is complete.
@@ -118,6 +120,11 @@ class Order:
     def is_paid_at_checkout(self) -> bool:
         """A customer pays it at checkout with their own card. The account's card is never charged."""
         return self.offset_link_id is not None
+
+    @property
+    def is_short_by_simulation(self) -> bool:
+        simulated = self.simulated_supply_grams
+        return simulated is not None and sum(line.quantity_grams for line in self.lines) > simulated
 
     def due_at(self, now: datetime) -> datetime | None:
         """When a worker processes it next; None if the test helpers, or a customer at checkout, have the next step."""

@@ -170,3 +170,17 @@ WHERE (account_id, id) IN (
 async def wake_short_any_account(tx: Connection, mode: Mode) -> None:
     """Make paid orders that wait for supply due now. Call it first: orders are locked before lots."""
     await tx.execute(WAKE_SHORT, mode)
+
+
+WAKE_SHORT_OF_ACCOUNT = """
+UPDATE orders SET next_attempt_at = status_changed_at
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM orders
+    WHERE account_id = $1 AND mode = $2 AND status = 'paid' AND next_attempt_at > status_changed_at
+    ORDER BY account_id, id FOR NO KEY UPDATE)
+"""
+
+
+async def wake_short(tx: Connection, scope: Scope) -> None:
+    """Make the account's paid orders that wait for supply due now."""
+    await tx.execute(WAKE_SHORT_OF_ACCOUNT, scope.account_id, scope.mode)

@@ -23,6 +23,7 @@ from tonne.retirements import hold_store, supply_store
 from tonne.retirements.complete_orders import certify_orders, complete_orders
 from tonne.retirements.hold_store import HeldForOrder
 from tonne.retirements.model import ParcelStatus, Share
+from tonne.retirements.replenish import replenish
 from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
 
 BATCH = 400
@@ -109,7 +110,8 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
     allocations: list[_Allocation] = []
     short: list[OrderKey] = []
     for order in orders:
-        shares = supply.allocate(_recipient(order), _demands(order, sources, holds))
+        is_short = order.is_short_by_simulation
+        shares = None if is_short else supply.allocate(_recipient(order), _demands(order, sources, holds))
         if shares is None:
             short.append(order.key)
         else:
@@ -138,6 +140,8 @@ async def _lock_supply(
     account_ids = {order.scope.account_id for order in orders}
     sources = Sources(await lock_sources(tx, mode, [line.bundle_id for order in orders for line in order.lines]))
     lots = await supply_store.lock_lots(tx, mode, sources.projects)
+    if mode is Mode.TEST:
+        lots += await replenish(tx, _needed(orders, sources), lots, now)
     units = await supply_store.lock_units_any_account(tx, mode, sources.projects, account_ids)
     wait = timedelta(days=settings.pool_wait_days)
     # Test supply does not run out, so that nothing is held.
@@ -153,6 +157,16 @@ async def _lock_supply(
         drawn=sources.drawn,
     )
     return sources, supply, holds
+
+
+def _needed(orders: Sequence[Order], sources: Sources) -> dict[str, int]:
+    """Enough of each project to supply all these orders alone, even if each opens a unit of its own."""
+    needed = dict.fromkeys(sources.projects, 0)
+    for order in orders:
+        for line in order.lines:
+            for source in sources.by_bundle.get(line.bundle_id, []):
+                needed[source.project_id] += line.quantity_grams + source.granularity_grams
+    return needed
 
 
 def _recipient(order: Order) -> Recipient:

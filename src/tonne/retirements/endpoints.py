@@ -4,13 +4,16 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
+from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Database
 from tonne.events.notify import Notifier
-from tonne.http.errors import RouteNotFound
+from tonne.http.errors import RouteNotFound, require_test_mode
+from tonne.http.json_body import read
 from tonne.http.lists import Paging, list_response
-from tonne.http.route import Request, Response
+from tonne.http.route import Request, Response, json_response
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound
 from tonne.retirements import certificates, retirement_store
@@ -18,6 +21,8 @@ from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.errors import CertificateNotAvailable
 from tonne.retirements.render_certificate import render_certificate
 from tonne.retirements.retire_test_order import RetireTestOrder
+from tonne.retirements.schemas import SupplyIn, SupplyOut
+from tonne.retirements.simulate_supply import simulate_supply
 
 PDF = b"application/pdf"
 Step = Callable[[Scope, str], Awaitable[bytes]]
@@ -30,9 +35,16 @@ def pdf_answer(record: CertificateRecord, pdf: bytes) -> Response:
 
 class RetirementEndpoints:
     def __init__(
-        self, database: Database, retire_test_order: RetireTestOrder, *, clock: Clock, notifier: Notifier
+        self,
+        database: Database,
+        retire_test_order: RetireTestOrder,
+        directory: AccountDirectory,
+        *,
+        clock: Clock,
+        notifier: Notifier,
     ) -> None:
         self._database = database
+        self._directory = directory
         self._retire_test_order = retire_test_order
         self._clock = clock
         self._notifier = notifier
@@ -88,6 +100,24 @@ class RetirementEndpoints:
         Retires its credits if necessary and issues its certificate. Test keys only.
         """
         return await self._help(request, self._retire_test_order.complete)
+
+    async def simulate_supply(self, request: Request) -> Response:
+        """Simulate short supply.
+
+        Test supply does not run out. With this helper, only `available_quantity` tonnes seem to be available to the
+        account: quotes and orders above have `insufficient_available_quantity` set to true, and orders above wait in
+        `paid`. Send null to end it: orders that wait are then allocated.
+
+        It applies to the account that the key acts for, and takes effect within 2 seconds. Test keys only.
+        """
+        require_test_mode(request.scope)
+        wanted = read(request.json(), SupplyIn).available_quantity
+        grams = None if wanted is None else min(MAX_GRAMS, to_grams(wanted, MassUnit.T))
+        async with self._database.transaction() as tx:
+            await simulate_supply(tx, request.scope, grams, actor=request.actor, now=self._clock())
+        self._directory.forget_terms(request.scope)
+        self._notifier.notify()
+        return json_response(SupplyOut(None if grams is None else format_tonnes(grams)))
 
     async def _help(self, request: Request, step: Step) -> Response:
         if request.scope.mode is not Mode.TEST:

@@ -6,7 +6,10 @@ class CertificateNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="certificate
 
 
 class SupplyShort(TonneError, kind=Kind.CONFLICT, code="supply_short"):
-    message = "There is not enough supply for this order: import lots into the test catalogue, then try again."
+    message = (
+        "There is not enough supply for this order, because the account simulates short supply. End that with "
+        '`PUT /v1/test-helpers/supply` and `{"available_quantity": null}`, then try again.'
+    )
 
 
 class LotNotFound(TonneError, kind=Kind.NOT_FOUND, code="lot_not_found"):

@@ -8,7 +8,7 @@ from tonne.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, OrderOut
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.errors import CertificateNotAvailable, SupplyShort
-from tonne.retirements.schemas import RetirementOut
+from tonne.retirements.schemas import RetirementOut, SupplyIn, SupplyOut
 
 
 def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
@@ -38,5 +38,10 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
             *(f"{helped}/complete", endpoints.complete, OrderOut, *refused),
             operation_id="completeTestOrder",
             shows=COMPLETE_EXAMPLE,
+        ),
+        helper(
+            *("PUT /v1/test-helpers/supply", endpoints.simulate_supply, SupplyOut, RouteNotFound),
+            operation_id="simulateTestSupply",
+            body=SupplyIn,
         ),
     ]

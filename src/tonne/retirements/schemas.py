@@ -1,5 +1,6 @@
 """Response bodies of retirements."""
 
+from decimal import Decimal
 from typing import Annotated
 
 import msgspec
@@ -50,4 +51,21 @@ class RetirementOut(msgspec.Struct):
     shares: Annotated[
         list[RetirementShareOut],
         Meta(description="The shares of your organisation's orders. Others may share the same retirement."),
+    ]
+
+
+class SupplyIn(msgspec.Struct, forbid_unknown_fields=True):
+    available_quantity: Annotated[
+        Decimal | None,
+        Meta(
+            description="Tonnes that seem to be available to the account. Null ends the simulation.", examples=["2.5"]
+        ),
+    ] = None
+
+
+class SupplyOut(msgspec.Struct):
+    """The simulated supply of a test account."""
+
+    available_quantity: Annotated[
+        Tonnes | None, Meta(description="Null: the account does not simulate short supply.", examples=["2.5"])
     ]

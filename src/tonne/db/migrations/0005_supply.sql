@@ -2,6 +2,13 @@
 -- A release that does not know `supply_holds` may allocate held grams while both releases run. The order that held them
 -- then waits in `paid` for the next lots.
 
+-- accounts -----------------------------------------------------------------------------------------------------
+
+-- A test account may simulate short supply: its orders above this quantity wait in `paid`. Null: it does not.
+ALTER TABLE accounts
+    ADD COLUMN simulated_supply_grams bigint CHECK (simulated_supply_grams BETWEEN 0 AND 100000000000000),
+    ADD CHECK (simulated_supply_grams IS NULL OR mode = 'test');
+
 -- catalog ------------------------------------------------------------------------------------------------------
 
 -- What orders of the bundle were meant to get of the project, minus what is common to all its projects in proportion to

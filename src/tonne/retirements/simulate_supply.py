@@ -1,0 +1,38 @@
+"""A test helper: simulate short supply for one test account."""
+
+from datetime import datetime
+
+from tonne.accounts import audit, store
+from tonne.base.actor import Actor
+from tonne.base.mass import format_tonnes
+from tonne.base.scope import Scope
+from tonne.db.pool import Connection
+from tonne.orders.queue import wake_short
+
+
+async def simulate_supply(
+    tx: Connection, scope: Scope, available_grams: int | None, *, actor: Actor, now: datetime
+) -> None:
+    """From now on, the account's orders above this quantity are short of supply, and wait. None ends the simulation.
+
+    Orders that wait are checked again.
+    """
+    await wake_short(tx, scope)
+    await store.lock_account(tx, scope)
+    before = (await store.find_terms(tx, scope)).simulated_supply_grams
+    await store.set_simulated_supply(tx, scope, available_grams)
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        "account.supply_simulated",
+        actor=actor,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+        before={"available_quantity": _tonnes(before)},
+        after={"available_quantity": _tonnes(available_grams)},
+    )
+
+
+def _tonnes(grams: int | None) -> str | None:
+    return None if grams is None else format_tonnes(grams)
