@@ -151,6 +151,7 @@ async def services(populated_db: Database, settings: Settings, clock: Clock) -> 
     services = Services(populated_db, settings, clock)
     yield services
     await services.health.close()
+    await services.metrics_endpoint.close()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import structlog
 
@@ -23,6 +24,7 @@ from tonne.cards.endpoints import CardEndpoints
 from tonne.cards.model import RetrySchedule
 from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.routes import card_routes, gateway_routes
+from tonne.cards.waiting import QUEUES as CHARGE_QUEUES
 from tonne.catalog.endpoints import CatalogueEndpoints
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.attempt_limit import AttemptLimit
@@ -34,13 +36,17 @@ from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.payment_lookup import PaymentLookup
 from tonne.checkout.routes import checkout_routes, link_routes, payment_routes
+from tonne.checkout.waiting import QUEUES as CHECKOUT_QUEUES
 from tonne.db.pool import Database
+from tonne.db.queues import QueueReader
 from tonne.estimates.endpoints import EstimateEndpoints
 from tonne.events.endpoints import EventEndpoints
 from tonne.events.notify import Notifier
 from tonne.gateways.card_gateways import card_gateways
 from tonne.gateways.mail import mail_from_settings
+from tonne.gateways.metered_gateway import GatewayMetrics
 from tonne.gateways.outbox import SendMails
+from tonne.gateways.waiting import QUEUES as MAIL_QUEUES
 from tonne.http.asgi import AsgiApp
 from tonne.http.authenticator import Authenticator
 from tonne.http.docs import DocsEndpoints
@@ -48,6 +54,8 @@ from tonne.http.fair_share import FairShare
 from tonne.http.health import HealthEndpoints
 from tonne.http.lists import ListOut
 from tonne.http.metrics import Metrics
+from tonne.http.metrics_endpoint import MetricsEndpoint, MetricsPort, MetricsServing
+from tonne.http.metrics_folder import FOLDER_VARIABLE
 from tonne.http.middleware import RequestMiddleware
 from tonne.http.openapi import openapi_document
 from tonne.http.route import Route
@@ -56,16 +64,19 @@ from tonne.http.server import Application
 from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
+from tonne.invoices.waiting import QUEUES as INVOICE_QUEUES
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.place_order import PlaceOrder
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
+from tonne.orders.waiting import QUEUES as ORDER_QUEUES
 from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.close_units import CloseUnits
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.holds import ReleaseHolds
 from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.retirements.routes import retirement_routes
+from tonne.retirements.waiting import QUEUES as RETIREMENT_QUEUES
 from tonne.sustainability.certificate_pages import CertificatePages
 from tonne.sustainability.endpoints import SustainabilityEndpoints
 from tonne.sustainability.public_page import PublicPage
@@ -76,10 +87,10 @@ from tonne.web.render import Renderer
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.event_schemas import WEBHOOKS, WebhookEvent
-from tonne.webhooks.metrics import WebhookMetrics
 from tonne.webhooks.prune_attempts import PruneAttempts
 from tonne.webhooks.routes import webhook_routes
 from tonne.webhooks.sender import Sender
+from tonne.webhooks.waiting import QUEUES as WEBHOOK_QUEUES
 from tonne.worker.loop import Job
 
 # How often the last-used times of API keys are written.
@@ -88,20 +99,26 @@ PRUNE_EVERY_S = 300.0
 # Closing checkouts and mailing certificates is not urgent: not on every notification.
 CHECKOUTS_EVERY_S = 2.0
 RunOnce = Callable[[], Awaitable[bool]]
+# What the metrics report on, from the database.
+ALL_QUEUES = (
+    *(*MAIL_QUEUES, *ORDER_QUEUES, *CHARGE_QUEUES, *INVOICE_QUEUES),
+    *(*RETIREMENT_QUEUES, *WEBHOOK_QUEUES, *CHECKOUT_QUEUES),
+)
 
 _log = structlog.get_logger()
 
 
 class Services:
-    """All parts of a process, connected to one database."""
+    """All parts of a process, connected to one database. `process` is api or worker."""
 
-    def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now) -> None:
+    def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now, *, process: str = "api") -> None:
         self.database = database
         self.settings = settings
         self.box = SecretBox.from_settings(settings)
-        self.metrics = Metrics()
-        self.health = HealthEndpoints(database, self.metrics)
         self.security_txt = SecurityTxtEndpoints(settings, clock)
+        self.metrics = Metrics(process)
+        self.metrics_endpoint = MetricsEndpoint(self.metrics, QueueReader(database, ALL_QUEUES), settings)
+        self.health = HealthEndpoints(database)
         self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
         self.catalogues = Catalogues(database, settings, clock)
         self.authenticator = Authenticator(self.directory, settings)
@@ -112,7 +129,8 @@ class Services:
         self.orders = OrderEndpoints(database, self.catalogues, self.directory, place_order)
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
-        self.card_gateways = card_gateways(database, settings)
+        gateway_meter = GatewayMetrics()
+        self.card_gateways = card_gateways(database, settings, gateway_meter)
         schedule = RetrySchedule(settings)
         self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, schedule) for mode in Mode}
         self.refund_charges = RefundCharges(database, self.card_gateways, clock, schedule)
@@ -134,8 +152,9 @@ class Services:
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.prune_attempts = PruneAttempts(database, settings)
-        self.metrics.sources.append(WebhookMetrics(database).collect)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
+        for part in (database, self.notifier, gateway_meter, self.mails, self.deliverer.measured):
+            self.metrics.add(*part.metrics)
 
     def _open_pages(self, clock: Clock) -> None:
         """The parts behind HTML pages."""
@@ -177,6 +196,14 @@ class Services:
             certificate_limit=AttemptLimit(settings),
         )
 
+    def serve_metrics(self) -> MetricsServing:
+        """With a shared folder, an api process serves the metrics of all; without one, each process its own."""
+        shared = os.environ.get(FOLDER_VARIABLE)
+        port = None
+        if self.settings.metrics_port and (shared is None or self.metrics.process == "api"):
+            port = MetricsPort(self.settings, self.metrics_endpoint, self.health)
+        return MetricsServing(self.metrics_endpoint, port, None if shared is None else Path(shared))
+
     async def close(self) -> None:
         await self.health.close()
         for gateway in self.card_gateways.values():
@@ -211,6 +238,7 @@ class Services:
             *self.health.routes(),
             *self.security_txt.routes(),
             *DocsEndpoints(lambda: openapi_document(api, self.settings, WEBHOOKS)).routes(),
+            *self.metrics_endpoint.routes(),
         ]
 
     def jobs(self) -> list[Job]:
@@ -271,9 +299,11 @@ def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
 def build_app(services: Services) -> AsgiApp:
     """The HTTP application. It opens the database when the server starts and closes it when the server stops."""
     background: list[asyncio.Task[None]] = []
+    serving = services.serve_metrics()
 
     async def start() -> None:
         await services.database.open()
+        await serving.start()
         background.append(asyncio.create_task(services.write_uses_for_ever()))
         freeze_startup_objects()
 
@@ -283,6 +313,7 @@ def build_app(services: Services) -> AsgiApp:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await services.directory.write_uses()
+        await serving.stop()
         await services.webhooks.close()
         await services.close()
 

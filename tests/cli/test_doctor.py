@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.support.clock import ManualClock
-from tests.support.command import Operator, tonne
+from tests.support.command import Operator, refusal_of, tonne
 from tests.support.orders import bring_to, receive
 from tests.support.scene import Scene
 from tests.support.world import SELLER, World, add_account
@@ -49,6 +49,13 @@ class Desk(Scene):
             "outcome, account_id, order_id, imported_at, imported_by) "
             "VALUES ('trf_1', $1, 'live', $2, $3, 'EUR', 'Ada', 'a transfer', $4, $5, $6, $7, 'test')",
             *(bytes(32), self.clock().date(), amount_minor, outcome, order.scope.account_id, order.id, self.clock()),
+        )
+
+    async def transfer_out(self) -> None:
+        await self.execute(
+            "INSERT INTO bank_transfers (id, digest, mode, booked_on, amount_minor, currency, payer, reference, "
+            "outcome, imported_at, imported_by) VALUES ('trf_2', '', 'live', now(), -5, 'EUR', '', '', 'unknown', "
+            "now(), '')"
         )
 
     async def charge(self, status: str) -> None:
@@ -143,6 +150,20 @@ async def _open_unit(desk: Desk) -> str:
     return str(await desk.fetchval("SELECT id FROM parcels WHERE status = 'open'"))
 
 
+async def _unmatched(desk: Desk) -> str:
+    await desk.transfer(await desk.invoice(), "not_open")
+    return "trf_1"
+
+
+async def _held_mail(desk: Desk) -> str:
+    await desk.execute(
+        "INSERT INTO mails (id, organisation_id, recipients, message, created_at, next_attempt_at, last_error) "
+        "VALUES ('mail_1', 'org_1', '{a@b.test}', '', $1, $1, 'busy')",
+        desk.clock(),
+    )
+    return "mail_1"
+
+
 async def _to_retire(desk: Desk) -> str:
     word = await _open_unit(desk)
     desk.clock.advance(days=3)
@@ -186,6 +207,8 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_pending, timedelta(days=2), "live charges have an outcome within two days"),
     (_unmailed, timedelta(hours=1), "live invoices are mailed within an hour"),
     (_partly_paid, timedelta(days=7), "partly paid invoices are paid in full within a week"),
+    (_unmatched, timedelta(days=3), "unmatched live bank transfers are resolved within three days"),
+    (_held_mail, timedelta(hours=6), "mails are sent within six hours"),
     (_unsupplied, timedelta(days=1), "paid live orders get supply within a day"),
     (_to_retire, timedelta(days=7), "live retirements are confirmed within a week"),
     (_open_unit, timedelta(), "no pooled live unit is retired within three days with a rest that nobody bought"),
@@ -218,6 +241,7 @@ async def test_missing_settings_are_named_once_they_matter(desk: Desk) -> None:
     await desk.invoice()
     found = await desk.waiting(**nothing)
     named = " ".join(found[INVOICES_WAITING[0].name])
+    assert "a mail server is set for live orders" in found
     assert all(name in named for name in ("TONNE_SELLER_ADDRESS", "TONNE_BANK_IBAN", "TONNE_SELLER_EMAIL"))
     await desk.execute(
         "UPDATE accounts SET payment_method = 'card' WHERE id = $1", desk.world.ours_live.scope.account_id
@@ -249,6 +273,58 @@ async def test_money_22_an_organisation_without_an_admin_is_named(desk: Desk) ->
     assert name not in await desk.waiting()
 
 
+async def test_a_part_of_a_cancelled_invoice_is_unmatched_money(desk: Desk) -> None:
+    await desk.transfer(await desk.invoice(), "under")
+    desk.clock.advance(days=4)
+    name = "unmatched live bank transfers are resolved within three days"
+    assert name not in await desk.waiting()
+    await desk.execute("UPDATE invoices SET status = 'cancelled'")
+    assert "trf_1" in (await desk.waiting())[name][0]
+
+
+async def test_resolved_transfers_are_listed_no_more(desk: Desk, operator: Operator) -> None:
+    await desk.transfer(await desk.invoice(), "not_open", 1234)
+    await desk.transfer_out()
+    listed = operator.does("transfer", "list", "--mode", "live")
+    assert "trf_1" in listed
+    assert "12.34 EUR" in listed
+    assert "TN-LIVE-000001" in listed
+    assert "trf_2" not in listed, "not an incoming payment"
+    assert (
+        operator.does("transfer", "resolve", "trf_1", "--note", "returned")
+        == "Transfer trf_1 of 12.34 EUR is resolved."
+    )
+    assert "trf_1" not in operator.does("transfer", "list")
+    assert "no unresolved transfer" in refusal_of(
+        "transfer", "resolve", "trf_1", "--note", "again", database_url=operator.url
+    )
+    [entry] = await desk.fetch("SELECT action, details FROM audit_log WHERE subject_id = 'trf_1'")
+    assert entry["action"] == "transfer.resolved"
+    assert "returned" in entry["details"]
+
+
+async def test_a_mail_that_was_given_up_is_retried_or_discarded(desk: Desk, operator: Operator) -> None:
+    for number in (1, 2):
+        await desk.execute(
+            "INSERT INTO mails (id, organisation_id, recipients, message, created_at, attempts, last_error) "
+            "VALUES ($1, 'org_1', '{a@b.test}', '', $2, 8, 'no such user')",
+            *(f"mail_{number}", desk.clock()),
+        )
+    name = "no mail was given up"
+    assert ["no such user" in place for place in (await desk.waiting())[name]] == [True, True]
+    assert operator.does("mail", "list", "--state", "failed").count("mail_") == 2
+    assert operator.does("mail", "retry", "mail_1") == "mail_1 will be sent again."
+    assert operator.does("mail", "discard", "mail_2") == "mail_2 is discarded."
+    assert name not in await desk.waiting()
+    assert "mail_1" in operator.does("mail", "list", "--state", "waiting")
+    assert "mail_2" in operator.does("mail", "list", "--state", "discarded")
+    assert "mail_" not in operator.does("mail", "list", "--state", "failed")
+    for words in (("retry", "mail_1"), ("discard", "mail_2"), ("retry", "mail_3")):
+        assert "is not a failed mail" in refusal_of("mail", *words, database_url=operator.url)
+    actions = await desk.fetch("SELECT action FROM audit_log WHERE subject_id LIKE 'mail_%' ORDER BY action")
+    assert [row["action"] for row in actions] == ["mail.discarded", "mail.retried"]
+
+
 async def test_a_key_that_is_not_configured_is_named(desk: Desk) -> None:
     await desk.execute("INSERT INTO secret_keys (id) VALUES ('0123456789abcdef')")
     assert "0123456789abcdef" in (await desk.waiting())["all secret keys of this database are configured"][0]
@@ -260,6 +336,8 @@ def test_every_check_is_tested_and_says_what_to_do() -> None:
         "a gateway is set for live orders by card",
         "live invoices name the seller and the bank account",
         "all secret keys of this database are configured",
+        "a mail server is set for live orders",
+        "no mail was given up",
     }
     elsewhere = {check.name for check in ALL_WAITING} - tested
     assert elsewhere <= ELSEWHERE
@@ -270,16 +348,16 @@ def test_every_check_is_tested_and_says_what_to_do() -> None:
 
 
 # Checks whose tests are with their package.
-ELSEWHERE: set[str] = {"live invoices are not held back by missing settings"}
+ELSEWHERE = {"live invoices are not held back by missing settings", "all open offset links can be paid"}
 
 
 async def test_the_exit_code_distinguishes_warnings_from_broken_invariants(operator: Operator, desk: Desk) -> None:
-    done = tonne("doctor", database_url=operator.url)
+    done = tonne("doctor", database_url=operator.url, smtp_url="smtp://mail.test")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "All checks passed.")
     desk.clock.advance(days=-400)
     order_id = await _unpriced(desk)
 
-    done = tonne("doctor", database_url=operator.url)
+    done = tonne("doctor", database_url=operator.url, smtp_url="smtp://mail.test")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (WARNINGS_CODE, "1 warning. See above.")
     assert "WARN    live orders get a price within an hour" in done.stdout
     assert order_id in done.stdout
@@ -291,14 +369,14 @@ async def test_the_exit_code_distinguishes_warnings_from_broken_invariants(opera
     assert order_id in check["found"][0]
 
     await desk.execute("UPDATE event_streams SET last_position = last_position + 1")
-    done = tonne("doctor", database_url=operator.url)
+    done = tonne("doctor", database_url=operator.url, smtp_url="smtp://mail.test")
     assert done.returncode == 1
     assert "1 warning." in done.stderr
     assert _report(operator, 1)["status"] == "broken"
 
 
 def _report(operator: Operator, code: int) -> dict[str, Any]:
-    done = tonne("doctor", "--json", database_url=operator.url)
+    done = tonne("doctor", "--json", database_url=operator.url, smtp_url="smtp://mail.test")
     assert done.returncode == code
     report: dict[str, Any] = json.loads(done.stdout)
     return report

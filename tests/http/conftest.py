@@ -15,6 +15,8 @@ from tests.support.api_client import ApiClient
 from tests.support.processes import Process, free_port
 from tests.support.world import World
 
+METRICS_TOKEN = "a-token-for-the-metrics"  # noqa: S105 - of a test
+
 
 @dataclass(frozen=True, slots=True)
 class LiveServer:
@@ -54,6 +56,7 @@ def live_server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "rate_limit_per_second": 1_000_000,
         "rate_limit_burst": 1_000_000,
         "failed_auth_burst": 1_000_000,
+        "metrics_token": METRICS_TOKEN,
     }
     process = Process("tonne", "api", settings=settings, log=live.log)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.http.conftest import LiveServer
+from tests.http.conftest import METRICS_TOKEN, LiveServer
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 
@@ -65,7 +65,9 @@ async def test_every_request_is_one_line_with_id_route_and_status(
 
 async def test_successful_health_checks_are_not_logged(live_api: ApiClient, live_server: LiveServer) -> None:
     """A later request proves that their lines are not just late."""
-    probes = [await live_api.http.get(path) for path in ("/health/live", "/health/ready", "/metrics")]
+    probes = [await live_api.http.get(path) for path in ("/health/live", "/health/ready")]
+    probes.append(await live_api.http.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"}))
+    assert [probe.status_code for probe in probes] == [200] * 3
     later = await live_api.get("/v1/orders/later")
     await lines_of(live_server, later.headers["x-request-id"])
     text = live_server.log.read_text()

@@ -46,7 +46,6 @@ def test_every_route_declares_its_access_and_nothing_under_v1_is_public(services
         "gateways",
         "health",
         "images",
-        "metrics",
         "offset",
         "openapi.json",
         "sustainability",

@@ -182,26 +182,6 @@ async def test_the_delivery_state_shows_why_an_event_has_not_arrived(
     }
 
 
-async def test_the_metrics_show_lag_attempts_and_parked_accounts(
-    api: ApiClient, stage: Stage, receiver: Receiver
-) -> None:
-    webhook = await register(api, receiver.url)
-    receiver.next(reply(500))
-    await stage.emit(stage.one)
-    await stage.deliver()
-    await stage.emit(stage.one, stage.two)
-    text = (await api.http.get("/metrics")).text
-    samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if webhook["id"] in line)
-    by_name = {name.split("{")[0]: float(value) for name, value in samples.items()}
-    assert by_name["tonne_webhook_waiting_events"] == 2
-    assert by_name["tonne_webhook_waiting_seconds"] >= 0
-    assert by_name["tonne_webhook_parked_accounts"] == 0
-    attempts = {
-        name: float(value) for name, value in samples.items() if name.startswith("tonne_webhook_attempts_total")
-    }
-    assert sorted(attempts.values()) == [1, 1]
-
-
 async def test_an_event_read_over_http_has_the_bytes_that_were_delivered(
     api: ApiClient, receiver: Receiver, stage: Stage
 ) -> None:

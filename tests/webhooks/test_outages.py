@@ -12,6 +12,7 @@ from tests.webhooks.relay import Relay, relayed_services
 from tests.webhooks.stage import Stage, Worker
 from tonne.app import Services
 from tonne.webhooks.claim import claim_any_account
+from tonne.webhooks.metrics import DeliveryMetrics
 from tonne.webhooks.model import EventBatch
 from tonne.webhooks.outcomes import Delivered
 from tonne.webhooks.settle import Settlement
@@ -61,7 +62,7 @@ async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(ser
     async with relayed_services(server.url(name), settings) as (relay, services):
         async with services.database.connection() as connection:
             [lease] = await claim_any_account(connection, 1, 1, settings.webhook_lease_s)
-        settlement, outcome = Settlement(services.database, settings), Delivered(200, None, 1, "")
+        settlement, outcome = Settlement(services.database, settings, DeliveryMetrics()), Delivered(200, None, 1, "")
         # The first settlement prepares the statement: the second one then needs only one response.
         renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)
         assert renewed is not None

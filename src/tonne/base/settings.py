@@ -42,6 +42,9 @@ class SettingsError(Exception):
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8080
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    metrics_token: str = ""
     data_dir: str = "./var"
     database_url: str = ""
     public_url: str = ""
@@ -180,6 +183,7 @@ def _validate(settings: Settings) -> None:
     _validate_secret_keys(settings)
     _validate_webhooks(settings)
     _validate_contacts(settings)
+    _validate_metrics(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
     # The messages do not repeat these values: they contain passwords.
@@ -230,6 +234,17 @@ def _validate_secret_keys(settings: Settings) -> None:
         parse_keys(settings.secret_keys_old)
     except ValueError as error:
         raise SettingsError(f"TONNE_SECRET_KEYS_OLD must be keys separated by commas, each {form}.") from error
+
+
+def _validate_metrics(settings: Settings) -> None:
+    if settings.metrics_port == settings.port:
+        raise SettingsError("TONNE_METRICS_PORT must differ from TONNE_PORT: choose a free port, such as 9464.")
+    # Not repeated: it is a secret.
+    if settings.metrics_token and not re.fullmatch(r"[!-~]{16,250}", settings.metrics_token):
+        raise SettingsError(
+            "TONNE_METRICS_TOKEN must be 16 to 250 printable characters without spaces, such as those printed by "
+            "`openssl rand -hex 32`."
+        )
 
 
 def _validate_webhooks(settings: Settings) -> None:

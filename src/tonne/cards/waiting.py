@@ -1,9 +1,10 @@
-"""What `tonne doctor` warns of."""
+"""The queues of charges, and what `tonne doctor` warns of."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
 from tonne.base.settings import Settings
+from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
 
 
@@ -11,6 +12,20 @@ def _gateway_missing(settings: Settings, _: datetime) -> Sequence[object]:
     return (not settings.stripe_secret_key,)
 
 
+def _charges_in(status: str, since: str) -> str:
+    return f"""
+        SELECT mode, count(*) AS depth, min({since}) AS since, min(next_attempt_at) AS due
+        FROM (SELECT charges.mode, charges.{since}, charges.next_attempt_at FROM charges
+              WHERE charges.next_attempt_at IS NOT NULL AND charges.status = '{status}'
+              ORDER BY charges.next_attempt_at LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """  # noqa: S608 - our own words
+
+
+QUEUES = (
+    Queue("charges", _charges_in("pending", "created_at")),
+    Queue("refunds", _charges_in("refund_due", "settled_at")),
+)
 WAITING = (
     WaitingCheck(
         "live refunds are made within a day",

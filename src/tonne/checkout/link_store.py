@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -96,16 +95,6 @@ async def list_links(connection: Connection, scope: Scope, start: Position, limi
         LIST_LINKS, scope.organisation_id, scope.mode, scope.account_id, start.created_at, start.id, limit
     )
     return [_link(row) for row in rows]
-
-
-LIST_OPEN_LINKS = f"""
-SELECT {_COLUMNS}
-FROM offset_links WHERE mode = $1 AND enabled AND (expires_at IS NULL OR expires_at > $2) ORDER BY id
-"""  # noqa: S608 - columns above
-
-
-async def list_open_links_any_account(connection: Connection, mode: Mode, now: datetime) -> list[OffsetLink]:
-    return [_link(row) for row in await connection.fetch(LIST_OPEN_LINKS, mode, now)]
 
 
 def _settings(link: OffsetLink) -> list[Any]:

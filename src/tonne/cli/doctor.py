@@ -10,21 +10,20 @@ import click
 import msgspec
 
 from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.base.secret_box import SecretBox, SecretKeyMissing
 from tonne.base.settings import Settings, load_settings
 from tonne.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.catalog.waiting import WAITING as CATALOGUE_WAITING
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
-from tonne.checkout.link_store import list_open_links_any_account
+from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
 from tonne.cli.database import run_in_transaction
 from tonne.cli.output import printable
 from tonne.db.invariant import Invariant
 from tonne.db.pool import Connection
 from tonne.db.waiting_check import WaitingCheck
 from tonne.events.invariants import INVARIANTS as EVENTS
-from tonne.gateways.card_gateways import takes_cards
+from tonne.gateways.waiting import WAITING as MAILS_WAITING
 from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.orders.invariants import INVARIANTS as ORDERS
@@ -38,18 +37,17 @@ from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
 ALL_WAITING = (
     *CATALOGUE_WAITING,
+    *MAILS_WAITING,
     *ORDERS_WAITING,
     *PAYMENTS_WAITING,
     *INVOICES_WAITING,
     *RETIREMENTS_WAITING,
     *WEBHOOKS_WAITING,
+    *CHECKOUTS_WAITING,
 )
 SECRETS = "all webhook secrets can be opened"
 SECRETS_MEANING = "Their webhooks deliver nothing."
 SECRETS_REMEDY = "Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."
-UNPAYABLE = "all open offset links can be paid"
-UNPAYABLE_MEANING = "There is no card gateway for live mode, so people see a closed page."
-UNPAYABLE_REMEDY = "Set TONNE_STRIPE_SECRET_KEY, or run `tonne link disable`."
 # Objects listed per check.
 SHOWN = 10
 # The exit code if nothing is broken but something needs the operator. 2 is for a wrong command line.
@@ -115,12 +113,10 @@ async def _examine_all(tx: Connection) -> list[Finding]:
     settings = load_settings(os.environ)
     breaches = await examine(tx)
     unreadable = await find_unreadable(tx, settings)
-    unpayable = await find_unpayable(tx, settings)
     waiting = await find_waiting(tx, settings, utc_now())
     return [
         *(_finding(each.name, "broken", each.meaning, "", breaches) for each in ALL_INVARIANTS),
         _finding(SECRETS, "broken", SECRETS_MEANING, SECRETS_REMEDY, {SECRETS: unreadable}),
-        _finding(UNPAYABLE, "warning", UNPAYABLE_MEANING, UNPAYABLE_REMEDY, {UNPAYABLE: unpayable}),
         *(_finding(each.name, "warning", each.meaning, each.remedy, waiting) for each in ALL_WAITING),
     ]
 
@@ -128,16 +124,6 @@ async def _examine_all(tx: Connection) -> list[Finding]:
 def _finding(name: str, status: str, meaning: str, remedy: str, found: Mapping[str, Sequence[str]]) -> Finding:
     places = found.get(name, ())
     return Finding(name, status if places else "ok", meaning, remedy, places)
-
-
-async def find_unpayable(tx: Connection, settings: Settings) -> list[str]:
-    """The open links of modes without a card gateway."""
-    return [
-        f"link {link.id} of account {link.scope.account_id}"
-        for mode in Mode
-        if not takes_cards(settings, mode)
-        for link in await list_open_links_any_account(tx, mode, utc_now())
-    ]
 
 
 async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:

@@ -1,18 +1,22 @@
 """tonne mail"""
 
+from collections.abc import Awaitable, Callable
+
 import click
 
+from tonne.accounts import audit
 from tonne.accounts.lookup import require_organisation
-from tonne.base.clock import to_wire
-from tonne.cli.database import run_in_transaction
+from tonne.base.clock import to_wire, utc_now
+from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import print_facts, print_table, printable
 from tonne.db.pool import Connection
+from tonne.gateways.failed_mails import discard_mail_any_account, retry_mail_any_account
 from tonne.gateways.outbox_listing import MailState, StoredMail, list_mails_any_account, require_mail_any_account
 
 
 @click.group()
 def mail() -> None:
-    """Look at the mails in the outbox."""
+    """Look at the mails in the outbox, and retry or discard failed ones."""
 
 
 @mail.command("list")
@@ -22,8 +26,9 @@ def mail() -> None:
 def list_(organisation_id: str | None, state: str | None, limit: int) -> None:
     """List mails, newest first.
 
-    waiting: will be sent. sent: accepted by the mail server. failed: given up after the last attempt. held: never sent,
-    because test mode sends mail only to addresses of the organisation (see `tonne org allow-test-mail`).
+    waiting: will be sent. sent: accepted by the mail server. failed: given up after the last attempt. discarded: failed,
+    and dealt with by an operator. held: never sent, because test mode sends mail only to addresses of the organisation
+    (see `tonne org allow-test-mail`).
     """
     found = run_in_transaction(_list, organisation_id, None if state is None else MailState(state), limit)
     rows = [
@@ -60,6 +65,31 @@ def show(mail_id: str, raw: bool) -> None:
     click.echo()
     for line in ("" if body is None else str(body.get_content())).splitlines():
         click.echo(printable(line))
+
+
+@mail.command("retry")
+@click.argument("mail_id")
+def retry(mail_id: str) -> None:
+    """Send a failed mail again."""
+    run_in_transaction(_change, retry_mail_any_account, mail_id, "mail.retried")
+    click.echo(f"{mail_id} will be sent again.")
+
+
+@mail.command("discard")
+@click.argument("mail_id")
+def discard(mail_id: str) -> None:
+    """Accept that a failed mail is never sent."""
+    run_in_transaction(_change, discard_mail_any_account, mail_id, "mail.discarded")
+    click.echo(f"{mail_id} is discarded.")
+
+
+async def _change(
+    tx: Connection, change: Callable[[Connection, str], Awaitable[str | None]], mail_id: str, action: str
+) -> None:
+    organisation_id = await change(tx, mail_id)
+    if organisation_id is None:
+        raise click.ClickException(f"{mail_id} is not a failed mail. Run `tonne mail list --state failed` to see all.")
+    await audit.record(tx, organisation_id, action, actor=ACTOR, at=utc_now(), subject_id=mail_id)
 
 
 async def _list(tx: Connection, organisation_id: str | None, state: MailState | None, limit: int) -> list[StoredMail]:

@@ -24,7 +24,8 @@ COMMANDS = {
     "order": "Show orders, and cancel them on behalf of a client.",
     "card": "Manage the stored cards of accounts.",
     "invoice": "List, settle, resend and export invoices.",
-    "mail": "Look at the mails in the outbox.",
+    "mail": "Look at the mails in the outbox, and retry or discard failed ones.",
+    "transfer": "List and resolve bank transfers that match no open invoice.",
     "retirement": "Export credits to retire and import confirmations.",
     "listen": "Forward test events to a webhook receiver on your machine.",
 }
@@ -119,6 +120,10 @@ def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case 
             from tonne.cli.invoices import invoice
 
             return invoice
+        case "transfer":
+            from tonne.cli.transfers import transfer
+
+            return transfer
         case "mail":
             from tonne.cli.mails import mail
 

@@ -20,15 +20,25 @@ READY_WITHIN_S = 30.0
 
 
 def check_port_free(settings: Settings) -> None:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    _check_free(settings.host, settings.port, "TONNE_PORT")
+    check_metrics_port_free(settings)
+
+
+def check_metrics_port_free(settings: Settings) -> None:
+    if settings.metrics_port:
+        _check_free(settings.metrics_host, settings.metrics_port, "TONNE_METRICS_PORT")
+
+
+def _check_free(host: str, port: int, setting: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((settings.host, settings.port))
+            probe.bind((host, port))
         except OSError as error:
             raise click.ClickException(
-                f"Cannot listen on {settings.host} port {settings.port} ({error.strerror}). Stop the program that "
-                "uses it, or set TONNE_PORT to a free port."
+                f"Cannot listen on {host} port {port} ({error.strerror}). Stop the program that uses it, or set "
+                f"{setting} to a free port."
             ) from error
 
 

@@ -1,10 +1,12 @@
 """tonne serve, api, worker and migrate"""
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -24,13 +26,21 @@ from tonne.base.parent import stop_with_parent
 from tonne.base.settings import Settings
 from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.demo import Demo, ensure_demo, print_demo, warn_if_reachable
-from tonne.cli.processes import READY_WITHIN_S, Processes, check_port_free, wait_until_ready
+from tonne.cli.processes import (
+    READY_WITHIN_S,
+    Processes,
+    check_metrics_port_free,
+    check_port_free,
+    wait_until_ready,
+)
 from tonne.db import migrate as migrations
 from tonne.db.pool import Database
-from tonne.events.notify import listen
+from tonne.events.notify import ListenMetrics, listen
 from tonne.http.health import DRAIN_VARIABLE
+from tonne.http.metrics_folder import FOLDER_VARIABLE
 from tonne.webhooks.check_secret_key import check_secret_key
 from tonne.worker.loop import run_jobs
+from tonne.worker.metrics import JobMetrics
 
 # Granian's own log lines, in the same format as ours.
 _GRANIAN_LOGS = {
@@ -65,9 +75,23 @@ def serve(demo: bool) -> None:
         check_port_free(settings)
         if demo:
             warn_if_reachable(settings)
-        with open_database(settings) as url:
+        with open_database(settings) as url, _metrics_folder(settings):
             facts = asyncio.run(_prepare(url, settings, demo=demo))
             _run_children(url, settings, facts, stopping)
+
+
+@contextlib.contextmanager
+def _metrics_folder(settings: Settings) -> Iterator[None]:
+    """A folder in which the child processes add up their metrics, unless the parent has made one."""
+    if FOLDER_VARIABLE in os.environ or not (settings.metrics_port or settings.metrics_token):
+        yield
+        return
+    with TemporaryDirectory(prefix="tonne-metrics-", ignore_cleanup_errors=True) as folder:
+        os.environ[FOLDER_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[FOLDER_VARIABLE]
 
 
 async def _prepare(url: str, settings: Settings, *, demo: bool) -> Demo | None:
@@ -115,7 +139,11 @@ def api(with_parent: bool) -> None:
             stop_with_parent()
         else:
             check_port_free(settings)
-        with open_database(settings) as url, TemporaryDirectory(prefix="tonne-api-") as folder:
+        with (
+            open_database(settings) as url,
+            TemporaryDirectory(prefix="tonne-api-") as folder,
+            _metrics_folder(settings),
+        ):
             asyncio.run(_require_ready(url, settings))
             os.environ["TONNE_DATABASE_URL"] = url
             os.environ[DRAIN_VARIABLE] = f"{folder}/draining"
@@ -161,6 +189,8 @@ def worker(with_parent: bool) -> None:
         configure_logs(settings.log_level, "worker")
         if with_parent:
             stop_with_parent()
+        else:
+            check_metrics_port_free(settings)
         with open_database(settings) as url:
             asyncio.run(_require_ready(url, settings))
             uvloop.run(_work(url, settings))
@@ -171,17 +201,21 @@ async def _work(url: str, settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    services = Services(await Database(url, settings).open(), settings)
-    jobs = services.jobs()
+    services = Services(await Database(url, settings).open(), settings, process="worker")
+    jobs, listening_metrics, job_metrics = services.jobs(), ListenMetrics(), JobMetrics()
+    services.metrics.add(*listening_metrics.metrics, *job_metrics.metrics)
+    serving = services.serve_metrics()
+    await serving.start()
 
     def wake_all() -> None:
         for job in jobs:
             job.wake.set()
 
-    listening = asyncio.create_task(listen(url, settings, wake_all, stop))
+    listening = asyncio.create_task(listen(url, settings, wake_all, stop, listening_metrics))
     freeze_startup_objects()
-    await run_jobs(jobs, stop, settings.worker_poll_s)
+    await run_jobs(jobs, stop, settings.worker_poll_s, job_metrics)
     await listening
+    await serving.stop()
     await services.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from tonne.base.instruments import FAST_BOUNDS, CounterFamily, GaugeFamily, HistogramFamily, Metric
 from tonne.base.settings import Settings
 from tonne.base.wait_queue import WaitQueue
 from tonne.db.errors import DATABASE_ERRORS
@@ -81,6 +83,15 @@ class Database:
         self._count = 0
         # Waiters get a released connection, or None if they may open one.
         self._waiters: WaitQueue[Connection | None] = WaitQueue(settings.database_acquire_s)
+        self._waits = HistogramFamily(
+            "tonne_database_pool_wait_seconds",
+            "How long requests for a connection waited, if they had to.",
+            bounds=FAST_BOUNDS,
+        )
+        self._timeouts = CounterFamily(
+            "tonne_database_pool_timeouts_total", "Requests for a connection that got none within database_acquire_s."
+        )
+        self._connects = CounterFamily("tonne_database_connects_total", "Connections opened, or not.", "outcome")
 
     async def open(self) -> "Database":
         """Open the first connection, so that an unreachable database is detected at the start."""
@@ -92,6 +103,25 @@ class Database:
         """A connection of its own, outside of the pool. The caller closes it."""
         self._require_open()
         return await connect(self._url, self._settings)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (
+            GaugeFamily(
+                "tonne_database_pool_connections",
+                "Connections of the pool.",
+                "state",
+                read=lambda: [(("in_use",), len(self._in_use)), (("idle",), len(self._idle))],
+            ),
+            GaugeFamily(
+                "tonne_database_pool_limit",
+                "The maximum number of connections.",
+                read=lambda: [((), self._settings.database_connections)],
+            ),
+            self._waits,
+            self._timeouts,
+            self._connects,
+        )
 
     def connection(self) -> "_Acquired":
         """A connection without a transaction, for reads: each statement sees its own snapshot."""
@@ -163,16 +193,22 @@ class Database:
             connection = await connect(self._url, self._settings)
         except BaseException:
             self._count -= 1
+            self._connects.inc("failed")
             self._waiters.hand_over(None)
             raise
+        self._connects.inc("opened")
         return connection
 
     async def _wait(self) -> Connection | None:
+        started = time.monotonic()
         try:
-            return await self._waiters.wait(self._give_back)
+            connection = await self._waiters.wait(self._give_back)
         except TimeoutError as error:
+            self._timeouts.inc()
             timeout_s = self._settings.database_acquire_s
             raise PoolTimeout(f"no database connection became free within {timeout_s} s") from error
+        self._waits.of().observe(time.monotonic() - started)
+        return connection
 
     def _give_back(self, connection: Connection | None) -> None:
         if connection is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
+from tonne.base.instruments import CounterFamily, GaugeFamily, Metric
 from tonne.base.settings import Settings
 from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.pool import Connection, Database, connect
@@ -27,6 +28,11 @@ class Notifier:
         self._sending: asyncio.Task[None] | None = None
         # Something was committed since the last notification.
         self._wanted = False
+        self._sent = CounterFamily("tonne_notifications_sent_total", "Notifications of new work.", "outcome")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (self._sent,)
 
     def notify(self) -> None:
         self._wanted = True
@@ -40,22 +46,49 @@ class Notifier:
             try:
                 async with self._database.connection() as connection:
                     await connection.execute(f"NOTIFY {CHANNEL}")
+                self._sent.inc("sent")
             except DATABASE_ERRORS:
+                self._sent.inc("failed")
                 _log.warning("notification_failed")
             await asyncio.sleep(QUIET_S)
 
 
-async def listen(url: str, settings: Settings, wake: Callable[[], None], stop: asyncio.Event) -> None:
+class ListenMetrics:
+    def __init__(self) -> None:
+        self.listening = False
+        self.received = CounterFamily("tonne_notifications_received_total", "Notifications that woke the jobs.")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        listening = GaugeFamily(
+            "tonne_listening",
+            "Connections that receive notifications. Without one, new work waits for the next poll.",
+            read=lambda: [((), float(self.listening))],
+        )
+        return self.received, listening
+
+
+async def listen(
+    url: str, settings: Settings, wake: Callable[[], None], stop: asyncio.Event, metrics: ListenMetrics | None = None
+) -> None:
     """Call `wake` on every notification until `stop` is set. Reconnects after any failure; polling covers the gap."""
+    metrics = metrics or ListenMetrics()
+
+    def receive(*_: object) -> None:
+        metrics.received.inc()
+        wake()
+
     while not stop.is_set():
         try:
             connection = await connect(url, settings)
             try:
-                await connection.add_listener(CHANNEL, lambda *_: wake())
+                await connection.add_listener(CHANNEL, receive)
+                metrics.listening = True
                 # Work may have been committed while there was no connection.
                 wake()
                 await _check_until(connection, stop)
             finally:
+                metrics.listening = False
                 connection.terminate()
         except Exception as error:  # noqa: BLE001 - without this loop every job would wait for its next poll
             _log.warning("listening_failed", error=repr(error))

@@ -6,6 +6,7 @@ from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.card_stripe import StripeCardGateway
+from tonne.gateways.metered_gateway import GatewayMetrics, metered
 
 GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
 
@@ -15,7 +16,9 @@ def takes_cards(settings: Settings, mode: Mode) -> bool:
     return mode is Mode.TEST or bool(settings.stripe_secret_key)
 
 
-def card_gateways(database: Database, settings: Settings) -> dict[str, CardGateway]:
+def card_gateways(
+    database: Database, settings: Settings, meter: GatewayMetrics | None = None
+) -> dict[str, CardGateway]:
     """The configured gateways by name. The caller closes them."""
     gateways: dict[str, CardGateway] = {"simulated": SimulatedCardGateway(database)}
     if settings.stripe_secret_key:
@@ -23,4 +26,6 @@ def card_gateways(database: Database, settings: Settings) -> dict[str, CardGatew
         if live.mode is not Mode.LIVE:
             raise ValueError("TONNE_STRIPE_SECRET_KEY must be a live key. Test mode uses the simulated gateway.")
         gateways[GATEWAY_OF[Mode.LIVE]] = live
-    return gateways
+    if meter is None:
+        return gateways
+    return {name: metered(name, gateway, meter) for name, gateway in gateways.items()}

@@ -1,6 +1,6 @@
 """The outbox: mails are inserted in the transaction that causes them, and a worker sends them, with retries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from email.message import EmailMessage
 from email.utils import formatdate
@@ -9,6 +9,7 @@ import asyncpg
 import structlog
 
 from tonne.base.ids import new_id
+from tonne.base.instruments import CounterFamily, Metric
 from tonne.base.settings import Settings
 from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
@@ -56,8 +57,9 @@ async def claim_any_account(connection: Connection) -> list[asyncpg.Record]:
 SETTLE_SENT = "UPDATE mails SET sent_at = clock_timestamp(), last_error = NULL WHERE id = $1 AND lease_token = $2"
 
 
-async def _settle_sent(connection: Connection, mail: asyncpg.Record) -> None:
-    await connection.execute(SETTLE_SENT, mail["id"], mail["lease_token"])
+async def _settle_sent(connection: Connection, mail: asyncpg.Record) -> bool:
+    """False when the lease is lost: another worker sends the mail again."""
+    return await connection.execute(SETTLE_SENT, mail["id"], mail["lease_token"]) == "UPDATE 1"
 
 
 SETTLE_REFUSED = """
@@ -66,12 +68,13 @@ WHERE id = $1 AND lease_token = $2
 """
 
 
-async def _settle_refused(connection: Connection, mail: asyncpg.Record, refused: MailRefused, left: list[str]) -> None:
-    """Schedule the next attempt for the recipients that are left, or give up."""
+async def _settle_refused(connection: Connection, mail: asyncpg.Record, refused: MailRefused, left: list[str]) -> bool:
+    """Schedule the next attempt for the recipients that are left, or give up. Returns whether it gave up."""
     given_up = refused.final or mail["attempts"] > len(PAUSES_MIN)
     pause = None if given_up else timedelta(minutes=PAUSES_MIN[mail["attempts"] - 1])
     await connection.execute(SETTLE_REFUSED, mail["id"], mail["lease_token"], str(refused)[:500], pause, left)
     _log.warning("mail_refused", mail_id=mail["id"], attempts=mail["attempts"], given_up=given_up, reason=str(refused))
+    return given_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,17 @@ class SendMails:
     database: Database
     gateway: MailGateway
     settings: Settings
+    outcomes: CounterFamily = field(
+        default_factory=lambda: CounterFamily(
+            "tonne_mails_total",
+            "Attempts to send a mail: sent, retried, failed for good, lease_lost.",
+            "outcome",
+        )
+    )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (self.outcomes,)
 
     async def run_once(self) -> bool:
         """Send one due mail. After a crash between sending and recording it, the mail is sent again."""
@@ -103,6 +117,6 @@ class SendMails:
             refused = MailRefused(f"the mail gateway failed: {error!r}")
         async with self.database.connection() as connection:
             if refused is None:
-                await _settle_sent(connection, mail)
+                self.outcomes.inc("sent" if await _settle_sent(connection, mail) else "lease_lost")
             else:
-                await _settle_refused(connection, mail, refused, left)
+                self.outcomes.inc("failed" if await _settle_refused(connection, mail, refused, left) else "retried")

@@ -18,11 +18,12 @@ class MailNotFound(TonneError, kind=Kind.NOT_FOUND, code="mail_not_found"):
 
 
 class MailState(StrEnum):
-    """`held` mails are never sent. `failed` ones were given up after the last attempt."""
+    """`held` mails are never sent. `failed` ones were given up after the last attempt; an operator may discard them."""
 
     WAITING = "waiting"
     SENT = "sent"
     FAILED = "failed"
+    DISCARDED = "discarded"
     HELD = "held"
 
 
@@ -42,7 +43,8 @@ class StoredMail:
 
 
 _STATE = """CASE WHEN held_reason IS NOT NULL THEN 'held' WHEN sent_at IS NOT NULL THEN 'sent'
-            WHEN next_attempt_at IS NULL THEN 'failed' ELSE 'waiting' END"""
+            WHEN discarded_at IS NOT NULL THEN 'discarded' WHEN next_attempt_at IS NULL THEN 'failed'
+            ELSE 'waiting' END"""
 _COLUMNS = f"""id, organisation_id, recipients, attempts, coalesce(held_reason, last_error) AS reason, created_at,
        sent_at, {_STATE} AS state"""
 # The headers are enough for a list. Attachments are large.

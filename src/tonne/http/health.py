@@ -1,4 +1,4 @@
-"""Health checks and metrics for load balancers and monitoring."""
+"""Health checks for load balancers and monitoring."""
 
 import asyncio
 import os
@@ -10,7 +10,6 @@ from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection, Database
 from tonne.http.errors import ServiceUnavailable
-from tonne.http.metrics import Metrics
 from tonne.http.route import Access, Request, Response, Route, RouteMaker, json_response
 
 READY_WITHIN_S = 1.0
@@ -23,9 +22,8 @@ class HealthOut(msgspec.Struct):
 
 
 class HealthEndpoints:
-    def __init__(self, database: Database, metrics: Metrics) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._metrics = metrics
         # Not one of the pool: a load balancer must learn that a busy server is ready.
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
@@ -45,6 +43,11 @@ class HealthEndpoints:
         The database responds within a second, this release can run on its schema, and the process is not about to stop.
         Route traffic to the process only while this succeeds.
         """
+        await self.require_ready()
+        return json_response(HealthOut("ok"))
+
+    async def require_ready(self) -> None:
+        """Raises ServiceUnavailable."""
         if self._drain_file is not None and self._drain_file.exists():
             raise ServiceUnavailable
         try:
@@ -53,7 +56,6 @@ class HealthEndpoints:
         except (*DATABASE_ERRORS, MigrationError) as error:
             await self.close()
             raise ServiceUnavailable from error
-        return json_response(HealthOut("ok"))
 
     async def _check(self) -> None:
         if not self._database.is_open:
@@ -72,5 +74,4 @@ class HealthEndpoints:
         return [
             route("GET /health/live", self.live, HealthOut),
             route("GET /health/ready", self.ready, HealthOut),
-            route("GET /metrics", self._metrics.endpoint),
         ]

@@ -1,59 +1,101 @@
-"""Metrics for Prometheus. Labels are routes, methods and status codes, never data of clients."""
+"""Metrics of this process: requests, and what the other parts have registered."""
 
-from collections.abc import Awaitable, Callable, Iterable
+import os
+import platform
+import time
+from collections.abc import Iterable
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
-from prometheus_client.core import Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from tonne import __version__
+from tonne.base.instruments import (
+    FAST_BOUNDS,
+    Combine,
+    Counter,
+    CounterFamily,
+    GaugeFamily,
+    Histogram,
+    HistogramFamily,
+    Kind,
+    Labels,
+    Metric,
+    Snapshot,
+    with_label,
+)
 
-from tonne.http.route import Request, Response
-
-_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_STARTED_AT = time.time()
 
 
 class Metrics:
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        self._requests = Counter(
-            "tonne_http_requests", "Requests.", ("method", "route", "status"), registry=self.registry
+    """`process` is api or worker. It becomes a label of every metric."""
+
+    def __init__(self, process: str) -> None:
+        self.process = process
+        self.in_flight = 0
+        requests = CounterFamily("tonne_http_requests_total", "Requests.", "method", "route", "status")
+        seconds = HistogramFamily(
+            "tonne_http_request_seconds", "Duration of requests.", "method", "route", bounds=FAST_BOUNDS
         )
-        self._seconds = Histogram(
-            "tonne_http_request_seconds",
-            "Duration of requests.",
-            ("method", "route"),
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self.in_flight = Gauge("tonne_http_requests_in_flight", "Requests in progress.", registry=self.registry)
-        # Called on every scrape, for metrics that are read from the database.
-        self.sources: list[Callable[[], Awaitable[Iterable[Metric]]]] = []
-        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._requests, self._seconds = requests, seconds
+        # By method, route and status: found with one look-up per request.
+        self._observed: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._metrics: list[Metric] = [
+            GaugeFamily(
+                "tonne_build_info",
+                "Always 1; the labels name the release.",
+                "version",
+                "python",
+                read=lambda: [((__version__, platform.python_version()), 1)],
+                combine=Combine.MAX,
+            ),
+            requests,
+            seconds,
+            GaugeFamily("tonne_http_requests_in_flight", "Requests in progress.", read=lambda: [((), self.in_flight)]),
+        ]
+
+    def add(self, *metrics: Metric) -> None:
+        self._metrics += metrics
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        # prometheus_client is slow at finding a metric by its labels, so each is looked up once.
         key = (method, route, status)
-        children = self._children.get(key)
-        if children is None:
-            children = (self._requests.labels(method, route, status), self._seconds.labels(method, route))
-            self._children[key] = children
-        children[0].inc()
-        children[1].observe(seconds)
+        observed = self._observed.get(key)
+        if observed is None:
+            observed = self._observed[key] = (
+                self._requests.of(method, route, str(status)),
+                self._seconds.of(method, route),
+            )
+        observed[0].value += 1
+        observed[1].observe(seconds)
 
-    async def endpoint(self, _: Request) -> Response:
-        """Metrics for Prometheus."""
-        body = generate_latest(self.registry)
-        for source in self.sources:
-            body += generate_latest(_Snapshot(await source()))
-        return Response(body, media_type=CONTENT_TYPE_LATEST.encode())
+    def snapshot(self) -> list[Snapshot]:
+        """Cheap, and not thread-safe: call it in the event loop."""
+        return [with_label(metric.snapshot(), "process", self.process) for metric in self._metrics]
 
 
-class _Snapshot:
-    """Metrics that were already read, in the form that `generate_latest` expects."""
+def process_snapshot(process: str) -> list[Snapshot]:
+    """CPU time, memory and files of this process. Reads /proc, so not in the event loop."""
+    times = os.times()
+    label: Labels = ("process",)
 
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
+    def one(name: str, kind: Kind, text: str, value: float, combine: Combine = Combine.SUM) -> Snapshot:
+        return Snapshot(name, kind, text, label, [((process,), [value])], combine=combine)
 
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
+    found = [
+        one("tonne_processes", Kind.GAUGE, "Running processes.", 1),
+        one("process_cpu_seconds_total", Kind.COUNTER, "CPU time used.", round(times.user + times.system, 2)),
+        one("process_start_time_seconds", Kind.GAUGE, "When the newest process started.", _STARTED_AT, Combine.MAX),
+    ]
+    return [*found, *(one(name, Kind.GAUGE, text, value) for name, text, value in _from_proc())]
+
+
+def _from_proc() -> Iterable[tuple[str, str, float]]:
+    """Nothing on systems without /proc."""
+    folder = Path("/proc/self")
+    try:
+        pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
+        files = sum(1 for _ in (folder / "fd").iterdir())
+    except OSError:
+        return ()
+    return (
+        ("process_resident_memory_bytes", "Memory in use.", pages * os.sysconf("SC_PAGE_SIZE")),
+        ("process_open_fds", "Open files and connections.", files),
+    )

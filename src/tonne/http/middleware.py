@@ -44,7 +44,7 @@ class RequestMiddleware:
         scope["raw_path"] = scope["raw_path"].partition(b"?")[0]
         scope["path"] = scope["raw_path"].decode("latin-1")
         exchange = _Exchange(scope, receive, send, seen, self._headers)
-        self._metrics.in_flight.inc()
+        self._metrics.in_flight += 1
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except Exception:  # noqa: BLE001 - the client gets a response whatever happens
@@ -53,7 +53,7 @@ class RequestMiddleware:
                 body = error_body(InternalError().faults, request_id)
                 await send_response(Response(body, 500), exchange.send)
         finally:
-            self._metrics.in_flight.dec()
+            self._metrics.in_flight -= 1
             elapsed = time.perf_counter() - started
             route = seen.pop("route", "unmatched")
             method = scope["method"] if scope["method"] in _METHODS else "other"

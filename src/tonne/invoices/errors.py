@@ -21,3 +21,7 @@ class InvoiceWithoutRecipient(TonneError, kind=Kind.CONFLICT, code="invoice_with
 
 class OrderPaidByCard(TonneError, kind=Kind.CONFLICT, code="order_paid_by_card"):
     message = "This order is paid by card, not by invoice. Use the pay test helper."
+
+
+class TransferNotUnresolved(TonneError, kind=Kind.NOT_FOUND, code="transfer_not_unresolved"):
+    message = "There is no unresolved transfer with this id. Run `tonne transfer list` to see all."

@@ -1,18 +1,30 @@
 """SQL of bank transfers."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import date, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+import asyncpg
+
 from tonne.base.actor import Actor
 from tonne.base.ids import new_id
+from tonne.base.money import format_money
 from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.invoices.bank_statement import StatementLine
 from tonne.orders.model import OrderKey
 
+# Transfers that need a person. The parts of an open invoice do not: the rest may still arrive. What is not an incoming
+# payment was never expected to match.
+UNRESOLVED = """
+FROM bank_transfers transfer
+LEFT JOIN invoices ON invoices.account_id = transfer.account_id AND invoices.order_id = transfer.order_id
+WHERE transfer.resolved_at IS NULL AND transfer.outcome <> 'matched' AND transfer.amount_minor > 0
+  AND (transfer.outcome <> 'under' OR invoices.status = 'cancelled')
+"""
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_217
 
@@ -105,3 +117,61 @@ async def list_transfers(connection: Connection, scope: Scope, order_id: str) ->
         outcome = TransferOutcome(values.pop("outcome"))
         transfers.append(Transfer(StatementLine(line=0, **values), outcome, OrderKey(scope.account_id, order_id)))
     return transfers
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedTransfer:
+    """`invoice_reference` is the invoice that it names, if any."""
+
+    id: str
+    organisation_id: str | None
+    mode: Mode
+    booked_on: date
+    amount_minor: int
+    currency: str
+    payer: str
+    reference: str
+    outcome: TransferOutcome
+    invoice_reference: str | None
+
+    @property
+    def amount(self) -> str:
+        return f"{format_money(self.amount_minor, self.currency)} {self.currency}"
+
+
+_UNRESOLVED_COLUMNS = """
+transfer.id, invoices.organisation_id, transfer.mode, transfer.booked_on, transfer.amount_minor, transfer.currency,
+transfer.payer, transfer.reference, transfer.outcome, invoices.reference AS invoice_reference
+"""
+
+
+def _unresolved(row: asyncpg.Record) -> UnresolvedTransfer:
+    return UnresolvedTransfer(**{**row, "mode": Mode(row["mode"]), "outcome": TransferOutcome(row["outcome"])})
+
+
+LIST_UNRESOLVED = f"""
+SELECT {_UNRESOLVED_COLUMNS} {UNRESOLVED} AND ($1::text IS NULL OR transfer.mode = $1)
+ORDER BY transfer.imported_at, transfer.id
+"""
+
+
+async def list_unresolved_any_account(connection: Connection, mode: Mode | None) -> list[UnresolvedTransfer]:
+    """Oldest first."""
+    return [_unresolved(row) for row in await connection.fetch(LIST_UNRESOLVED, mode)]
+
+
+LOCK_UNRESOLVED = f"""
+SELECT {_UNRESOLVED_COLUMNS} {UNRESOLVED} AND transfer.id = $1 FOR UPDATE OF transfer
+"""
+
+
+async def lock_unresolved_any_account(tx: Connection, transfer_id: str) -> UnresolvedTransfer | None:
+    row = await tx.fetchrow(LOCK_UNRESOLVED, transfer_id)
+    return None if row is None else _unresolved(row)
+
+
+RESOLVE = "UPDATE bank_transfers SET resolved_at = $2, resolution = $3 WHERE id = $1"
+
+
+async def mark_resolved_any_account(tx: Connection, transfer_id: str, now: datetime, note: str) -> None:
+    await tx.execute(RESOLVE, transfer_id, now, note)

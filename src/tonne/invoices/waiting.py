@@ -1,11 +1,13 @@
-"""What `tonne doctor` warns of."""
+"""The queues of invoices and bank transfers, and what `tonne doctor` warns of."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
 from tonne.base.settings import Settings
+from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
 from tonne.invoices.seller_details import missing_settings
+from tonne.invoices.transfer_store import UNRESOLVED
 
 
 def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
@@ -16,6 +18,28 @@ def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
 def _held_back_by(settings: Settings, _: datetime) -> Sequence[object]:
     return (missing_settings(settings),)
 
+
+QUEUES = (
+    # Open invoices have a date for their reminder or cancellation: only those that are due wait for a worker.
+    Queue(
+        "invoices",
+        f"""
+        SELECT mode, count(*) AS depth, min(next_attempt_at) AS since, min(next_attempt_at) AS due
+        FROM (SELECT invoices.mode, invoices.next_attempt_at FROM invoices WHERE invoices.next_attempt_at <= now()
+              ORDER BY invoices.next_attempt_at LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """,  # noqa: S608 - a number
+    ),
+    # For the operator: money that no invoice expects.
+    Queue(
+        "bank_transfers",
+        f"""
+        SELECT mode, count(*) AS depth, min(imported_at) AS since, NULL::timestamptz AS due
+        FROM (SELECT transfer.mode, transfer.imported_at {UNRESOLVED} LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """,  # noqa: S608 - constants
+    ),
+)
 
 WAITING = (
     WaitingCheck(
@@ -87,5 +111,18 @@ WAITING = (
         HAVING max(transfer.imported_at) < $1::timestamptz - interval '7 days'
         ORDER BY max(transfer.imported_at)
         """,
+    ),
+    WaitingCheck(
+        "unmatched live bank transfers are resolved within three days",
+        "Money arrived that no open invoice expects: the reference is unknown, the invoice is paid or cancelled, or "
+        "the amount is too high.",
+        "If it pays an invoice, settle that with `tonne invoice settle`; otherwise return the money. Then run `tonne "
+        "transfer resolve` with a note. `tonne transfer list` shows all.",
+        f"""
+        SELECT format('transfer %s of %s: %s minor units of %s from %s, %s', transfer.id, transfer.booked_on,
+                      transfer.amount_minor, transfer.currency, left(transfer.payer, 50), transfer.outcome) AS "where"
+        {UNRESOLVED} AND transfer.mode = 'live' AND transfer.imported_at < $1::timestamptz - interval '3 days'
+        ORDER BY transfer.imported_at
+        """,  # noqa: S608 - a constant
     ),
 )

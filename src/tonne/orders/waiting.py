@@ -1,6 +1,32 @@
-"""What `tonne doctor` warns of. Orders of test accounts wait for nobody but their developer."""
+"""The queues of orders, and what `tonne doctor` warns of. Orders of test accounts wait for nobody but a developer."""
 
+from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
+from tonne.orders.model import OrderStatus
+
+
+def _orders_in(status: OrderStatus) -> Queue:
+    return Queue(
+        f"orders_{status}",
+        f"""
+        SELECT modes.mode, waiting.depth, waiting.since, waiting.due
+        FROM (VALUES ('live'), ('test')) AS modes (mode)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS depth, min(status_changed_at) AS since, min(next_attempt_at) AS due
+            FROM (SELECT orders.status_changed_at, orders.next_attempt_at FROM orders
+                  WHERE orders.status = '{status}' AND orders.mode = modes.mode AND orders.next_attempt_at IS NOT NULL
+                  ORDER BY orders.next_attempt_at LIMIT {MAX_COUNTED}) AS each
+        ) AS waiting
+        """,  # noqa: S608 - our own status
+    )
+
+
+QUEUES = (
+    _orders_in(OrderStatus.RECEIVED),
+    _orders_in(OrderStatus.PLACED),
+    _orders_in(OrderStatus.PAID),
+    _orders_in(OrderStatus.RETIRING),
+)
 
 WAITING = (
     WaitingCheck(

@@ -1,9 +1,10 @@
-"""What `tonne doctor` warns of."""
+"""The queues of retirements, and what `tonne doctor` warns of."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tonne.base.settings import Settings
+from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
 
 
@@ -11,6 +12,31 @@ def _pool_wait(settings: Settings, now: datetime) -> Sequence[object]:
     return now, timedelta(days=settings.pool_wait_days)
 
 
+QUEUES = (
+    # For the operator: no job retires credits at a registry.
+    Queue(
+        "retirements",
+        f"""
+        SELECT modes.mode, waiting.depth, waiting.since, NULL::timestamptz AS due
+        FROM (VALUES ('live'), ('test')) AS modes (mode)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS depth, min(opened_at) AS since
+            FROM (SELECT parcels.opened_at FROM parcels
+                  WHERE parcels.mode = modes.mode AND parcels.status = 'to_retire'
+                  ORDER BY parcels.opened_at LIMIT {MAX_COUNTED}) AS each
+        ) AS waiting
+        """,  # noqa: S608 - a number
+    ),
+    Queue(
+        "pooled_units",
+        f"""
+        SELECT mode, count(*) AS depth, min(opened_at) AS since, min(close_at) AS due
+        FROM (SELECT parcels.mode, parcels.opened_at, parcels.close_at FROM parcels WHERE parcels.status = 'open'
+              ORDER BY parcels.close_at LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """,  # noqa: S608 - a number
+    ),
+)
 WAITING = (
     WaitingCheck(
         "paid live orders get supply within a day",

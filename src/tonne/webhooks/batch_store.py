@@ -15,12 +15,13 @@ SEARCH_POSITIONS = 1000
 
 # Positions have no gaps, so the count gives the positions. One aggregated value is far cheaper than 100 rows.
 READ_STREAM = """
-SELECT count(*) AS count, convert_to(string_agg(payload, ',' ORDER BY position), 'UTF8') AS events
-FROM (SELECT position, payload FROM events WHERE organisation_id = $1 AND mode = $2 AND position > $3
+SELECT count(*) AS count, convert_to(string_agg(payload, ',' ORDER BY position), 'UTF8') AS events,
+       extract(epoch FROM min(sequence))::float8 AS oldest_at
+FROM (SELECT position, payload, sequence FROM events WHERE organisation_id = $1 AND mode = $2 AND position > $3
       ORDER BY position LIMIT $4) AS next
 """
 READ_STREAM_ROWS = """
-SELECT position, convert_to(payload, 'UTF8') AS payload FROM events
+SELECT position, convert_to(payload, 'UTF8') AS payload, extract(epoch FROM sequence)::float8 AS at FROM events
 WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position LIMIT $4
 """
 
@@ -34,16 +35,16 @@ async def read_stream(connection: Connection, lease: Lease, after: int, limit: i
     if len(events) > MAX_EVENTS_BYTES:
         # Rare. Only the sizes of the single events tell how many fit.
         rows = await connection.fetch(READ_STREAM_ROWS, lease.organisation_id, lease.mode, after, count)
-        return _fitting(rows, count, after + count)
-    return EventBatch(range(after + 1, after + 1 + count), events, after + count)
+        return _fitting(rows, count, after + count, oldest_at=rows[0]["at"])
+    return EventBatch(range(after + 1, after + 1 + count), events, after + count, oldest_at=row["oldest_at"])
 
 
 READ_IN_SCOPE = """
-SELECT bounds.reaches, event.position, event.payload
+SELECT bounds.reaches, event.position, event.payload, event.at
 FROM (SELECT least($3::bigint + $6::bigint, last_position) AS reaches FROM event_streams
       WHERE organisation_id = $1 AND mode = $2) bounds
 LEFT JOIN LATERAL (
-    SELECT position, convert_to(payload, 'UTF8') AS payload FROM events
+    SELECT position, convert_to(payload, 'UTF8') AS payload, extract(epoch FROM sequence)::float8 AS at FROM events
     WHERE organisation_id = $1 AND mode = $2 AND position > $3 AND position <= bounds.reaches
       AND (cardinality($4::text[]) = 0 OR account_id = ANY ($4))
       AND NOT EXISTS (SELECT FROM webhook_parked parked
@@ -61,7 +62,7 @@ async def read_in_scope(connection: Connection, lease: Lease) -> EventBatch:
     reaches: int = rows[0]["reaches"]
     if rows[0]["position"] is None:
         return EventBatch([], b"", reaches)
-    return _fitting(rows, lease.batch_limit, reaches)
+    return _fitting(rows, lease.batch_limit, reaches, oldest_at=rows[0]["at"])
 
 
 FIND_ACCOUNT = "SELECT account_id FROM events WHERE organisation_id = $1 AND mode = $2 AND position = $3"
@@ -114,10 +115,11 @@ async def read_parked(connection: Connection, lease: Lease, account_id: str, pos
     return _fitting(rows, limit, lease.cursor_position)
 
 
-def _fitting(rows: Sequence[asyncpg.Record], limit: int, end: int) -> EventBatch:
+def _fitting(rows: Sequence[asyncpg.Record], limit: int, end: int, *, oldest_at: float | None = None) -> EventBatch:
     """As many events as fit into a request. If events are left out, the batch reaches only its last event."""
     positions, payloads = [row["position"] for row in rows], [row["payload"] for row in rows]
     sizes = itertools.accumulate(len(payload) + len(b",") for payload in payloads)
     count = max(1, sum(size <= MAX_EVENTS_BYTES + len(b",") for size in sizes))
     cut = count < len(payloads) or len(payloads) == limit
-    return EventBatch(positions[:count], b",".join(payloads[:count]), positions[count - 1] if cut else end)
+    reaches = positions[count - 1] if cut else end
+    return EventBatch(positions[:count], b",".join(payloads[:count]), reaches, oldest_at=oldest_at)

@@ -13,7 +13,8 @@ from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.webhooks.model import Lease
 
-LEASE_FIELDS = ", ".join(field.name for field in fields(Lease) if field.name != "expires_at")
+_FIELD_NAMES = tuple(field.name for field in fields(Lease) if field.name != "expires_at")
+LEASE_FIELDS = ", ".join(_FIELD_NAMES)
 # The same fields, for a statement in which `webhook` is the row of the webhook.
 LEASE_COLUMNS = """
     webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhook.account_ids,
@@ -129,4 +130,4 @@ async def release(connection: Connection, lease: Lease) -> bool:
 
 def lease_from(row: asyncpg.Record, expires_at: float) -> Lease:
     converted = {"mode": Mode(row["mode"]), "account_ids": tuple(row["account_ids"]), "expires_at": expires_at}
-    return Lease(**{**row, **converted})
+    return Lease(**{**{name: row[name] for name in _FIELD_NAMES}, **converted})

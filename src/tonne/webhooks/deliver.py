@@ -12,6 +12,7 @@ from tonne.db.errors import is_database_unavailable
 from tonne.db.pool import Database
 from tonne.webhooks import claim
 from tonne.webhooks.main_stream import MainStream
+from tonne.webhooks.metrics import DeliveryMetrics
 from tonne.webhooks.model import Lease
 from tonne.webhooks.parked_accounts import ParkedAccounts
 from tonne.webhooks.places import SLOW_TURN_S, Places
@@ -39,8 +40,9 @@ class Deliverer:
         self._database = database
         self._settings = settings
         self._stopping = asyncio.Event()
-        self._sender = BatchSender(make_sender, box, settings, wall_clock)
-        self._settlement = Settlement(database, settings)
+        self.measured = DeliveryMetrics()
+        self._sender = BatchSender(make_sender, box, settings, self.measured, wall_clock=wall_clock)
+        self._settlement = Settlement(database, settings, self.measured)
         self._parked_accounts = ParkedAccounts(database, self._sender, self._settlement, self._stopping)
         reads = SharedEventReads(database)
         self._main_stream = MainStream(database, reads, self._sender, self._settlement, self._stopping)
@@ -98,6 +100,7 @@ class Deliverer:
             if lease.has_parked and self._places.may_hang(lease):
                 await self._parked_accounts.deliver_one(lease)
         except LeaseTooOld:
+            self.measured.leases_lost.inc("too_old")
             _log.warning("lease_too_old", webhook_id=lease.id)
         except Exception as error:
             if not is_database_unavailable(error):

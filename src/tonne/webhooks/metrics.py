@@ -1,50 +1,47 @@
-"""Prometheus metrics of deliveries. They come from the database, so every API process reports the same values."""
+"""Metrics of deliveries. Their labels are modes and outcomes: the ids of webhooks and accounts belong to tenants."""
 
-from collections.abc import Iterable
+import time
 
-import asyncpg
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
-from tonne.db.pool import Connection, Database
-
-READ_PROGRESS = """
-SELECT webhook.id, webhook.mode, stream.last_position - webhook.cursor_position AS waiting_events,
-       coalesce(extract(epoch FROM clock_timestamp() - (
-           SELECT sequence FROM events event
-           WHERE (event.organisation_id, event.mode) = (webhook.organisation_id, webhook.mode)
-             AND event.position > webhook.cursor_position
-           ORDER BY position LIMIT 1)), 0)::float8 AS waiting_seconds,
-       (SELECT count(*) FROM webhook_parked parked
-        WHERE parked.organisation_id = webhook.organisation_id AND parked.webhook_id = webhook.id) AS parked_accounts,
-       webhook.acknowledged_count, webhook.refused_count
-FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
-WHERE webhook.deleted_at IS NULL ORDER BY webhook.id
-"""
+from tonne.base.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
+from tonne.webhooks.model import EventBatch, Lease
+from tonne.webhooks.outcomes import Delivered, SendOutcome
 
 
-async def read_progress_any_account(connection: Connection) -> list[asyncpg.Record]:
-    return await connection.fetch(READ_PROGRESS)
-
-
-class WebhookMetrics:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def collect(self) -> Iterable[Metric]:
-        labels = ("webhook_id", "mode")
-        events = GaugeMetricFamily("tonne_webhook_waiting_events", "Events not delivered yet.", labels=labels)
-        seconds = GaugeMetricFamily(
-            "tonne_webhook_waiting_seconds", "Age of the oldest event that is not delivered yet.", labels=labels
+class DeliveryMetrics:
+    def __init__(self) -> None:
+        self._attempts = CounterFamily(
+            "tonne_webhook_attempts_total",
+            "Requests to receivers. The outcome is delivered, or the error.",
+            "mode",
+            "outcome",
         )
-        parked = GaugeMetricFamily("tonne_webhook_parked_accounts", "Accounts that are parked.", labels=labels)
-        attempts = CounterMetricFamily("tonne_webhook_attempts", "Delivery attempts.", labels=(*labels, "outcome"))
-        async with self._database.connection() as connection:
-            rows = await read_progress_any_account(connection)
-        for row in rows:
-            label_values = [row["id"], row["mode"]]
-            events.add_metric(label_values, row["waiting_events"])
-            seconds.add_metric(label_values, row["waiting_seconds"])
-            parked.add_metric(label_values, row["parked_accounts"])
-            attempts.add_metric([*label_values, "acknowledged"], row["acknowledged_count"])
-            attempts.add_metric([*label_values, "refused"], row["refused_count"])
-        return events, seconds, parked, attempts
+        self._events = CounterFamily("tonne_webhook_events_total", "Events delivered.", "mode")
+        self._seconds = HistogramFamily(
+            "tonne_webhook_request_seconds", "Duration of requests to receivers.", "mode", bounds=SLOW_BOUNDS
+        )
+        self._latency = HistogramFamily(
+            "tonne_webhook_delivery_seconds",
+            "From an event to its delivery, for the oldest event of each request. Parked accounts are not included.",
+            "mode",
+            bounds=SLOW_BOUNDS,
+        )
+        self.leases_lost = CounterFamily(
+            "tonne_webhook_leases_lost_total",
+            "Turns cut short: the process was stopped for too long, or another worker had claimed the webhook.",
+            "reason",
+        )
+        self.parked = CounterFamily("tonne_webhook_accounts_parked_total", "Accounts that were parked.", "mode")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return self._attempts, self._events, self._seconds, self._latency, self.leases_lost, self.parked
+
+    def observe(self, lease: Lease, batch: EventBatch, outcome: SendOutcome) -> None:
+        delivered = isinstance(outcome, Delivered)
+        self._attempts.inc(lease.mode, "delivered" if delivered else outcome.error or "refused")
+        self._seconds.of(lease.mode).observe(outcome.duration_ms / 1000)
+        if delivered:
+            self._events.of(lease.mode).inc(len(batch.positions))
+            if batch.oldest_at is not None:
+                # The database's clock may be ahead of ours.
+                self._latency.of(lease.mode).observe(max(0.0, time.time() - batch.oldest_at))

@@ -102,6 +102,8 @@ class EventBatch:
     reaches: int
     # An event of another account, sent to find out whether the receiver refuses only the first account.
     is_probe: bool = False
+    # The time of the first event, in seconds since 1970, if it counts for the latency of deliveries.
+    oldest_at: float | None = None
 
     @property
     def body(self) -> bytes:

@@ -8,6 +8,7 @@ import structlog
 
 from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings
+from tonne.webhooks.metrics import DeliveryMetrics
 from tonne.webhooks.model import EventBatch, Lease
 from tonne.webhooks.outcomes import NOT_SIGNED, Delivered, SendOutcome
 from tonne.webhooks.sender import Sender
@@ -28,8 +29,11 @@ class BatchSender:
         make_sender: Callable[[], Sender],
         box: SecretBox,
         settings: Settings,
+        metrics: DeliveryMetrics,
+        *,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        self._metrics = metrics
         self._make_sender = make_sender
         self._sender: Sender | None = None
         # A new secret is a new sealed value, so a cached one is never out of date.
@@ -46,11 +50,13 @@ class BatchSender:
             secrets = open_secrets(self._unseal, lease.id, lease.sealed_secret, lease.old_sealed_secret)
         except SecretUnreadable as error:
             _log.error("webhook_secret_unreadable", webhook_id=lease.id, reason=str(error))
+            self._metrics.observe(lease, batch, NOT_SIGNED)
             return NOT_SIGNED
         headers = signed_headers(self._brand, secrets, lease.organisation_id, int(self._wall_clock()), body)
         if self._sender is None:
             self._sender = self._make_sender()
         outcome = await self._sender.post(lease.url, body, headers)
+        self._metrics.observe(lease, batch, outcome)
         # Every attempt is in `webhook_attempts`. At info level, successes would be most of the log.
         log = _log.debug if isinstance(outcome, Delivered) else _log.info
         log(

@@ -10,6 +10,7 @@ from tonne.base.ids import new_id
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.webhooks import alerts, attempt_store, claim, parked_store
+from tonne.webhooks.metrics import DeliveryMetrics
 from tonne.webhooks.model import EventBatch, Lease, ParkedAccount
 from tonne.webhooks.outage import retry_until
 from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, NotSigned, Parked, Retry, SendOutcome
@@ -23,8 +24,9 @@ QUIET_PER_SLOW_REQUEST = 4
 
 
 class Settlement:
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, metrics: DeliveryMetrics) -> None:
         self._database = database
+        self._metrics = metrics
         self._settings = settings
         self._lease_s = settings.webhook_lease_s
 
@@ -37,22 +39,27 @@ class Settlement:
         match outcome:
             case Delivered():
                 async with self._database.connection() as connection:
-                    return await _acknowledge(connection, lease, batch, outcome, self._lease_s, attempt_id=attempt_id)
+                    held, renewed = await _acknowledge(
+                        connection, lease, batch, outcome, self._lease_s, attempt_id=attempt_id
+                    )
+                return renewed if held else self._lost()
             case Retry():
                 pause = self._pause(lease.failures + 1)
                 async with self._database.transaction() as tx:
-                    if await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
-                        await alerts.alert_if_due(tx, lease, outcome, self._settings)
+                    if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
+                        return self._lost()
+                    await alerts.alert_if_due(tx, lease, outcome, self._settings)
                 return None
             case Parked(accounts, probe, ahead):
                 async with self._database.transaction() as tx:
                     if not await claim.lock_lease(tx, lease):
-                        return None
+                        return self._lost()
                     for account in accounts:
                         await parked_store.park(tx, lease, account, self._pause(account.refusals))
                     await _keep_accepted_probe(tx, lease, ahead)
-                    renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s, attempt_id=attempt_id)
+                    _, renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s, attempt_id=attempt_id)
                 for parked in accounts:
+                    self._metrics.parked.inc(lease.mode)
                     _log.warning(
                         "account_parked", webhook_id=lease.id, account_id=parked.account_id, position=parked.position
                     )
@@ -65,7 +72,7 @@ class Settlement:
         async def record() -> Lease | None:
             async with self._database.transaction() as tx:
                 if not await claim.lock_lease(tx, lease):
-                    return None
+                    return self._lost()
                 await attempt_store.record_attempt(tx, lease, batch, outcome, attempt_id)
                 return await claim.renew(tx, lease, self._lease_s)
 
@@ -80,12 +87,14 @@ class Settlement:
         """
         attempt_id = new_id("att")
 
-        async def settle() -> None:
+        async def settle() -> Lease | None:
             pause = self._pause(1 if soon else lease.failures + 1)
             async with self._database.transaction() as tx:
-                if await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
-                    await _continue_probing(tx, lease, probe_after, lease.failures if soon else lease.failures + 1)
-                    await alerts.alert_if_due(tx, lease, outcome, self._settings)
+                if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
+                    return self._lost()
+                await _continue_probing(tx, lease, probe_after, lease.failures if soon else lease.failures + 1)
+                await alerts.alert_if_due(tx, lease, outcome, self._settings)
+            return None
 
         await self._once(lease, attempt_id, settle)
 
@@ -98,7 +107,7 @@ class Settlement:
         async def settle() -> Lease | None:
             async with self._database.transaction() as tx:
                 if not await claim.lock_lease(tx, lease):
-                    return None
+                    return self._lost()
                 await attempt_store.record_attempt(tx, lease, batch, outcome, attempt_id)
                 if isinstance(outcome, Delivered):
                     await parked_store.advance_parked(tx, lease, account.account_id, batch.positions[-1])
@@ -148,6 +157,11 @@ class Settlement:
 
         return await retry_until(lease.expires_at, settle, settle_again)
 
+    def _lost(self) -> Lease | None:
+        """The result of the request is discarded, and its events are sent again."""
+        self._metrics.leases_lost.inc("superseded")
+        return None
+
     def _pause(self, failures: int) -> timedelta:
         return pause_after(failures, self._settings.webhook_time_scale)
 
@@ -171,15 +185,14 @@ WITH settled AS (
            coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
     FROM settled
 )
-SELECT {claim.LEASE_FIELDS} FROM settled
-WHERE in_use AND set_config('synchronous_commit', 'off', true) = 'off'
+SELECT {claim.LEASE_FIELDS}, in_use FROM settled WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """  # noqa: S608 - only constants are inserted
 
 
 async def _acknowledge(
     connection: Connection, lease: Lease, batch: EventBatch, outcome: Delivered, lease_s: float, *, attempt_id: str
-) -> Lease | None:
-    """The renewed lease; None when it is lost, so that the events are sent again, or the webhook is not in use."""
+) -> tuple[bool, Lease | None]:
+    """Whether the lease was still held, and the renewed lease; None if the webhook is not in use any more."""
     expires_at = time.monotonic() + lease_s
     # The database writes out consecutive positions faster than a list is encoded.
     positions = None if isinstance(batch.positions, range) else list(batch.positions)
@@ -187,7 +200,9 @@ async def _acknowledge(
     row = await connection.fetchrow(
         ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s)
     )
-    return None if row is None else claim.lease_from(row, expires_at)
+    if row is None:
+        return False, None
+    return True, claim.lease_from(row, expires_at) if row["in_use"] else None
 
 
 REFUSE = f"""

@@ -1,10 +1,11 @@
-"""What `tonne doctor` warns of."""
+"""The queues of deliveries, and what `tonne doctor` warns of."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
 from tonne.base.secret_box import SecretBox, SecretKeyMissing
 from tonne.base.settings import Settings
+from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
 
 
@@ -15,6 +16,54 @@ def _configured_keys(settings: Settings, _: datetime) -> Sequence[object]:
         return ([],)
 
 
+# Webhooks with events that wait, found as workers find them: idle ones cost nothing.
+_BEHIND = f"""
+    (SELECT id FROM webhooks WHERE due_at IS NOT NULL
+     UNION
+     SELECT webhook.id FROM event_streams stream JOIN webhooks webhook USING (organisation_id, mode)
+     WHERE stream.last_sequence > now() - interval '1 minute' AND webhook.deleted_at IS NULL
+       AND webhook.cursor_position < stream.last_position
+     LIMIT {MAX_COUNTED // 10}) AS candidate
+"""  # noqa: S608 - a number
+
+QUEUES = (
+    # Events of parked accounts are not among them. Webhooks that are disabled wait for nothing.
+    Queue(
+        "events",
+        f"""
+        SELECT webhook.mode, sum(stream.last_position - webhook.cursor_position) AS depth, min(next.sequence) AS since,
+               min(greatest(next.sequence, webhook.next_attempt_at)) AS due
+        FROM {_BEHIND} JOIN webhooks webhook USING (id)
+        JOIN event_streams stream USING (organisation_id, mode)
+        CROSS JOIN LATERAL (
+            SELECT event.sequence FROM events event
+            WHERE event.organisation_id = webhook.organisation_id AND event.mode = webhook.mode
+              AND event.position > webhook.cursor_position
+            ORDER BY event.position LIMIT 1
+        ) AS next
+        WHERE webhook.enabled AND webhook.deleted_at IS NULL AND webhook.cursor_position < stream.last_position
+        GROUP BY webhook.mode
+        """,  # noqa: S608 - the constant above
+    ),
+    Queue(
+        "failing_webhooks",
+        """
+        SELECT mode, count(*) AS depth, min(failing_since) AS since, NULL::timestamptz AS due
+        FROM webhooks WHERE due_at IS NOT NULL AND failing_since IS NOT NULL AND enabled AND deleted_at IS NULL
+        GROUP BY mode
+        """,
+    ),
+    Queue(
+        "parked_accounts",
+        """
+        SELECT webhook.mode, count(*) AS depth, min(parked.parked_at) AS since, min(parked.next_attempt_at) AS due
+        FROM webhook_parked parked JOIN webhooks webhook
+          ON webhook.organisation_id = parked.organisation_id AND webhook.id = parked.webhook_id
+        WHERE webhook.enabled AND webhook.deleted_at IS NULL
+        GROUP BY webhook.mode
+        """,
+    ),
+)
 WAITING = (
     WaitingCheck(
         "all secret keys of this database are configured",

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from tonne.db.errors import is_database_unavailable
+from tonne.worker.metrics import JobMetrics
 
 _log = structlog.get_logger()
 # Maximum back-off after repeated failures of a job.
@@ -29,25 +31,30 @@ class Job:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-async def run_jobs(jobs: Sequence[Job], stop: asyncio.Event, poll_s: float) -> None:
+async def run_jobs(jobs: Sequence[Job], stop: asyncio.Event, poll_s: float, metrics: JobMetrics | None = None) -> None:
     """Run all jobs concurrently until `stop` is set, then finish the work in progress."""
-    await asyncio.gather(*(_run(job, stop, poll_s) for job in jobs))
+    metrics = metrics or JobMetrics()
+    await asyncio.gather(*(_run(job, stop, poll_s, metrics) for job in jobs))
     await asyncio.gather(*(job.drain() for job in jobs if job.drain is not None))
 
 
-async def _run(job: Job, stop: asyncio.Event, poll_s: float) -> None:
+async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics) -> None:
     failures = 0
+    metrics.start(job.name)
     while not stop.is_set():
         job.wake.clear()
+        started = time.monotonic()
         try:
             worked = await job.run_once()
         except Exception as error:  # noqa: BLE001 - a failure must end neither this job nor the others
             failures += 1
+            metrics.fail(job.name, time.monotonic() - started)
             _log.exception("job_failed", job=job.name, failures=failures)
             # Notifications do not end the back-off: with traffic, a failing job would run all the time.
             await _sleep(_back_off_s(error, failures, poll_s), stop)
         else:
             failures = 0
+            metrics.succeed(job.name, worked=worked, seconds=time.monotonic() - started)
             if not worked:
                 await _sleep(poll_s, stop, job.wake)
 

@@ -1,19 +1,15 @@
-"""Health checks and metrics."""
+"""Health checks."""
 
-import re
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.api_client import ApiClient, codes
-from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.http.health import DRAIN_VARIABLE
-
-SAMPLE = re.compile(r'tonne_http_requests_total\{method="(\w+)",route="([^"]*)",status="(\d+)"\} ([0-9.]+)')
 
 
 async def test_a_healthy_server_is_live_and_ready(api: ApiClient) -> None:
@@ -62,34 +58,3 @@ async def test_operations_20_a_server_that_is_about_to_stop_is_not_ready(
         assert (await http.get("/health/ready")).status_code == 503
         assert (await http.get("/health/live")).status_code == 200
     await services.health.close()
-
-
-async def test_requests_are_counted_by_method_route_and_status(api: ApiClient) -> None:
-    await api.order()
-    for _ in range(3):
-        await api.get("/v1/orders/unknown")
-    await api.get("/nowhere")
-    answer = await api.http.get("/metrics")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/plain")
-    counts = {(method, route, status): float(n) for method, route, status, n in SAMPLE.findall(answer.text)}
-    assert counts["POST", "/v1/orders/by-mass", "201"] == 1
-    assert counts["GET", "/v1/orders/{order_id}", "404"] == 3
-    assert counts["GET", "unmatched", "404"] == 1
-    for name in ("tonne_http_request_seconds_bucket", "tonne_http_requests_in_flight", "process_resident_memory_bytes"):
-        assert f"\n{name}" in answer.text
-
-
-async def test_nothing_that_a_client_sends_becomes_a_label(api: ApiClient, world: World) -> None:
-    """Labels are never removed: a client that could create them could exhaust the memory."""
-    await api.order(idempotency_key="canary-key", metadata={"a": "canary-text"})
-    await api.by_key("canary-key")
-    await api.get("/v1/orders/canary-id?limit=canary-query")
-    await api.get("/canary-path")
-    for method in ("CANARY", "canary-method"):
-        await api.http.request(method, "/v1/orders")
-        await api.http.request(method, "/canary-path")
-    text = (await api.http.get("/metrics")).text
-    assert "canary" not in text.lower()
-    assert world.ours_test.scope.account_id not in text
-    assert world.ours_test.key_id not in text

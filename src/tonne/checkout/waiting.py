@@ -1,0 +1,43 @@
+"""The queues of checkouts, and what `tonne doctor` warns of."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.queues import MAX_COUNTED, Queue
+from tonne.db.waiting_check import WaitingCheck
+from tonne.gateways.card_gateways import takes_cards
+
+
+def _due_at(column: str) -> str:
+    """Only those that are due: a checkout waits for its customer first."""
+    return f"""
+        SELECT mode, count(*) AS depth, min({column}) AS since, min({column}) AS due
+        FROM (SELECT checkouts.mode, checkouts.{column} FROM checkouts WHERE checkouts.{column} <= now()
+              ORDER BY checkouts.{column} LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """  # noqa: S608 - our own column
+
+
+QUEUES = (Queue("checkouts", _due_at("next_close_at")), Queue("certificate_mails", _due_at("next_mail_at")))
+
+
+def _modes_without_gateway(settings: Settings, now: datetime) -> Sequence[object]:
+    return now, [mode for mode in Mode if not takes_cards(settings, mode)]
+
+
+WAITING = (
+    WaitingCheck(
+        "all open offset links can be paid",
+        "There is no card gateway for live mode, so people see a closed page.",
+        "Set TONNE_STRIPE_SECRET_KEY, or run `tonne link disable`.",
+        """
+        SELECT format('link %s of account %s', id, account_id) AS "where"
+        FROM offset_links
+        WHERE mode = ANY ($2::text[]) AND enabled AND (expires_at IS NULL OR expires_at > $1::timestamptz)
+        ORDER BY created_at, id
+        """,
+        _modes_without_gateway,
+    ),
+)

@@ -1,0 +1,99 @@
+"""Counts and times the requests to a card gateway."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tonne.base.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
+from tonne.gateways.card import (
+    CardDetails,
+    CardGateway,
+    CardNotDescribed,
+    CardNotFound,
+    ChargeRequest,
+    ChargeResult,
+    RefundResult,
+    StoredCard,
+)
+from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayMetrics:
+    requests: CounterFamily = field(
+        default_factory=lambda: CounterFamily(
+            "tonne_gateway_requests_total", "Requests to card gateways.", "gateway", "operation", "outcome"
+        )
+    )
+    seconds: HistogramFamily = field(
+        default_factory=lambda: HistogramFamily(
+            "tonne_gateway_request_seconds",
+            "Duration of requests to card gateways.",
+            "gateway",
+            "operation",
+            bounds=SLOW_BOUNDS,
+        )
+    )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return self.requests, self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredGateway:
+    name: str
+    inner: CardGateway
+    meter: GatewayMetrics
+
+    async def charge(self, request: ChargeRequest) -> ChargeResult:
+        return await self._timed("charge", self.inner.charge(request), lambda result: result.kind)
+
+    async def look_up(self, request: ChargeRequest) -> ChargeResult:
+        return await self._timed("look_up", self.inner.look_up(request), lambda result: result.kind)
+
+    async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
+        request = self.inner.refund(refund_id, reference, amount_minor, currency)
+        return await self._timed("refund", request, lambda result: result.kind)
+
+    async def describe(self, card: StoredCard) -> CardDetails:
+        return await self._timed("describe", self.inner.describe(card), lambda _: "described")
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    async def _timed(self, operation: str, request: Awaitable[T], outcome_of: Callable[[T], str]) -> T:
+        started = time.monotonic()
+        outcome = "crashed"
+        try:
+            result = await request
+            outcome = str(outcome_of(result))
+        except CardNotFound:
+            outcome = "not_found"
+            raise
+        except (CardNotDescribed, PageNotOpened):
+            outcome = "unavailable"
+            raise
+        finally:
+            self.meter.seconds.of(self.name, operation).observe(time.monotonic() - started)
+            self.meter.requests.inc(self.name, operation, outcome)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredPageGateway(MeteredGateway):
+    """A gateway that also has payment pages."""
+
+    pages: PaymentPages
+
+    async def open_page(self, request: PageRequest) -> PaymentPage:
+        return await self._timed("open_page", self.pages.open_page(request), lambda _: "opened")
+
+
+def metered(name: str, gateway: CardGateway, meter: GatewayMetrics) -> CardGateway:
+    if isinstance(gateway, PaymentPages):
+        return MeteredPageGateway(name, gateway, meter, gateway)
+    return MeteredGateway(name, gateway, meter)
