@@ -25,6 +25,7 @@ SAMPLE = ROOT / "deploy" / "nginx" / "tonne.conf"
 PUBLIC_URL = "https://offsets.example.com"
 WRONG_KEY = {"Authorization": "Bearer wrong"}
 MAX_WRONG_KEYS = 3
+METRICS_TOKEN = "a-token-for-the-metrics"  # noqa: S105 - of a test
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 # What a system's own nginx.conf adds around a file in conf.d; one worker, so that connections can be counted.
 MAIN = """
@@ -84,6 +85,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "public_url": PUBLIC_URL,
         "trusted_proxies": HOST,
         "failed_auth_burst": MAX_WRONG_KEYS,
+        "metrics_token": METRICS_TOKEN,
     }
     tonne = Process("tonne", "serve", "--demo", settings=settings, log=folder / "tonne.log")
     try:
@@ -157,9 +159,12 @@ def test_an_order_can_be_placed_and_read_through_the_proxy(site: Site) -> None:
 
 
 def test_the_metrics_are_not_public(site: Site) -> None:
+    token = {"Authorization": f"Bearer {METRICS_TOKEN}"}
     with site.client() as client:
-        assert client.get("/metrics").status_code == 404
-    assert httpx.get(f"http://{HOST}:{site.port}/metrics").status_code == 200
+        for path in ("/metrics", "/metrics/", "//metrics", "/%6detrics"):
+            assert client.get(f"{site.url}{path}", headers=token).status_code == 404
+    assert httpx.get(f"http://{HOST}:{site.port}/metrics", headers=token).status_code == 200
+    assert httpx.get(f"http://{HOST}:{site.port}/metrics").status_code == 401
 
 
 def test_the_rate_limit_for_wrong_keys_applies_to_the_address_of_the_client(site: Site) -> None:

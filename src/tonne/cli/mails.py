@@ -26,8 +26,8 @@ def mail() -> None:
 def list_(organisation_id: str | None, state: str | None, limit: int) -> None:
     """List mails, newest first.
 
-    waiting: will be sent. sent: accepted by the mail server. failed: given up after the last attempt. discarded: failed,
-    and dealt with by an operator. held: never sent, because test mode sends mail only to addresses of the organisation
+    waiting: will be sent. sent: accepted by the mail server. failed: given up after the last attempt. discarded: failed
+    and discarded by an operator. held: never sent, because test mode sends mail only to addresses of the organisation
     (see `tonne org allow-test-mail`).
     """
     found = run_in_transaction(_list, organisation_id, None if state is None else MailState(state), limit)
