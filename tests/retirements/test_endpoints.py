@@ -133,7 +133,7 @@ async def test_a_helper_says_so_when_supply_is_short_and_changes_nothing(
 
 
 @pytest.mark.parametrize("allocated", [True, False], ids=["allocated before", "still paid"])
-async def test_helpers_for_orders_that_share_a_unit_do_not_deadlock(
+async def test_money_18_helpers_for_orders_that_share_a_unit_do_not_deadlock(
     api: ApiClient, trial: Shop, waiting: Tenant, sold: str, *, allocated: bool
 ) -> None:
     for _ in range(5):

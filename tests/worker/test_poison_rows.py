@@ -255,7 +255,9 @@ def scene(populated_db: Database, settings: Settings, world: World) -> PoisonSce
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-async def test_a_row_that_always_fails_does_not_stop_the_others(scene: PoisonScene, case: Case) -> None:
+async def test_operations_1_and_money_19_a_row_that_always_fails_does_not_stop_the_others(
+    scene: PoisonScene, case: Case
+) -> None:
     poisoned, sound = await case.arrange(scene)
     await scene.execute(ADD_FAULT.replace("{fault}", case.fault.replace("{id}", poisoned)))
     await scene.run_all(case.job)

@@ -117,7 +117,7 @@ async def test_an_order_whose_bundle_is_gone_fails_at_once(
     await _check_nothing_is_broken(services.database)
 
 
-async def test_an_order_placed_before_the_first_import_waits_and_can_be_cancelled(
+async def test_money_1_an_order_placed_before_the_first_import_waits_and_can_be_cancelled(
     db: Database, settings: Settings, clock: ManualClock
 ) -> None:
     """An inner join with the catalogue made such orders invisible to jobs and to cancelling."""
