@@ -166,13 +166,12 @@ def _success(route: Route, status: int) -> str:
 
 
 def _errors(route: Route) -> list[type[TonneError]]:
-    errors: list[type[TonneError]] = [*route.errors, InternalError, ServiceUnavailable]
+    # Invalid: unknown query parameters are refused everywhere.
+    errors: list[type[TonneError]] = [*route.errors, Invalid, InternalError, ServiceUnavailable]
     if route.access is Access.API_KEY:
         errors += [Unauthorised, AccountNotFound, RateLimited]
     if route.body is not None:
-        errors += [Invalid, BodyTooLarge, MediaTypeInvalid, BodyTimeout]
-    if route.query:
-        errors.append(Invalid)
+        errors += [BodyTooLarge, MediaTypeInvalid, BodyTimeout]
     return errors
 
 
