@@ -179,7 +179,7 @@ async def test_security_13_rotation_reseals_everything_while_a_worker_delivers(
             ids += await stage.emit(stage.one)
             await stage.idle()
         assert (await rotation).splitlines() == [
-            f"3 webhook(s) now use key {NEW_ID}.",
+            f"3 secret(s) now use key {NEW_ID}.",
             f"No value needs key {box.key_id} any more. You can remove it from TONNE_SECRET_KEYS_OLD.",
         ]
         ids += await stage.emit(stage.two)
@@ -208,10 +208,10 @@ async def test_security_13_rotation_is_idempotent_and_continues_after_an_interru
     new = SecretBox(parse_key(NEW))
     await stage.fetch("UPDATE webhooks SET secret_box = $2 WHERE id = $1", done.id, new.seal(done.secret, done.id))
     keys = _keys(stage)
-    assert _run(stage, "rotate", **keys).startswith("3 webhook(s)")
+    assert _run(stage, "rotate", **keys).startswith("3 secret(s)")
     boxes = [(await stage.row(hook))["secret_box"] for hook in hooks]
     assert [new.open(box, hook.id) for box, hook in zip(boxes, hooks, strict=True)] == [hook.secret for hook in hooks]
-    assert _run(stage, "rotate", **keys) == f"0 webhook(s) now use key {NEW_ID}."
+    assert _run(stage, "rotate", **keys) == f"0 secret(s) now use key {NEW_ID}."
     assert [(await stage.row(hook))["secret_box"] for hook in hooks] == boxes
 
 
@@ -229,7 +229,7 @@ async def test_security_13_rotation_reports_values_that_cannot_be_opened_and_kee
     await _lose_key_of(stage, lost)
     done = tonne("secrets", "rotate", database_url=stage.services.database._url, **_keys(stage))
     assert done.returncode == 1
-    assert done.stdout.startswith("1 webhook(s) now use key")
+    assert done.stdout.startswith("1 secret(s) now use key")
     assert lost.id in done.stderr
     assert fine.id not in done.stderr
     assert sealed_key(await stage.row(lost)) == OTHER_ID
@@ -258,7 +258,7 @@ async def test_security_13_the_doctor_reports_secrets_that_cannot_be_opened(stag
     await _lose_key_of(stage, lost)
     done = tonne("doctor", database_url=url, secret_key=key)
     assert done.returncode == 1
-    assert "BROKEN  all webhook secrets can be opened" in done.stdout
+    assert "BROKEN  all secrets can be opened" in done.stdout
     assert f"- webhook {lost.id}: it is sealed with key {OTHER_ID}, which is not configured" in done.stdout
     assert fine.id not in done.stdout
     without = tonne("doctor", database_url=url, data_dir=stage.services.settings.data_dir)
@@ -277,7 +277,7 @@ async def test_operations_4_after_the_loss_of_a_key_rotating_the_secret_is_enoug
     assert printed == [
         f"This database now uses key {NEW_ID}.",
         f"Given up: key {ours}.",
-        "Rotate the secrets of 1 webhook(s), which cannot be opened:",
+        "Rotate 1 secret(s), which cannot be opened:",
         f"- {hook.id}",
     ]
     await _check(stage.services.database, settings, secret_key=NEW)

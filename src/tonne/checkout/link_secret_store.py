@@ -37,7 +37,7 @@ async def find_secrets(connection: Connection, link: OffsetLink, now: datetime) 
 
 
 LOCK_OTHERS = """
-SELECT organisation_id, account_id, id, secret_box,
+SELECT organisation_id, mode, account_id, id, secret_box,
        CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old
 FROM offset_links
 WHERE id > $1

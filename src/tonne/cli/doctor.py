@@ -45,8 +45,8 @@ ALL_WAITING = (
     *WEBHOOKS_WAITING,
     *CHECKOUTS_WAITING,
 )
-SECRETS = "all webhook secrets can be opened"
-SECRETS_MEANING = "Their webhooks deliver nothing."
+SECRETS = "all secrets can be opened"
+SECRETS_MEANING = "Their webhooks deliver nothing, and their offset links refuse signed queries."
 SECRETS_REMEDY = "Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."
 # Objects listed per check.
 SHOWN = 10
@@ -127,12 +127,13 @@ def _finding(name: str, status: str, meaning: str, remedy: str, found: Mapping[s
 
 
 async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:
-    """The webhook secrets that cannot be opened with the configured keys. A missing key is not created."""
+    """The secrets that cannot be opened with the configured keys. A missing key is not created."""
     try:
         box: SecretBox | None = SecretBox.from_settings(settings)
     except SecretKeyMissing:
         box = None
-    return [f"webhook {webhook_id}: {reason}" for webhook_id, reason in await find_unreadable_any_account(tx, box)]
+    unreadable = await find_unreadable_any_account(tx, box)
+    return [f"{secret.owner} {secret.id}: {secret.reason}" for secret in unreadable]
 
 
 async def examine(tx: Connection) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ COMMANDS = {
     "api": "Run an API process.",
     "worker": "Run a worker process.",
     "migrate": "Apply pending database migrations.",
-    "secrets": "Manage the keys that encrypt webhook secrets in the database.",
+    "secrets": "Manage the keys that encrypt secrets in the database.",
     "doctor": "Check the data, and list what waits too long.",
     "audit": "Show who changed what, newest first.",
     "org": "Manage organisations, the clients of this service.",

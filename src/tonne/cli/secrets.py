@@ -9,6 +9,7 @@ import click
 from tonne.base.clock import utc_now
 from tonne.base.secret_box import SecretBox, SecretKeyMissing, create_key_file
 from tonne.base.settings import Settings
+from tonne.checkout.reseal_link_secrets import reseal_links_any_account
 from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.output import print_table
 from tonne.db.migrate import require_compatible
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 @click.group()
 def secrets() -> None:
-    """Manage the keys that encrypt webhook secrets in the database."""
+    """Manage the keys that encrypt secrets in the database."""
 
 
 @secrets.command("status")
@@ -39,15 +40,15 @@ def rotate() -> None:
     restart them. The service can keep running. If the command is interrupted, run it again.
     """
     box, resealed, unreadable, retired = _run(_rotate)
-    click.echo(f"{resealed} webhook(s) now use key {box.key_id}.")
+    click.echo(f"{resealed} secret(s) now use key {box.key_id}.")
     if retired:
         click.echo(
             f"No value needs key {' and '.join(retired)} any more. You can remove it from TONNE_SECRET_KEYS_OLD."
         )
     if unreadable:
         raise click.ClickException(
-            f"The secrets of {len(unreadable)} webhook(s) cannot be opened: {', '.join(unreadable[:10])}. Add their "
-            "key to TONNE_SECRET_KEYS_OLD and run the command again. `tonne secrets status` lists the keys."
+            f"{len(unreadable)} secret(s) cannot be opened: {', '.join(unreadable[:10])}. Add their key to "
+            "TONNE_SECRET_KEYS_OLD and run the command again. `tonne secrets status` lists the keys."
         )
 
 
@@ -57,16 +58,17 @@ def reset() -> None:
     """Accept the loss of a key.
 
     Makes the configured keys the only ones of this database, so that Tonne starts again. Webhooks whose secret was
-    sealed with a lost key deliver nothing until their owners rotate the secret. No event is lost.
+    sealed with a lost key deliver nothing, and offset links refuse signed queries, until their owners rotate the
+    secret. No event is lost.
     """
     box, given_up, unreadable = _run(_reset)
     click.echo(f"This database now uses key {box.key_id}.")
     if given_up:
         click.echo(f"Given up: key {' and '.join(given_up)}.")
     if unreadable:
-        click.echo(f"Rotate the secrets of {len(unreadable)} webhook(s), which cannot be opened:")
-        for webhook_id in unreadable:
-            click.echo(f"- {webhook_id}")
+        click.echo(f"Rotate {len(unreadable)} secret(s), which cannot be opened:")
+        for owner_id in unreadable:
+            click.echo(f"- {owner_id}")
 
 
 def _run(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
@@ -103,15 +105,17 @@ def _role(box: SecretBox | None, key_id: str) -> str:
 
 async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox, int, list[str], list[str]]:
     box = await check_secret_key(connection, settings)
-    after, resealed, unreadable = reseal_secrets.START, 0, list[str]()
-    while True:
-        # One transaction per batch, so that no webhook is locked for long and an interrupted run loses nothing.
-        async with connection.transaction():
-            batch = await reseal_secrets.reseal_batch_any_account(connection, box, after, actor=ACTOR, now=utc_now())
-        if batch is None:
-            break
-        after, resealed = batch.last, resealed + batch.resealed
-        unreadable += batch.unreadable
+    resealed, unreadable = 0, list[str]()
+    for reseal_batch in (reseal_secrets.reseal_batch_any_account, reseal_links_any_account):
+        after = reseal_secrets.START
+        while True:
+            # One transaction per batch, so that no row is locked for long and an interrupted run loses nothing.
+            async with connection.transaction():
+                batch = await reseal_batch(connection, box, after, actor=ACTOR, now=utc_now())
+            if batch is None:
+                break
+            after, resealed = batch.last, resealed + batch.resealed
+            unreadable += batch.unreadable
     async with connection.transaction():
         retired = await reseal_secrets.retire_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
     return box, resealed, unreadable, retired
@@ -127,4 +131,4 @@ async def _reset(connection: Connection, settings: Settings) -> tuple[SecretBox,
         box = SecretBox.from_settings(settings)
     async with connection.transaction():
         given_up = await reseal_secrets.give_up_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
-        return box, given_up, [row_id for row_id, _ in await find_unreadable_any_account(connection, box)]
+        return box, given_up, [secret.id for secret in await find_unreadable_any_account(connection, box)]

@@ -1,5 +1,7 @@
 """Compare the configured secret keys with those that the database needs, before a process starts."""
 
+from typing import NamedTuple
+
 from tonne.base.secret_box import SecretBox, SecretKeyMissing, SecretUnreadable, create_key_file, key_file
 from tonne.base.settings import Settings, SettingsError
 from tonne.db.pool import Connection
@@ -13,7 +15,7 @@ async def check_secret_key(connection: Connection, settings: Settings) -> Secret
     """The box with the configured keys. Raises SettingsError if one is missing or wrong.
 
     The first start records the key in the database. With the embedded database it also creates the key. A new key is
-    created in no other case: the secrets of all webhooks would become unreadable.
+    created in no other case: all secrets would become unreadable.
     """
     async with connection.transaction():
         await secret_store.lock_keys(connection)
@@ -68,19 +70,27 @@ async def _opens_some(connection: Connection, box: SecretBox) -> bool:
     return not found or any(_reason(box, row["sealed"], row["id"]) is None for row in found)
 
 
-async def find_unreadable_any_account(connection: Connection, box: SecretBox | None) -> list[tuple[str, str]]:
-    """Webhooks with a secret that cannot be opened, each with the reason. Without a box that is all of them."""
+class UnreadableSecret(NamedTuple):
+    """`owner` is the kind of the object: a webhook or an offset link."""
+
+    owner: str
+    id: str
+    reason: str
+
+
+async def find_unreadable_any_account(connection: Connection, box: SecretBox | None) -> list[UnreadableSecret]:
+    """The secrets that cannot be opened. Without a box that is all of them."""
     return [
-        (row["id"], reason)
+        UnreadableSecret(row["owner"], row["id"], reason)
         for row in await secret_store.list_secrets_any_account(connection)
         if (reason := "no key is configured" if box is None else _reason(box, row["sealed"], row["id"])) is not None
     ]
 
 
-def _reason(box: SecretBox, sealed: bytes, webhook_id: str) -> str | None:
+def _reason(box: SecretBox, sealed: bytes, owner_id: str) -> str | None:
     """Why the secret cannot be opened; None when it can."""
     try:
-        box.open(sealed, webhook_id)
+        box.open(sealed, owner_id)
     except SecretUnreadable as error:
         return str(error)
     return None

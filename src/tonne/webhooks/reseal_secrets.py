@@ -17,10 +17,10 @@ START = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class ResealedBatch:
-    # The organisation and id of the last webhook, after which the next batch starts.
+    # The organisation and id of the last object, after which the next batch starts.
     last: tuple[str, str]
     resealed: int
-    # Webhooks with a secret that cannot be opened. They are left as they are.
+    # The ids of objects with a secret that cannot be opened. They are left as they are.
     unreadable: Sequence[str]
 
 
@@ -38,8 +38,8 @@ async def reseal_batch_any_account(
     for row in rows:
         organisation_id, webhook_id = row["organisation_id"], row["id"]
         try:
-            sealed = _reseal(box, row["secret_box"], webhook_id)
-            old_sealed = None if row["old"] is None else _reseal(box, row["old"], webhook_id)
+            sealed = reseal(box, row["secret_box"], webhook_id)
+            old_sealed = None if row["old"] is None else reseal(box, row["old"], webhook_id)
         except SecretUnreadable:
             unreadable.append(webhook_id)
             continue
@@ -58,8 +58,9 @@ async def reseal_batch_any_account(
     return ResealedBatch(last, len(rows) - len(unreadable), unreadable)
 
 
-def _reseal(box: SecretBox, sealed: bytes, webhook_id: str) -> bytes:
-    return sealed if sealed.startswith(box.header) else box.seal(box.open(sealed, webhook_id), webhook_id)
+def reseal(box: SecretBox, sealed: bytes, owner_id: str) -> bytes:
+    """Raises SecretUnreadable."""
+    return sealed if sealed.startswith(box.header) else box.seal(box.open(sealed, owner_id), owner_id)
 
 
 async def retire_keys_any_account(tx: Connection, box: SecretBox, *, actor: Actor, now: datetime) -> list[str]:

@@ -1,4 +1,8 @@
-"""SQL of sealed secrets and of the keys that they are sealed with, across all organisations."""
+"""SQL of sealed secrets and of the keys that they are sealed with, across all organisations.
+
+Offset links have sealed secrets too. `checkout` seals them; here they are counted and checked, so that no key is
+removed that they need.
+"""
 
 from collections.abc import Sequence
 
@@ -37,25 +41,31 @@ async def forget_keys_except(tx: Connection, kept: Sequence[str]) -> list[str]:
     return sorted(row["id"] for row in await tx.fetch(FORGET_KEYS, list(kept)))
 
 
-# Only values that still sign: webhooks that are not deleted, and old secrets within their overlap.
+# Only values in use: of webhooks that are not deleted, and old secrets within their overlap.
 LIST_SECRETS = """
-SELECT id, secret_box AS sealed FROM webhooks WHERE deleted_at IS NULL
+SELECT 'webhook' AS owner, id, secret_box AS sealed FROM webhooks WHERE deleted_at IS NULL
 UNION ALL
-SELECT id, old_secret_box FROM webhooks
+SELECT 'webhook', id, old_secret_box FROM webhooks
 WHERE deleted_at IS NULL AND old_secret_box IS NOT NULL AND old_secret_until > clock_timestamp()
+UNION ALL
+SELECT 'offset link', id, secret_box FROM offset_links WHERE secret_box IS NOT NULL
+UNION ALL
+SELECT 'offset link', id, old_secret_box FROM offset_links
+WHERE old_secret_box IS NOT NULL AND old_secret_until > clock_timestamp()
 ORDER BY id LIMIT $1
 """
 
 
 async def list_secrets_any_account(connection: Connection, limit: int | None = None) -> Sequence[asyncpg.Record]:
-    """The sealed secrets in use, each with the id of its webhook."""
+    """The sealed secrets in use, each with the kind and id of its owner: a webhook or an offset link."""
     return await connection.fetch(LIST_SECRETS, limit)
 
 
 COUNT_SECRETS = """
 SELECT CASE WHEN substring(sealed FROM 1 FOR $2) = $1::bytea
             THEN encode(substring(sealed FROM $2 + 1 FOR $3 - $2), 'hex') ELSE '' END AS key_id, count(*) AS count
-FROM (SELECT secret_box FROM webhooks UNION ALL SELECT old_secret_box FROM webhooks) AS secrets (sealed)
+FROM (SELECT secret_box FROM webhooks UNION ALL SELECT old_secret_box FROM webhooks UNION ALL
+      SELECT secret_box FROM offset_links UNION ALL SELECT old_secret_box FROM offset_links) AS secrets (sealed)
 WHERE sealed IS NOT NULL GROUP BY 1
 """
 
@@ -97,9 +107,13 @@ async def replace_sealed(
     await tx.execute(REPLACE_SECRETS, organisation_id, webhook_id, sealed, old_sealed)
 
 
-LIST_ORGANISATIONS = "SELECT DISTINCT organisation_id FROM webhooks WHERE deleted_at IS NULL ORDER BY organisation_id"
+LIST_ORGANISATIONS = """
+SELECT organisation_id FROM webhooks WHERE deleted_at IS NULL
+UNION
+SELECT organisation_id FROM offset_links WHERE secret_box IS NOT NULL ORDER BY organisation_id
+"""
 
 
 async def list_organisations_any_account(connection: Connection) -> list[str]:
-    """The organisations that have webhooks."""
+    """The organisations that have sealed secrets."""
     return [row["organisation_id"] for row in await connection.fetch(LIST_ORGANISATIONS)]
