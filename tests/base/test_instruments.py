@@ -7,7 +7,7 @@ from tonne.base.instruments import (
     CounterFamily,
     GaugeFamily,
     HistogramFamily,
-    Kind,
+    MetricKind,
     Snapshot,
     add_up,
     with_label,
@@ -54,15 +54,15 @@ def test_a_metric_without_a_series_is_still_described() -> None:
     )
 
 
-def _one(name: str, kind: Kind, value: float, combine: Combine = Combine.SUM) -> Snapshot:
+def _one(name: str, kind: MetricKind, value: float, combine: Combine = Combine.SUM) -> Snapshot:
     return Snapshot(name, kind, "", ("process",), [(("api",), [value])], combine=combine)
 
 
 @pytest.mark.parametrize(
     ("kind", "combine", "result"),
-    [(Kind.COUNTER, Combine.SUM, 5), (Kind.GAUGE, Combine.SUM, 5), (Kind.GAUGE, Combine.MAX, 3)],
+    [(MetricKind.COUNTER, Combine.SUM, 5), (MetricKind.GAUGE, Combine.SUM, 5), (MetricKind.GAUGE, Combine.MAX, 3)],
 )
-def test_processes_are_added_up(kind: Kind, combine: Combine, result: float) -> None:
+def test_processes_are_added_up(kind: MetricKind, combine: Combine, result: float) -> None:
     [total] = add_up([_one("a", kind, 2, combine), _one("a", kind, 3, combine)])
     assert total.series == [(("api",), [result])]
 
@@ -84,12 +84,12 @@ def test_histograms_of_another_release_are_replaced_not_mixed() -> None:
 
 
 def test_adding_up_changes_none_of_the_parts() -> None:
-    parts = [_one("a", Kind.COUNTER, 2), _one("a", Kind.COUNTER, 3)]
+    parts = [_one("a", MetricKind.COUNTER, 2), _one("a", MetricKind.COUNTER, 3)]
     assert add_up(parts) == add_up(parts)
 
 
 def test_an_ended_process_has_counters_and_no_gauges() -> None:
-    kept = without_gauges([_one("a", Kind.COUNTER, 1), _one("b", Kind.GAUGE, 1)])
+    kept = without_gauges([_one("a", MetricKind.COUNTER, 1), _one("b", MetricKind.GAUGE, 1)])
     assert [each.name for each in kept] == ["a"]
 
 

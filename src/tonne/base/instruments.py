@@ -18,7 +18,7 @@ SLOW_BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.
 Labels = tuple[str, ...]
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -38,7 +38,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     label_names: Labels
     series: list[tuple[Labels, list[float]]]
@@ -91,7 +91,7 @@ class CounterFamily:
 
     def snapshot(self) -> Snapshot:
         series = [(labels, [counter.value]) for labels, counter in self._counters.items()]
-        return Snapshot(self._name, Kind.COUNTER, self._help, self._label_names, series)
+        return Snapshot(self._name, MetricKind.COUNTER, self._help, self._label_names, series)
 
 
 class HistogramFamily:
@@ -109,7 +109,7 @@ class HistogramFamily:
 
     def snapshot(self) -> Snapshot:
         series = [(labels, [*each.counts, each.sum]) for labels, each in self._histograms.items()]
-        return Snapshot(self._name, Kind.HISTOGRAM, self._help, self._label_names, series, self._bounds)
+        return Snapshot(self._name, MetricKind.HISTOGRAM, self._help, self._label_names, series, self._bounds)
 
 
 class GaugeFamily:
@@ -128,7 +128,7 @@ class GaugeFamily:
 
     def snapshot(self) -> Snapshot:
         series = [(labels, [value]) for labels, value in self._read()]
-        return Snapshot(self._name, Kind.GAUGE, self._help, self._label_names, series, combine=self._combine)
+        return Snapshot(self._name, MetricKind.GAUGE, self._help, self._label_names, series, combine=self._combine)
 
 
 def with_label(snapshot: Snapshot, name: str, value: str) -> Snapshot:
@@ -139,7 +139,7 @@ def with_label(snapshot: Snapshot, name: str, value: str) -> Snapshot:
 
 def without_gauges(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
     """What remains true of a process that has ended."""
-    return [each for each in snapshots if each.kind is not Kind.GAUGE]
+    return [each for each in snapshots if each.kind is not MetricKind.GAUGE]
 
 
 def add_up(snapshots: Iterable[Snapshot]) -> list[Snapshot]:

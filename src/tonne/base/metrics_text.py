@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from tonne.base.instruments import Kind, Labels, Snapshot
+from tonne.base.instruments import Labels, MetricKind, Snapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -17,7 +17,7 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
     # Also for a metric without series yet: it documents itself.
     yield f"# HELP {name} {snapshot.help}\n# TYPE {name} {snapshot.kind}\n"
     for labels, values in snapshot.series:
-        if snapshot.kind is not Kind.HISTOGRAM:
+        if snapshot.kind is not MetricKind.HISTOGRAM:
             yield f"{name}{_braces(snapshot.label_names, labels)} {_number(values[0])}\n"
             continue
         *counts, total = values

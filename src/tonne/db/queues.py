@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import asyncpg
 import structlog
 
-from tonne.base.instruments import Combine, Kind, Labels, Snapshot
+from tonne.base.instruments import Combine, Labels, MetricKind, Snapshot
 from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.pool import Connection, Database
 
@@ -93,12 +93,12 @@ class QueueReader:
 
 
 def _gauge(name: str, text: str, series: list[tuple[Labels, list[float]]]) -> Snapshot:
-    return Snapshot(name, Kind.GAUGE, text, ("queue", "mode"), series, combine=Combine.MAX)
+    return Snapshot(name, MetricKind.GAUGE, text, ("queue", "mode"), series, combine=Combine.MAX)
 
 
 def _success(value: float) -> Snapshot:
     text = "1 if the queues could be read from the database."
-    return Snapshot("tonne_queue_read_success", Kind.GAUGE, text, (), [((), [value])], combine=Combine.MAX)
+    return Snapshot("tonne_queue_read_success", MetricKind.GAUGE, text, (), [((), [value])], combine=Combine.MAX)
 
 
 def _named(queue: Queue) -> str:

@@ -15,9 +15,9 @@ from tonne.base.instruments import (
     GaugeFamily,
     Histogram,
     HistogramFamily,
-    Kind,
     Labels,
     Metric,
+    MetricKind,
     Snapshot,
     with_label,
 )
@@ -76,15 +76,17 @@ def process_snapshot(process: str) -> list[Snapshot]:
     times = os.times()
     label: Labels = ("process",)
 
-    def one(name: str, kind: Kind, text: str, value: float, combine: Combine = Combine.SUM) -> Snapshot:
+    def one(name: str, kind: MetricKind, text: str, value: float, combine: Combine = Combine.SUM) -> Snapshot:
         return Snapshot(name, kind, text, label, [((process,), [value])], combine=combine)
 
     found = [
-        one("tonne_processes", Kind.GAUGE, "Running processes.", 1),
-        one("process_cpu_seconds_total", Kind.COUNTER, "CPU time used.", round(times.user + times.system, 2)),
-        one("process_start_time_seconds", Kind.GAUGE, "When the newest process started.", _STARTED_AT, Combine.MAX),
+        one("tonne_processes", MetricKind.GAUGE, "Running processes.", 1),
+        one("process_cpu_seconds_total", MetricKind.COUNTER, "CPU time used.", round(times.user + times.system, 2)),
+        one(
+            "process_start_time_seconds", MetricKind.GAUGE, "When the newest process started.", _STARTED_AT, Combine.MAX
+        ),
     ]
-    return [*found, *(one(name, Kind.GAUGE, text, value) for name, text, value in _from_proc())]
+    return [*found, *(one(name, MetricKind.GAUGE, text, value) for name, text, value in _from_proc())]
 
 
 def _from_proc() -> Iterable[tuple[str, str, float]]:
