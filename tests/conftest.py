@@ -117,6 +117,7 @@ def settings(tmp_path: Path) -> Settings:
         failed_auth_burst=1_000_000,
         failed_lookup_burst=1_000_000,
         checkouts_burst=1_000_000,
+        offset_pages_burst=1_000_000,
         secret_key=base64.b64encode(b"not so secret: for tests, 32 B.!").decode(),
     )
 

@@ -27,15 +27,17 @@ from tonne.cards.routes import card_routes, gateway_routes
 from tonne.cards.waiting import QUEUES as CHARGE_QUEUES
 from tonne.catalog.endpoints import CatalogueEndpoints
 from tonne.catalog.snapshot import Catalogues
-from tonne.checkout.attempt_limit import AttemptLimit
+from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
+from tonne.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.checkout.checkout_page import CheckoutPage
 from tonne.checkout.close_checkouts import CloseCheckouts
+from tonne.checkout.create_checkout import CreateCheckout
 from tonne.checkout.link_endpoints import OffsetLinkEndpoints
 from tonne.checkout.mail_certificates import MailCertificates
 from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.payment_lookup import PaymentLookup
-from tonne.checkout.routes import checkout_routes, link_routes, payment_routes
+from tonne.checkout.routes import api_checkout_routes, checkout_routes, link_routes, payment_routes
 from tonne.checkout.waiting import QUEUES as CHECKOUT_QUEUES
 from tonne.db.pool import Database
 from tonne.db.queues import QueueReader
@@ -148,6 +150,10 @@ class Services:
         self.retirements = RetirementEndpoints(
             database, retire_test_order, self.directory, clock=clock, notifier=self.notifier
         )
+        create_checkout = CreateCheckout(
+            database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
+        )
+        self.checkouts = CheckoutEndpoints(database, create_checkout, clock=clock, settings=settings, box=self.box)
         self._open_pages(clock)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
@@ -175,7 +181,9 @@ class Services:
             guard=self.form_guard,
             clock=clock,
             settings=settings,
+            box=self.box,
             begin_limit=AttemptLimit(settings),
+            open_limit=OpenLimit(settings),
         )
         pay = PayCheckout(
             database,
@@ -217,6 +225,7 @@ class Services:
             *card_routes(self.cards),
             *invoice_routes(self.invoices),
             *link_routes(self.offset_links),
+            *api_checkout_routes(self.checkouts),
             *payment_routes(self.payment_lookup),
             *retirement_routes(self.retirements),
             *sustainability_routes(self.sustainability),

@@ -46,6 +46,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/checkout/change_link.py": "changes a link that the operator names by its id alone",
     "src/tonne/checkout/pay_checkout.py": "finds a checkout by its token, which cannot be guessed",
     "src/tonne/checkout/checkout_page.py": "finds a checkout by its token, which cannot be guessed",
+    "src/tonne/checkout/reseal_checkout_tokens.py": "the operator's: one key seals the tokens of all checkouts",
     "src/tonne/checkout/offset_page.py": "finds a link by its id, which cannot be guessed",
     "src/tonne/sustainability/certificate_pages.py": "finds a certificate by its number, which cannot be guessed",
     "src/tonne/sustainability/public_page.py": "finds an enabled public page by its slug",

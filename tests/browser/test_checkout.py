@@ -1,7 +1,7 @@
 """Checkouts in a browser, with and without JavaScript."""
 
 import re
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from playwright.async_api import Page, expect
@@ -10,7 +10,7 @@ from tests.browser.checks import assert_accessible, assert_no_overflow, check_pa
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit
 from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
-from tests.checkout.shopper import GOOD_CARD, POOR_CARD, make_link
+from tests.checkout.shopper import GOOD_CARD, POOR_CARD, make_link, signed
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services
@@ -60,7 +60,8 @@ async def count(services: Services, table: str) -> int:
 async def test_a_checkout_from_the_link_to_the_certificate_and_back_to_the_shop(
     visit: Visit, link: OffsetLink, api: ApiClient
 ) -> None:
-    page = await visit(f"/offset/{link.id}?external_id=basket-1", away=SHOP)
+    query = urlencode(signed(link, external_id="basket-1"))
+    page = await visit(f"/offset/{link.id}?{query}", away=SHOP)
     await fill_in(page)
     await expect(page.locator("#price .total").last).to_contain_text("€")
     shown = await page.locator("#price dd.total").inner_text()
@@ -78,14 +79,14 @@ async def test_a_checkout_from_the_link_to_the_certificate_and_back_to_the_shop(
     assert (await pdf.body()).startswith(b"%PDF")
     await page.get_by_role("link", name="Back to the shop").click()
     await expect(page.get_by_role("heading", name="Elsewhere")).to_be_visible()
-    query = parse_qs(urlsplit(page.url).query)
-    assert query["external_id"] == ["basket-1"]
-    payment = (await api.get(f"/v1/payments/by-temporary-id/{query['temporary_id'][0]}")).json()
+    returned = parse_qs(urlsplit(page.url).query)
+    assert returned["external_id"] == ["basket-1"]
+    payment = (await api.get(f"/v1/payments/by-temporary-id/{returned['temporary_id'][0]}")).json()
     assert payment["order"]["status"] == "complete"
     assert (payment["order"]["email"], payment["order"]["quantity"]) == ("ann@example.com", "1.5")
     euros = re.sub(r"[^0-9.]", "", shown)
     assert payment["order"]["total_cost"] == euros
-    again = await visit(f"/offset/{link.id}?external_id=basket-1")
+    again = await visit(f"/offset/{link.id}?{query}")
     await expect(again.get_by_text("was already made")).to_be_visible()
     await check_page(again, "already-paid")
 

@@ -7,10 +7,12 @@ import httpx
 
 from tests.support.clock import START
 from tonne.app import Services
+from tonne.base.clock import utc_now
 from tonne.base.ids import new_secret_id
 from tonne.base.scope import Scope
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import insert_link
+from tonne.checkout.signed_query import sign_query
 
 GOOD_CARD, STOLEN_CARD, POOR_CARD = "4242 4242 4242 4242", "4000000000009979", "4000000000009995"
 LOST_ANSWER = "4000000000000259"
@@ -91,6 +93,12 @@ class Shopper:
         form = form_of(page)
         answer = await self.http.post(form.action, data=form.values(card_number=card))
         return await self.open(answer.headers["location"]) if answer.status_code == 303 else answer
+
+
+def signed(link: OffsetLink, *, secret: str = LINK_SECRET, expires: int | None = None, **query: str) -> dict[str, str]:
+    """The query of a link, signed; valid for an hour unless `expires` says otherwise."""
+    query["expires"] = str(int(utc_now().timestamp()) + 3600 if expires is None else expires)
+    return {**query, "signature": sign_query(secret, link.id, query.items())}
 
 
 async def make_link(services: Services, scope: Scope, **settings: object) -> OffsetLink:

@@ -9,7 +9,16 @@ import msgspec
 import pytest
 
 from tests.checkout.scene import Rows, age, change_price, work
-from tests.checkout.shopper import GOOD_CARD, LOST_ANSWER, POOR_CARD, STOLEN_CARD, Shopper, form_of, make_link
+from tests.checkout.shopper import (
+    GOOD_CARD,
+    LOST_ANSWER,
+    POOR_CARD,
+    STOLEN_CARD,
+    Shopper,
+    form_of,
+    make_link,
+    signed,
+)
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services, build_app
@@ -211,7 +220,7 @@ async def test_a_paid_order_is_not_cancelled_after_the_expiry(
 
 
 async def test_an_external_id_is_paid_once(shopper: Shopper, link: OffsetLink, rows: Rows) -> None:
-    query = {"external_id": "basket-17"}
+    query = signed(link, external_id="basket-17")
     first, second = await shopper.begin(link, query=query), await shopper.begin(link, query=query)
     pages = [await shopper.open(first), await shopper.open(second)]
     answers = await asyncio.gather(*(shopper.send(page) for page in pages for _ in range(3)))
@@ -220,13 +229,13 @@ async def test_an_external_id_is_paid_once(shopper: Shopper, link: OffsetLink, r
     assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["captured"]
     [order] = await rows("SELECT metadata FROM orders WHERE status = 'paid'")
     assert order["metadata"] == '{"external_id":"basket-17"}'
-    assert (await shopper.open(f"/offset/{link.id}", external_id="basket-17")).status_code == 409
+    assert (await shopper.open(f"/offset/{link.id}", **query)).status_code == 409
 
 
 async def test_an_unpaid_checkout_is_replaced_by_another_with_the_same_external_id(
     shopper: Shopper, link: OffsetLink, rows: Rows
 ) -> None:
-    query = {"external_id": "basket-18"}
+    query = signed(link, external_id="basket-18")
     first, second = await shopper.begin(link, query=query), await shopper.begin(link, query=query)
     await shopper.pay(first, STOLEN_CARD)
     assert "Thank you" in (await shopper.pay(second)).text
@@ -240,7 +249,7 @@ async def test_an_external_id_is_unique_per_link(
 ) -> None:
     other = await make_link(services, world.ours_test.scope)
     for each in (link, other):
-        await shopper.pay(await shopper.begin(each, query={"external_id": "same"}))
+        await shopper.pay(await shopper.begin(each, query=signed(each, external_id="same")))
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["paid", "paid"]
 
 

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.checkout.shopper import STOLEN_CARD, Shopper, make_link
+from tests.checkout.shopper import STOLEN_CARD, Shopper, make_link, signed
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.app import Services, build_app
@@ -27,7 +27,7 @@ async def paid(services: Services, world: World, shopper: Shopper) -> str:
             world.ours_test.scope.organisation_id,
         )
     link = await make_link(services, world.ours_test.scope, redirect_url="https://shop.example.com/done?step=3#top")
-    address = await shopper.begin(link, query={"external_id": "basket 17&x=y"})
+    address = await shopper.begin(link, query=signed(link, external_id="basket 17&x=y"))
     await shopper.pay(address)
     return address
 

@@ -86,6 +86,7 @@ OWNERS = {
     "idempotency_key": Ours.ACCOUNT,
     "estimate_id": Ours.ACCOUNT,
     "offset_link_id": Ours.ACCOUNT,
+    "checkout_id": Ours.ACCOUNT,
     "temporary_id": Ours.ORGANISATION,
     "webhook_id": Ours.ORGANISATION,
     "event_id": Ours.ORGANISATION,
@@ -98,6 +99,7 @@ UNKNOWN = {
     "idempotency_key": "other%20key",
     "estimate_id": new_id("est"),
     "offset_link_id": new_id("lnk"),
+    "checkout_id": new_id("chk"),
     "temporary_id": str(uuid.uuid4()),
     "webhook_id": new_id("wh"),
     "event_id": new_id("evt"),
@@ -126,9 +128,11 @@ async def existing(api: ApiClient, services: Services, world: World) -> dict[str
     shopper = Shopper(api.http)
     checkout = await shopper.begin(link)
     await shopper.pay(checkout)
+    made = await api.post("/v1/checkouts", {"offset_link_id": link.id, "email": "ann@example.com", "quantity": "1"})
     return {
         "order_id": order["id"],
         "offset_link_id": link.id,
+        "checkout_id": made.json()["id"],
         "temporary_id": temporary_id_of(checkout.removeprefix("/checkout/")),
         "idempotency_key": "shared%20key",
         "estimate_id": await api.estimate(),

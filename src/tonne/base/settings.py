@@ -64,6 +64,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     failed_lookup_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
     checkouts_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
     checkouts_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
+    offset_pages_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 120.0
+    offset_pages_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 120
     verify_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 60.0
     verify_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 60
     trusted_proxies: str = ""

@@ -1,4 +1,4 @@
-"""The limit of what one network may do on the pages of offset links and checkouts."""
+"""The limits of what one network may do on the pages of offset links and checkouts."""
 
 from tonne.base.settings import Settings
 from tonne.http.rate_limit import TokenBuckets
@@ -12,4 +12,16 @@ class AttemptLimit:
     def count(self, request: Request) -> None:
         """Count an attempt. Raises RateLimited."""
         message = "Too many attempts from your network. Wait a minute, then try again."
+        self._buckets.require(request.limited_as, message=message)
+
+
+class OpenLimit:
+    """For opening a link, and for updates of its price."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._buckets = TokenBuckets(settings.offset_pages_per_minute / 60, settings.offset_pages_burst)
+
+    def count(self, request: Request) -> None:
+        """Raises RateLimited."""
+        message = "Too many requests from your network. Wait a minute, then try again."
         self._buckets.require(request.limited_as, message=message)

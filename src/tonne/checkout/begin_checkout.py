@@ -24,10 +24,14 @@ from tonne.http.client_fields import read_idempotency_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Who pays, and where the page redirects afterwards. `external_id` is the client's reference."""
+    """Who pays, and where the page redirects afterwards.
+
+    `external_id` is the client's reference for the sale if `is_verified`. Otherwise anyone may have typed it.
+    """
 
     email: str
     external_id: str | None
+    is_verified: bool
     redirect_url: str | None
     redirect_label: str | None
 
@@ -67,6 +71,7 @@ async def begin_checkout(
         currency=offer.priced.currency,
         email=visitor.email,
         external_id=visitor.external_id,
+        is_verified=visitor.is_verified,
         redirect_url=visitor.redirect_url,
         redirect_label=visitor.redirect_label,
         order_id=None,

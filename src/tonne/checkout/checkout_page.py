@@ -165,8 +165,7 @@ class CheckoutPage:
         checkout = view.checkout
         is_over = checkout.status is CheckoutStatus.CLOSED or self.clock() >= checkout.expires_at
         if is_over:
-            again = f"/offset/{checkout.offset_link_id}"
-            return self.renderer.page(request, "checkout_over.html", status=410, again=again, **_frame(view))
+            return self.renderer.page(request, "checkout_over.html", status=410, **_frame(view))
         offer: PricedOffer | None = None
         can_pay = self.payment.takes_cards(checkout.scope.mode)
         try:
@@ -236,12 +235,14 @@ def _frame(view: _CheckoutView) -> dict[str, Any]:
     checkout = view.checkout
     back = checkout.redirect_url
     if back is not None and view.state in {str(status) for status in _PAID}:
-        reference = {} if checkout.external_id is None else {"external_id": checkout.external_id}
+        name = "external_id" if checkout.is_verified else "unverified_external_id"
+        reference = {} if checkout.external_id is None else {name: checkout.external_id}
         back = with_query(back, {"temporary_id": temporary_id_of(view.token), **reference})
     return {
         "test_mode": checkout.scope.mode is Mode.TEST,
         "link": view.link,
         "token": view.token,
+        "again": f"/offset/{view.link.id}" if checkout.can_start_again else None,
         "back": back,
         "back_label": checkout.redirect_label or (back or "").partition("://")[2].partition("/")[0],
         "temporary_minutes": int(TEMPORARY_ID_LIFE.total_seconds() // 60),

@@ -33,11 +33,11 @@ class CloseCheckouts:
         self._settings = settings
 
     async def run_once(self) -> bool:
-        """Delete a batch of expired checkouts without an order, and check one with an order.
+        """Delete or close a batch of expired checkouts without an order, and check one with an order.
 
         False when none is due.
         """
-        deleted = await self._run(queue.claim_without_order_any_account, queue.delete_checkouts, DELETE_BATCH)
+        deleted = await self._run(queue.claim_without_order_any_account, _forget, DELETE_BATCH)
         # One at a time: cancelling locks the event stream last, so the next order must not be locked after it.
         closed = await self._run(queue.claim_with_order_any_account, self._close, 1)
         return deleted or closed
@@ -73,3 +73,8 @@ class CloseCheckouts:
         else:
             await queue.close(tx, checkout.scope, checkout.id)
             await cancel_order(tx, order, settings=self._settings, actor=ACTOR, reason=REASON, now=now)
+
+
+async def _forget(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+    await queue.delete_checkouts(tx, checkouts)
+    await queue.close_api_checkouts(tx, checkouts)

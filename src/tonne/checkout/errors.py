@@ -7,6 +7,24 @@ class OffsetLinkNotFound(TonneError, kind=Kind.NOT_FOUND, code="offset_link_not_
     message = "There is no such offset link. Check the id, and the account and mode of the API key."
 
 
+class OffsetLinkUnknown(TonneError, kind=Kind.INVALID, code="offset_link_not_found"):
+    message = "There is no such offset link. Check the id, and the account and mode of the API key."
+
+
+class OffsetLinkNotOpen(TonneError, kind=Kind.CONFLICT, code="offset_link_not_open"):
+    message = "The offset link is disabled or has expired. Enable it, or use another one."
+
+
+class CheckoutAmountMissing(TonneError, kind=Kind.INVALID, code="checkout_amount_missing"):
+    message = "Send quantity or value: the offset link has no preset amount."
+
+
+class ApiCheckoutNotFound(TonneError, kind=Kind.NOT_FOUND, code="checkout_not_found"):
+    """Also for checkouts of other accounts, organisations or modes, and for those that visitors began."""
+
+    message = "There is no such checkout. Check the id, and the account and mode of the API key."
+
+
 class OffsetLinkAmountInvalid(TonneError, kind=Kind.INVALID, code="offset_link_amount_invalid"):
     message = (
         "The presets and limits of an offset link must fit together and have valid decimals for the account's currency."
@@ -76,6 +94,17 @@ class EmailInvalid(TonneError, kind=Kind.INVALID, code="email_invalid"):
 
 class ExternalIdInvalid(TonneError, kind=Kind.INVALID, code="external_id_invalid"):
     message = "The external_id in this link must have 1 to 255 printable characters. Ask the sender for a new link."
+
+
+class LinkSignatureInvalid(TonneError, kind=Kind.INVALID, code="link_signature_invalid"):
+    message = (
+        "This payment link is incomplete or was changed. Nothing was charged. Ask the sender for a new link. To the "
+        "sender: sign every parameter, including expires, with the link's current secret."
+    )
+
+
+class LinkSignatureExpired(TonneError, kind=Kind.INVALID, code="link_signature_expired"):
+    message = "This payment link has expired. Nothing was charged. Ask the sender for a new link."
 
 
 class OfferChanged(TonneError, kind=Kind.CONFLICT, code="price_changed"):

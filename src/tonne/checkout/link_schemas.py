@@ -40,7 +40,7 @@ def _read_moment(value: Any) -> datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-_Decimal = Annotated[str, _read_decimal, msgspec.Meta(pattern=PATTERN)]
+DecimalString = Annotated[str, _read_decimal, msgspec.Meta(pattern=PATTERN)]
 _PRESET_TONNES = msgspec.Meta(description="Preset amount in tonnes, with at most 6 decimals.", examples=["1.5"])
 _PRESET_VALUE = msgspec.Meta(description="Preset total in the account's currency, fee included.", examples=["25.00"])
 _MIN_TONNES = msgspec.Meta(description="Smallest amount in tonnes.", examples=["0.1"])
@@ -70,13 +70,13 @@ class OffsetLinkIn(msgspec.Struct, forbid_unknown_fields=True):
     title: Annotated[str, _read_title, msgspec.Meta(min_length=1, max_length=200), _TITLE]
     message: Annotated[str, msgspec.Meta(max_length=2000), _MESSAGE] = ""
     bundle_selection: Annotated[list[BundleChoiceIn], msgspec.Meta(min_length=1), _BUNDLES] | None = None
-    preset_quantity: Annotated[_Decimal, _PRESET_TONNES] | None = None
-    preset_value: Annotated[_Decimal, _PRESET_VALUE] | None = None
+    preset_quantity: Annotated[DecimalString, _PRESET_TONNES] | None = None
+    preset_value: Annotated[DecimalString, _PRESET_VALUE] | None = None
     amount_editable: Annotated[bool, _EDITABLE] = True
-    min_quantity: Annotated[_Decimal, _MIN_TONNES] | None = None
-    max_quantity: Annotated[_Decimal, _MAX_TONNES] | None = None
-    min_value: Annotated[_Decimal, _MIN_VALUE] | None = None
-    max_value: Annotated[_Decimal, _MAX_VALUE] | None = None
+    min_quantity: Annotated[DecimalString, _MIN_TONNES] | None = None
+    max_quantity: Annotated[DecimalString, _MAX_TONNES] | None = None
+    min_value: Annotated[DecimalString, _MIN_VALUE] | None = None
+    max_value: Annotated[DecimalString, _MAX_VALUE] | None = None
     redirect_url: Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": MAX_URL}), _REDIRECT_URL] | None = None
     redirect_label: Annotated[str, msgspec.Meta(min_length=1, max_length=100), _REDIRECT_LABEL] | None = None
     enabled: Annotated[bool, _ENABLED] = True

@@ -13,6 +13,8 @@ from tonne.base.scope import Scope
 
 # A visitor who is on the gateway's payment page by then may still finish there.
 LIFE = timedelta(hours=1)
+# Of checkouts that the API creates: their address may be sent by e-mail.
+API_LIFE = timedelta(hours=24)
 # How often the jobs look at a checkout with an unpaid order.
 CHECK_INTERVAL = timedelta(minutes=1)
 # From the payment on.
@@ -43,11 +45,20 @@ class Checkout:
     currency: str
     email: str
     external_id: str | None
+    # Whether the external id comes from the client: from the API or from a signed query.
+    is_verified: bool
     redirect_url: str | None
     redirect_label: str | None
     order_id: str | None
     created_at: datetime
     expires_at: datetime
+    # The metadata of the order, as the API client sent it. None: a visitor began the checkout.
+    metadata: str | None = None
+
+    @property
+    def can_start_again(self) -> bool:
+        """Whether a visitor can begin the same checkout on the page of the link."""
+        return self.metadata is None and not self.is_verified
 
 
 def new_token() -> str:

@@ -1,7 +1,10 @@
 """The page of an offset link: a form for the amount and the bundles, with the exact price."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import structlog
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import PaymentMethod
@@ -9,44 +12,38 @@ from tonne.accounts.redirect_hosts import list_hosts
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
 from tonne.base.ids import is_id
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
 from tonne.base.scope import Mode
+from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings
-from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
-from tonne.checkout.attempt_limit import AttemptLimit
+from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
 from tonne.checkout.begin_checkout import Visitor, begin_checkout, read_email, read_external_id
-from tonne.checkout.errors import AlreadyPaid, OffsetLinkClosed, RedirectRefused, SellerTakesNoCards
+from tonne.checkout.errors import (
+    AlreadyPaid,
+    OffsetLinkClosed,
+    PaymentPageUnavailable,
+    RedirectRefused,
+    SellerTakesNoCards,
+)
 from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_secret import open_link_secrets
 from tonne.checkout.link_store import find_link_any_account
-from tonne.checkout.offer import LinkOffer, Offered, choose, parse_quantity, parse_value, price_offer
+from tonne.checkout.offer import LinkOffer, Offered
+from tonne.checkout.offset_form import OffsetForm, from_fields, from_query, preset_of, price_form, try_to_price
 from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
+from tonne.checkout.signed_query import REPEATED, SIGNATURE, SIGNED, SignedQuery, find_signed_query, verify_query
 from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
 from tonne.http.route import Request, Response
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
-from tonne.web.visitor import decimal_sign, locale_of
 
-BY_QUANTITY, BY_VALUE = "quantity", "value"
 _MAX_LABEL = 100
 
-
-@dataclass(frozen=True, slots=True)
-class OffsetForm:
-    """The form fields as the visitor entered them."""
-
-    by: str
-    amount: str
-    bundle_ids: tuple[str, ...]
-    email: str
-    external_id: str
-    redirect_url: str
-    redirect_label: str
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,44 +55,53 @@ class OffsetPage:
     guard: FormGuard
     clock: Clock
     settings: Settings
+    box: SecretBox
     begin_limit: AttemptLimit
+    open_limit: OpenLimit
 
     async def show(self, request: Request) -> Response:
         """The form, prefilled from the query, with the price if the amount is known."""
+        self.open_limit.count(request)
         try:
             offer = await self._load_offer(request)
         except SellerTakesNoCards:
             return self.renderer.page(
                 request, "offset_closed.html", status=503, seller_email=self.settings.seller_email
             )
-        filled = _from_query(request, offer)
+        filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)))
         redirect_url, _ = await self._redirect(offer.link, filled)
         external_id = read_external_id(filled.external_id)
-        if external_id is not None:
+        # Only for signed queries: otherwise anyone could find out which references are paid.
+        if external_id is not None and filled.is_verified:
             async with self.database.connection() as connection:
                 if await checkout_store.is_paid(connection, offer.link.scope, offer.link.id, external_id):
                     raise AlreadyPaid("This payment was already made. You don't need to pay again.")
-        priced, fault = _try_to_price(offer, filled)
+        priced, fault = try_to_price(offer, filled)
         return self._form(request, offer, filled, priced=priced, fault=fault, back=redirect_url)
 
     async def price(self, request: Request) -> Response:
         """The price as an HTML fragment, for the script that updates it."""
+        self.open_limit.count(request)
         offer = await self._load_offer(request)
-        priced, fault = _try_to_price(offer, _from_query(request, offer))
+        signed = await self._signed_query(offer.link, _pairs_of(request))
+        priced, fault = try_to_price(offer, from_query(request, offer, signed))
         return self.renderer.page(request, "_price.html", priced=priced, missing=fault)
 
     async def begin(self, request: Request) -> Response:
         fields = self.guard.check(request)
         self.begin_limit.count(request)
         offer = await self._load_offer(request)
-        filled = _from_form(fields, _preset(request, offer) if not offer.link.amount_editable else None)
+        repeated = [(REPEATED, text) for text in fields.get(REPEATED, [])]
+        signed = await self._signed_query(offer.link, repeated)
+        filled = from_fields(fields, preset_of(request, offer) if not offer.link.amount_editable else None, signed)
         priced: PricedOffer | None = None
         try:
             redirect_url, label = await self._redirect(offer.link, filled)
-            wanted, priced = _price(offer, filled)
+            wanted, priced = price_form(offer, filled)
             visitor = Visitor(
                 email=read_email(filled.email),
                 external_id=read_external_id(filled.external_id),
+                is_verified=filled.is_verified,
                 redirect_url=redirect_url,
                 redirect_label=label,
             )
@@ -118,6 +124,20 @@ class OffsetPage:
         terms = (await self.directory.terms_of(link.scope)).paid_by(PaymentMethod.CARD)
         catalogue = await self.catalogues.current(link.scope.mode)
         return LinkOffer(link, terms, catalogue)
+
+    async def _signed_query(self, link: OffsetLink, pairs: Sequence[tuple[str, str]]) -> SignedQuery | None:
+        """The verified parameters. None if there is no signature; raises if there is a wrong or an expired one."""
+        found = find_signed_query(pairs)
+        if found is None:
+            return None
+        now = self.clock()
+        try:
+            async with self.database.connection() as connection:
+                secrets = await open_link_secrets(connection, link, self.box, now)
+        except SecretUnreadable as error:
+            _log.error("link_secret_unreadable", link_id=link.id, reason=str(error))
+            raise PaymentPageUnavailable from error
+        return verify_query(found, link.id, secrets, now)
 
     async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> tuple[str | None, str | None]:
         """Target and label of the button after the payment. Validated every time, because hosts can be forbidden.
@@ -165,6 +185,10 @@ class OffsetPage:
         )
 
 
+def _pairs_of(request: Request) -> list[tuple[str, str]]:
+    return [(name, value) for name in sorted({*SIGNED, SIGNATURE, REPEATED}) for value in request.query_values(name)]
+
+
 def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:
     return {
         "id": each.bundle.id,
@@ -173,73 +197,3 @@ def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:
         "is_available": each.is_available,
         "is_chosen": each.is_available and (not filled.bundle_ids or each.bundle.id in filled.bundle_ids),
     }
-
-
-def _price(offer: LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, PricedOffer]:
-    choices = choose(offer.bundles, filled.bundle_ids)
-    link = offer.link
-    if not link.amount_editable:
-        wanted = PriceRequest(
-            mass_grams=link.preset_quantity_grams, value_minor=link.preset_value_minor, choices=choices
-        )
-    elif filled.by == BY_VALUE:
-        wanted = PriceRequest(value_minor=parse_value(filled.amount, offer.terms.currency), choices=choices)
-    else:
-        wanted = PriceRequest(mass_grams=parse_quantity(filled.amount), choices=choices)
-    return wanted, price_offer(offer, wanted)
-
-
-def _try_to_price(offer: LinkOffer, filled: OffsetForm) -> tuple[Priced | None, TonneError | None]:
-    if not filled.amount:
-        return None, None
-    try:
-        return _price(offer, filled)[1].priced, None
-    except TonneError as fault:
-        return None, fault
-
-
-def _from_query(request: Request, offer: LinkOffer) -> OffsetForm:
-    quantity, value, by, amount, email, external_id, redirect_url, redirect_label = request.query(
-        "quantity", "value", "by", "amount", "email", "external_id", "redirect_url", "redirect_label"
-    )
-    if not offer.link.amount_editable or (by is None and not quantity and not value):
-        by, amount = _preset(request, offer)
-    elif by is None:
-        by, amount = (BY_QUANTITY, quantity) if quantity else (BY_VALUE, value)
-    return OffsetForm(
-        by=BY_VALUE if by == BY_VALUE else BY_QUANTITY,
-        amount=(amount or "")[:40],
-        bundle_ids=tuple(dict.fromkeys(request.query_values("bundle_id"))),
-        email=(email or "")[:254],
-        external_id=external_id or "",
-        redirect_url=redirect_url or "",
-        redirect_label=redirect_label or "",
-    )
-
-
-def _from_form(fields: dict[str, list[str]], fixed: tuple[str, str] | None) -> OffsetForm:
-    def one(name: str) -> str:
-        return (fields.get(name) or [""])[0]
-
-    by, amount = fixed or (one("by"), one("amount"))
-    return OffsetForm(
-        by=BY_VALUE if by == BY_VALUE else BY_QUANTITY,
-        amount=amount[:40],
-        # An empty id is not on offer, so a form without a selected bundle is rejected.
-        bundle_ids=tuple(dict.fromkeys(fields.get("bundle_id", []))) or ("",),
-        email=one("email"),
-        external_id=one("external_id"),
-        redirect_url=one("redirect_url"),
-        redirect_label=one("redirect_label"),
-    )
-
-
-def _preset(request: Request, offer: LinkOffer) -> tuple[str, str]:
-    """The preset of the link, with the visitor's decimal separator."""
-    sign = decimal_sign(locale_of(request.headers.get(b"accept-language", b"").decode("latin-1")))
-    link = offer.link
-    if link.preset_value_minor is not None:
-        return BY_VALUE, format_money(link.preset_value_minor, offer.terms.currency).replace(".", sign)
-    if link.preset_quantity_grams is not None:
-        return BY_QUANTITY, format_tonnes(link.preset_quantity_grams).replace(".", sign)
-    return BY_QUANTITY, ""

@@ -58,7 +58,7 @@ async def order_checkout(
     priced = price_offer(offer, price_request_of(checkout))
     if priced.shown != shown:
         raise OfferChanged
-    if checkout.external_id is not None:
+    if checkout.external_id is not None and checkout.is_verified:
         await _close_other_checkout(tx, checkout, checkout.external_id, settings=settings, now=now)
     return await _place_order(tx, checkout, offer, priced, now)
 
@@ -66,7 +66,7 @@ async def order_checkout(
 async def _close_other_checkout(
     tx: Connection, checkout: Checkout, external_id: str, *, settings: Settings, now: datetime
 ) -> None:
-    """At most one checkout per external id is paid. An unpaid one is replaced; otherwise raises AlreadyPaid."""
+    """At most one checkout per verified external id is paid. Replaces an unpaid one, otherwise raises AlreadyPaid."""
     other = await store.lock_ordered(tx, checkout.scope, checkout.offset_link_id, external_id)
     if other is None:
         return
@@ -86,11 +86,10 @@ async def _close_other_checkout(
 async def _place_order(
     tx: Connection, checkout: Checkout, offer: LinkOffer, priced: PricedOffer, now: datetime
 ) -> Order:
-    metadata = {} if checkout.external_id is None else {"external_id": checkout.external_id}
     request = OrderRequest(
         wanted=price_request_of(checkout),
         idempotency=Idempotency(None, hash_token(checkout.id)),
-        metadata=msgspec.json.encode(metadata).decode(),
+        metadata=_order_metadata(checkout),
         customer=CheckoutCustomer(offer.link.id, checkout.email),
     )
     placed = await place_order(
@@ -100,6 +99,15 @@ async def _place_order(
         raise LookupError(f"{checkout.id} has no order, but its key is taken")
     await store.set_ordered(tx, checkout, placed.order, priced, now + CHECK_INTERVAL)
     return placed.order
+
+
+def _order_metadata(checkout: Checkout) -> str:
+    """What the client sent, and the external id. One that anyone may have typed has a name that says so."""
+    metadata = msgspec.json.decode(checkout.metadata or "{}", type=dict[str, msgspec.Raw])
+    if checkout.external_id is not None:
+        name = "external_id" if checkout.is_verified else "unverified_external_id"
+        metadata[name] = msgspec.Raw(msgspec.json.encode(checkout.external_id))
+    return msgspec.json.encode(metadata).decode()
 
 
 async def _lock_order(tx: Connection, checkout: Checkout) -> Order:

@@ -40,13 +40,25 @@ async def claim_without_order_any_account(tx: Connection, now: datetime, limit: 
 
 DELETE_CHECKOUTS = """
 DELETE FROM checkouts USING unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id
+WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id AND checkouts.token_box IS NULL
 """
 
 
 async def delete_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
-    """Nothing was ordered, so there is no reason to keep the e-mail address."""
+    """Delete those that visitors began: nothing was ordered, so there is no reason to keep the e-mail address."""
     await tx.execute(DELETE_CHECKOUTS, *columns(checkouts, "scope.account_id, id"))
+
+
+CLOSE_API_CHECKOUTS = """
+UPDATE checkouts SET status = 'closed', email = NULL, next_close_at = NULL
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id AND checkouts.token_box IS NOT NULL
+"""
+
+
+async def close_api_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+    """Close those that the API created, without the e-mail address. Their idempotency keys stay used."""
+    await tx.execute(CLOSE_API_CHECKOUTS, *columns(checkouts, "scope.account_id, id"))
 
 
 CLAIM_WITH_ORDER = f"""

@@ -6,17 +6,37 @@ import msgspec
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.errors import Invalid
-from tonne.catalog.errors import BundleInvalid, RatiosInvalid, RatiosInvalidFormat
+from tonne.catalog.errors import (
+    BundleInvalid,
+    ChargeTooSmall,
+    PriceRoundsToZero,
+    PriceUnavailable,
+    QuantityInvalid,
+    RatiosInvalid,
+    RatiosInvalidFormat,
+    ValueInvalid,
+)
+from tonne.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.checkout.checkout_page import CheckoutPage, StateOut
+from tonne.checkout.checkout_schemas import CheckoutIn, CheckoutOut
 from tonne.checkout.errors import (
     AlreadyPaid,
+    AmountOutOfBounds,
+    ApiCheckoutNotFound,
+    BundleNotOffered,
+    BundleSoldOut,
+    CheckoutAmountMissing,
     CheckoutNotFound,
     CheckoutOver,
+    LinkSignatureExpired,
+    LinkSignatureInvalid,
     OffsetLinkAmountInvalid,
     OffsetLinkClosed,
     OffsetLinkExpiryInvalid,
     OffsetLinkNotFound,
+    OffsetLinkNotOpen,
     OffsetLinkNotPayable,
+    OffsetLinkUnknown,
     PaymentNotFound,
     RedirectRefused,
     SellerTakesNoCards,
@@ -42,6 +62,15 @@ _SETTINGS = {
     "message": "Thank you for flying with us.",
     "preset_quantity": "1.5",
     "max_quantity": "100",
+}
+
+_CHECKOUT = {
+    "offset_link_id": "lnk_6s0h1v3m9k2qdb7t4n8cfj5gau",
+    "quantity": "1.5",
+    "email": "ann@example.com",
+    "external_id": "A-4711",
+    "redirect_url": "https://shop.example.com/thanks?sale=A-4711",
+    "idempotency_key": "sale-A-4711",
 }
 
 
@@ -83,6 +112,24 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
     ]
 
 
+def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
+    route = RouteMaker("Checkouts")
+    return [
+        route(
+            *("POST /v1/checkouts", endpoints.create_checkout, {200: CheckoutOut, 201: CheckoutOut}),
+            *(OffsetLinkUnknown, OffsetLinkNotOpen, OffsetLinkNotPayable, CheckoutAmountMissing, AlreadyPaid),
+            *(QuantityInvalid, ValueInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut, RedirectRefused),
+            *(ChargeTooSmall, PriceRoundsToZero, PriceUnavailable),
+            body=CheckoutIn,
+            example=_CHECKOUT,
+        ),
+        route(
+            *("GET /v1/checkouts", endpoints.list_checkouts, ListOut[CheckoutOut], *LIST_ERRORS), query=LIST_PARAMETERS
+        ),
+        route("GET /v1/checkouts/{checkout_id}", endpoints.read_checkout, CheckoutOut, ApiCheckoutNotFound),
+    ]
+
+
 def payment_routes(lookup: PaymentLookup) -> list[Route]:
     path = "GET /v1/payments/by-temporary-id/{temporary_id}"
     route = RouteMaker("Payments")
@@ -98,12 +145,12 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
 def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Renderer) -> list[Route]:
     page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
-    link_errors = (OffsetLinkClosed, SellerTakesNoCards)
+    link_errors = (OffsetLinkClosed, SellerTakesNoCards, LinkSignatureInvalid, LinkSignatureExpired, RateLimited)
     pay_errors = (CheckoutNotFound, CheckoutOver, *form_errors)
     return [
         page("GET /offset/{link_id}", offset.show, None, *link_errors, AlreadyPaid),
         page("GET /offset/{link_id}/price", offset.price, None, *link_errors),
-        page("POST /offset/{link_id}", offset.begin, sent, *link_errors, *form_errors, body=FormIn),
+        page("POST /offset/{link_id}", offset.begin, sent, *link_errors, *form_errors[:2], body=FormIn),
         page("GET /checkout/{token}", checkout.show, None, CheckoutNotFound),
         page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),
         page("GET /checkout/{token}/state", checkout.state, StateOut, CheckoutNotFound, show_error=None),

@@ -1,8 +1,8 @@
 """SQL for checkouts. A checkout is found by the hash of the secret token in its address."""
 
 from datetime import datetime
+from typing import Any
 
-import asyncpg
 import msgspec
 
 from tonne.base.scope import Mode, Scope
@@ -14,9 +14,9 @@ from tonne.orders.model import Order
 INSERT_CHECKOUT = """
 INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
                        requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor,
-                       quantity_grams, offer_digest, currency, email, external_id, redirect_url, redirect_label,
-                       created_at, expires_at, next_close_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $20)
+                       quantity_grams, offer_digest, currency, email, external_id, is_verified, redirect_url,
+                       redirect_label, created_at, expires_at, next_close_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21)
 """
 
 
@@ -29,20 +29,20 @@ async def insert_checkout(
         *(token_hash, temporary_id_hash, checkout.requested_quantity_grams, checkout.requested_value_minor),
         msgspec.json.encode(checkout.bundle_selection).decode(),
         *(checkout.total_cost_minor, checkout.quantity_grams, checkout.offer_digest, checkout.currency),
-        *(checkout.email, checkout.external_id),
+        *(checkout.email, checkout.external_id, checkout.is_verified),
         *(checkout.redirect_url, checkout.redirect_label, checkout.created_at, checkout.expires_at),
     )
 
 
 _COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams,
        requested_value_minor, bundle_selection, total_cost_minor, quantity_grams, offer_digest, currency, email,
-       external_id, redirect_url, redirect_label, order_id, created_at, expires_at"""
+       external_id, is_verified, redirect_url, redirect_label, order_id, created_at, expires_at, metadata"""
 FIND_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa: S608 - columns above
 
 
 async def find_checkout(connection: Connection, secret_hash: bytes) -> Checkout | None:
     row = await connection.fetchrow(FIND_CHECKOUT, secret_hash)
-    return None if row is None else _checkout(row)
+    return None if row is None else checkout_of(dict(row))
 
 
 LOCK_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1 FOR UPDATE"  # noqa: S608 - columns above
@@ -51,7 +51,7 @@ LOCK_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1 FOR UPD
 async def lock_checkout(tx: Connection, secret_hash: bytes) -> Checkout | None:
     """Serialises double clicks and payments from several tabs."""
     row = await tx.fetchrow(LOCK_CHECKOUT, secret_hash)
-    return None if row is None else _checkout(row)
+    return None if row is None else checkout_of(dict(row))
 
 
 # Serialises payments with the same reference. Taken before any row lock: otherwise two payments could deadlock.
@@ -64,26 +64,26 @@ async def lock_reference(tx: Connection, scope: Scope, reference: str) -> None:
 
 LOCK_ORDERED = f"""
 SELECT {_COLUMNS} FROM checkouts
-WHERE account_id = $1 AND offset_link_id = $2 AND external_id = $3 AND status = 'ordered' FOR UPDATE
+WHERE account_id = $1 AND offset_link_id = $2 AND external_id = $3 AND is_verified AND status = 'ordered' FOR UPDATE
 """  # noqa: S608 - columns above
 
 
 async def lock_ordered(tx: Connection, scope: Scope, offset_link_id: str, external_id: str) -> Checkout | None:
-    """The checkout with this reference that has an order. There is at most one."""
+    """The verified checkout with this reference that has an order. There is at most one."""
     row = await tx.fetchrow(LOCK_ORDERED, scope.account_id, offset_link_id, external_id)
-    return None if row is None else _checkout(row)
+    return None if row is None else checkout_of(dict(row))
 
 
 IS_PAID = """
 SELECT EXISTS (
     SELECT FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
     WHERE checkouts.account_id = $1 AND checkouts.offset_link_id = $2 AND checkouts.external_id = $3
-      AND checkouts.status = 'ordered' AND orders.status IN ('paid', 'retiring', 'complete'))
+      AND checkouts.is_verified AND checkouts.status = 'ordered' AND orders.status IN ('paid', 'retiring', 'complete'))
 """
 
 
 async def is_paid(connection: Connection, scope: Scope, offset_link_id: str, external_id: str) -> bool:
-    """Whether the order with this reference is paid."""
+    """Whether the order with this verified reference is paid."""
     return await connection.fetchval(IS_PAID, scope.account_id, offset_link_id, external_id) is True
 
 
@@ -131,8 +131,10 @@ async def find_payment(connection: Connection, scope: Scope, id_hash: bytes, pai
     return document
 
 
-def _checkout(row: asyncpg.Record) -> Checkout:
-    values = dict(row)
+def checkout_of(values: dict[str, Any]) -> Checkout:
+    """From the columns of a row."""
     scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
     selection = msgspec.json.decode(values.pop("bundle_selection") or "[]")
-    return Checkout(scope=scope, status=CheckoutStatus(values.pop("status")), bundle_selection=selection, **values)
+    # The address of a closed checkout without an order is erased.
+    email, status = values.pop("email") or "", CheckoutStatus(values.pop("status"))
+    return Checkout(scope=scope, status=status, bundle_selection=selection, email=email, **values)

@@ -9,6 +9,7 @@ import click
 from tonne.base.clock import utc_now
 from tonne.base.secret_box import SecretBox, SecretKeyMissing, create_key_file
 from tonne.base.settings import Settings
+from tonne.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
 from tonne.checkout.reseal_link_secrets import reseal_links_any_account
 from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.output import print_table
@@ -59,7 +60,7 @@ def reset() -> None:
 
     Makes the configured keys the only ones of this database, so that Tonne starts again. Webhooks whose secret was
     sealed with a lost key deliver nothing, and offset links refuse signed queries, until their owners rotate the
-    secret. No event is lost.
+    secret. No event is lost. The URLs of checkouts that the API created cannot be read again; create new ones.
     """
     box, given_up, unreadable = _run(_reset)
     click.echo(f"This database now uses key {box.key_id}.")
@@ -106,7 +107,11 @@ def _role(box: SecretBox | None, key_id: str) -> str:
 async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox, int, list[str], list[str]]:
     box = await check_secret_key(connection, settings)
     resealed, unreadable = 0, list[str]()
-    for reseal_batch in (reseal_secrets.reseal_batch_any_account, reseal_links_any_account):
+    for reseal_batch in (
+        reseal_secrets.reseal_batch_any_account,
+        reseal_links_any_account,
+        reseal_checkouts_any_account,
+    ):
         after = reseal_secrets.START
         while True:
             # One transaction per batch, so that no row is locked for long and an interrupted run loses nothing.

@@ -71,7 +71,7 @@ async def _opens_some(connection: Connection, box: SecretBox) -> bool:
 
 
 class UnreadableSecret(NamedTuple):
-    """`owner` is the kind of the object: a webhook or an offset link."""
+    """`owner` is the kind of the object: a webhook, an offset link or a checkout."""
 
     owner: str
     id: str

@@ -41,7 +41,8 @@ async def forget_keys_except(tx: Connection, kept: Sequence[str]) -> list[str]:
     return sorted(row["id"] for row in await tx.fetch(FORGET_KEYS, list(kept)))
 
 
-# Only values in use: of webhooks that are not deleted, and old secrets within their overlap.
+# Only values in use: of webhooks that are not deleted, of checkouts that are not closed, and old secrets within their
+# overlap.
 LIST_SECRETS = """
 SELECT 'webhook' AS owner, id, secret_box AS sealed FROM webhooks WHERE deleted_at IS NULL
 UNION ALL
@@ -52,12 +53,14 @@ SELECT 'offset link', id, secret_box FROM offset_links WHERE secret_box IS NOT N
 UNION ALL
 SELECT 'offset link', id, old_secret_box FROM offset_links
 WHERE old_secret_box IS NOT NULL AND old_secret_until > clock_timestamp()
+UNION ALL
+SELECT 'checkout', id, token_box FROM checkouts WHERE token_box IS NOT NULL AND status <> 'closed'
 ORDER BY id LIMIT $1
 """
 
 
 async def list_secrets_any_account(connection: Connection, limit: int | None = None) -> Sequence[asyncpg.Record]:
-    """The sealed secrets in use, each with the kind and id of its owner: a webhook or an offset link."""
+    """The sealed secrets in use, each with the kind and id of its owner: a webhook, an offset link or a checkout."""
     return await connection.fetch(LIST_SECRETS, limit)
 
 
@@ -65,7 +68,8 @@ COUNT_SECRETS = """
 SELECT CASE WHEN substring(sealed FROM 1 FOR $2) = $1::bytea
             THEN encode(substring(sealed FROM $2 + 1 FOR $3 - $2), 'hex') ELSE '' END AS key_id, count(*) AS count
 FROM (SELECT secret_box FROM webhooks UNION ALL SELECT old_secret_box FROM webhooks UNION ALL
-      SELECT secret_box FROM offset_links UNION ALL SELECT old_secret_box FROM offset_links) AS secrets (sealed)
+      SELECT secret_box FROM offset_links UNION ALL SELECT old_secret_box FROM offset_links UNION ALL
+      SELECT token_box FROM checkouts) AS secrets (sealed)
 WHERE sealed IS NOT NULL GROUP BY 1
 """
 

@@ -9,7 +9,7 @@ let timer = 0;
 async function showPrice() {
   const fields = new URLSearchParams();
   for (const [name, value] of new FormData(form)) {
-    if (["by", "amount", "bundle_id"].includes(name)) fields.append(name, value);
+    if (["by", "amount", "bundle_id", "signed_query"].includes(name)) fields.append(name, value);
   }
   if (!fields.has("bundle_id")) fields.append("bundle_id", "");
   wanted = fields.toString();

@@ -1,0 +1,239 @@
+"""Creating a checkout for a client's server: the customer can only pay it, and change nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import msgspec
+
+from tonne.accounts import audit
+from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.model import PaymentMethod
+from tonne.accounts.redirect_hosts import list_hosts
+from tonne.base.actor import Actor
+from tonne.base.clock import Clock
+from tonne.base.currency import DECIMALS
+from tonne.base.decimals import scaled
+from tonne.base.errors import Fault, Invalid, TonneError
+from tonne.base.idempotency import Idempotency, create_once
+from tonne.base.ids import new_id
+from tonne.base.mass import MAX_GRAMS
+from tonne.base.scope import Scope
+from tonne.base.secret_box import SecretBox
+from tonne.base.settings import Settings
+from tonne.catalog.errors import QuantityInvalid, ValueInvalid
+from tonne.catalog.price import PriceRequest
+from tonne.catalog.selection import storable
+from tonne.catalog.snapshot import Catalogues
+from tonne.checkout import api_store
+from tonne.checkout.api_store import ApiCheckout
+from tonne.checkout.checkout_schemas import CheckoutIn
+from tonne.checkout.errors import (
+    AlreadyPaid,
+    CheckoutAmountMissing,
+    OffsetLinkNotOpen,
+    OffsetLinkNotPayable,
+    OffsetLinkUnknown,
+    RedirectRefused,
+)
+from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_settings import MAX_VALUE_MINOR
+from tonne.checkout.link_store import find_link
+from tonne.checkout.model import (
+    API_LIFE,
+    Checkout,
+    CheckoutStatus,
+    hash_temporary_id,
+    hash_token,
+    new_token,
+    temporary_id_of,
+)
+from tonne.checkout.offer import LinkOffer, choose, price_offer
+from tonne.checkout.redirects import check_redirect
+from tonne.checkout.shown_offer import PricedOffer
+from tonne.checkout.store import is_paid
+from tonne.db.pool import Connection, Database
+from tonne.gateways.card_gateways import takes_cards
+from tonne.http.client_fields import metadata_text
+from tonne.http.json_body import Document, read
+
+# Keys of the order's metadata that Tonne sets.
+_RESERVED = ("external_id", "unverified_external_id")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCheckout:
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    clock: Clock
+    settings: Settings
+    box: SecretBox
+
+    async def create(
+        self, scope: Scope, document: Document, idempotency: Idempotency, actor: Actor
+    ) -> tuple[ApiCheckout, bytes | None]:
+        """The new checkout; or the original with this key, and the digest of the request that created it."""
+        # Before taking a connection: holding one while waiting for another can exhaust the pool.
+        terms = (await self.directory.terms_of(scope)).paid_by(PaymentMethod.CARD)
+        catalogue = await self.catalogues.current(scope.mode)
+        async with self.database.connection() as connection:
+
+            async def create() -> ApiCheckout | None:
+                body, metadata = read(document, CheckoutIn), _read_metadata(document)
+                now = self.clock()
+                async with connection.transaction():
+                    link = await self._find_link(connection, scope, body, now)
+                    offer = LinkOffer(link, terms, catalogue)
+                    wanted = _read_request(offer, body)
+                    target = await _read_redirect(connection, link, body)
+                    priced = _price(offer, wanted)
+                    checkout = _compose(link, body, wanted, priced, target, metadata=metadata, now=now)
+                    return await self._insert(connection, scope, checkout, idempotency, actor)
+
+            return await create_once(idempotency.key, create, lambda key: api_store.find_by_key(connection, scope, key))
+
+    async def _find_link(self, tx: Connection, scope: Scope, body: CheckoutIn, now: datetime) -> OffsetLink:
+        link = await find_link(tx, scope, body.offset_link_id)
+        if link is None:
+            raise OffsetLinkUnknown(field="offset_link_id")
+        if not link.is_open(now):
+            raise OffsetLinkNotOpen(field="offset_link_id")
+        if not takes_cards(self.settings, scope.mode):
+            raise OffsetLinkNotPayable(
+                "Nobody could pay this checkout: the service has no card gateway for live mode. Ask its operator to "
+                "set TONNE_STRIPE_SECRET_KEY.",
+                field="offset_link_id",
+            )
+        if body.external_id is not None and await is_paid(tx, scope, link.id, body.external_id):
+            raise AlreadyPaid("The checkout of this external_id is paid. See its order.", field="external_id")
+        return link
+
+    async def _insert(
+        self, tx: Connection, scope: Scope, checkout: Checkout, idempotency: Idempotency, actor: Actor
+    ) -> ApiCheckout | None:
+        token = new_token()
+        new = ApiCheckout(
+            checkout, self.box.seal(token, checkout.id), idempotency.key or new_id("auto"), order_status=None
+        )
+        inserted = await api_store.insert_api_checkout(
+            tx,
+            scope,
+            new,
+            token_hash=hash_token(token),
+            temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
+            digest=idempotency.digest,
+        )
+        if not inserted:
+            return None
+        await audit.record(
+            tx,
+            scope.organisation_id,
+            "checkout.created",
+            actor=actor,
+            at=checkout.created_at,
+            subject_id=checkout.id,
+            mode=scope.mode,
+            offset_link_id=checkout.offset_link_id,
+            external_id=checkout.external_id,
+        )
+        return new
+
+
+def _read_metadata(document: Document) -> str:
+    text = metadata_text(document)
+    reserved = [name for name in _RESERVED if name in (document.members.get("metadata") or {})]
+    if reserved:
+        message = f"metadata must not contain {reserved[0]}. Send the field external_id instead."
+        raise Invalid([Fault("validation_error", message, "metadata")])
+    return text
+
+
+def _read_request(offer: LinkOffer, body: CheckoutIn) -> PriceRequest:
+    """Raises Invalid with all errors of the amount and the bundles."""
+    faults: list[Fault] = []
+    link, currency = offer.link, offer.terms.currency
+    grams, minor = link.preset_quantity_grams, link.preset_value_minor
+    if body.quantity is not None and body.value is not None:
+        faults.append(Fault("validation_error", "Send either quantity or value, not both.", "value"))
+    elif body.quantity is not None:
+        grams, minor = scaled(Decimal(body.quantity), 6), None
+        if grams is None or not 1 <= grams <= MAX_GRAMS:
+            faults += QuantityInvalid(
+                "quantity must be from 0.000001 to 100000000 t, with at most 6 decimals.", field="quantity"
+            ).faults
+    elif body.value is not None:
+        grams, minor = None, scaled(Decimal(body.value), DECIMALS[currency])
+        if minor is None or not 1 <= minor <= MAX_VALUE_MINOR:
+            faults += ValueInvalid(field="value").faults
+    elif grams is None and minor is None:
+        faults += CheckoutAmountMissing(field="quantity").faults
+    try:
+        # An empty id is not on offer, so an empty list is rejected.
+        choices = choose(offer.bundles, () if body.bundle_ids is None else body.bundle_ids or ("",))
+    except TonneError as error:
+        faults += _renamed(error.faults, {"bundle_id": "bundle_ids"})
+    if faults:
+        raise Invalid(faults)
+    return PriceRequest(mass_grams=grams, value_minor=minor, choices=choices)
+
+
+def _price(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
+    try:
+        return price_offer(offer, wanted)
+    except TonneError as error:
+        amount = "quantity" if wanted.mass_grams is not None else "value"
+        error.faults = _renamed(error.faults, {"amount": amount, "bundle_id": "bundle_ids"})
+        raise
+
+
+def _renamed(faults: Sequence[Fault], names: dict[str, str]) -> list[Fault]:
+    """With the fields of the API instead of those of the form."""
+    return [msgspec.structs.replace(fault, field=names.get(fault.field or "", fault.field)) for fault in faults]
+
+
+async def _read_redirect(tx: Connection, link: OffsetLink, body: CheckoutIn) -> tuple[str | None, str | None]:
+    """Target and label of the button after the payment. Without a URL in the body, those of the link."""
+    hosts = await list_hosts(tx, link.scope.organisation_id)
+    if body.redirect_url is not None:
+        return check_redirect(body.redirect_url, hosts, link.scope.mode), body.redirect_label
+    label = body.redirect_label or link.redirect_label
+    try:
+        return check_redirect(link.redirect_url or "", hosts, link.scope.mode), label
+    except RedirectRefused:
+        return None, None
+
+
+def _compose(
+    link: OffsetLink,
+    body: CheckoutIn,
+    wanted: PriceRequest,
+    offer: PricedOffer,
+    target: tuple[str | None, str | None],
+    *,
+    metadata: str,
+    now: datetime,
+) -> Checkout:
+    return Checkout(
+        scope=link.scope,
+        id=new_id("chk"),
+        offset_link_id=link.id,
+        status=CheckoutStatus.OPEN,
+        requested_quantity_grams=wanted.mass_grams,
+        requested_value_minor=wanted.value_minor,
+        bundle_selection=storable(wanted.choices or []),
+        total_cost_minor=offer.priced.total_cost_minor,
+        quantity_grams=offer.priced.quantity_grams,
+        offer_digest=offer.digest,
+        currency=offer.priced.currency,
+        email=body.email,
+        external_id=body.external_id,
+        is_verified=True,
+        redirect_url=target[0],
+        redirect_label=target[1],
+        order_id=None,
+        created_at=now,
+        expires_at=now + API_LIFE,
+        metadata=metadata,
+    )
