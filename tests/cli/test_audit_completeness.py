@@ -145,7 +145,7 @@ class Story:
             writer.writeheader()
             for line in lines:
                 day = utc_now().date().isoformat()
-                writer.writerow({**line, "retired_on": day, "retirement_url": "https://registry.example/7"})
+                writer.writerow({**line, "retired_on": day, "retirement_url": "https://registry.verra.org/7"})
         return (str(self.folder / "done.csv"), "--mode", "live")
 
     async def rotate_key(self) -> Words:

@@ -36,6 +36,8 @@ from tonne.sheets.csv_lines import SheetFile
 T = TypeVar("T")
 TONNE, KILOGRAM = 1_000_000, 1_000
 REGISTRIES = {TONNE: "Verra", KILOGRAM: "Isometric"}
+# Where the registries publish retirements.
+PAGES = {"Verra": "https://registry.verra.org", "Isometric": "https://registry.isometric.com"}
 PARCELS = """
 SELECT project.registry_project_id AS project, lot.vintage, parcel.start_grams, parcel.quantity_grams,
        parcel.allocated_grams, parcel.status, parcel.beneficiary, parcel.in_service_name AS shared, parcel.retired_on
@@ -185,7 +187,7 @@ class Shop(Scene):
         text = io.StringIO(f"{heads}\n")
         text.seek(0, io.SEEK_END)
         for task in tasks:
-            url = f"https://registry.example/{task.parcel_id}"
+            url = f"{PAGES[task.registry]}/{task.parcel_id}"
             day = self.clock.now.date().isoformat()
             serials = (task.serial_block, task.first_number, task.last_number)
             csv.writer(text).writerow((task.parcel_id, *serials, day, url))

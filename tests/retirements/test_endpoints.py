@@ -246,7 +246,7 @@ async def test_only_what_is_retired_is_listed(api: ApiClient, live: Shop) -> Non
     await live.confirm(*await live.work_list())
     (listed,) = await retirements(ours)
     assert [(share["order_id"], share["quantity"]) for share in listed["shares"]] == [(order.id, "2")]
-    assert listed["retirement_url"] == f"https://registry.example/{listed['id']}"
+    assert listed["retirement_url"] == f"https://registry.verra.org/{listed['id']}"
 
 
 async def test_retirements_come_page_by_page_each_once(api: ApiClient, trial: Shop) -> None:

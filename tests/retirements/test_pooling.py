@@ -41,7 +41,7 @@ async def test_three_fractions_of_one_account_fill_a_tonne(live: Shop) -> None:
         assert (certificate["beneficiary"], certificate["total_quantity"]) == ("Ada", share)
         assert line["shared"] == {"unit_quantity": "1", "share": share}
         assert (line["serial_range"], line["retired_on"]) == ("live-A-1 101", "2026-03-16")
-        assert line["retirement_url"] == f"https://registry.example/{task.parcel_id}"
+        assert line["retirement_url"] == f"https://registry.verra.org/{task.parcel_id}"
     # 20 March: half a tonne more fills the second unit, and with its retirement the third order is complete.
     live.clock.turn_to(3, 20)
     fourth = await live.buy(ada, 500_000, "wind")

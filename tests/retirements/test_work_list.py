@@ -70,7 +70,7 @@ def retired(line: Line, **changes: str) -> Line:
     """An exported line with its confirmation."""
     confirmed = {head: line.get(head, "") for head in HEADS}
     day = utc_now().date().isoformat()
-    return {**confirmed, "retired_on": day, "retirement_url": "https://registry.example/7", **changes}
+    return {**confirmed, "retired_on": day, "retirement_url": "https://registry.verra.org/7", **changes}
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ async def everything(shop: Shop) -> list[Any]:
 async def test_the_exported_file_can_be_imported_with_two_more_columns(operator: Operator) -> None:
     (order,) = await orders_of(operator.shop, 3)
     (line,) = operator.export()
-    confirmed = {**line, "retired_on": "2026-03-02", "retirement_url": "https://registry.example/7"}
+    confirmed = {**line, "retired_on": "2026-03-02", "retirement_url": "https://registry.verra.org/7"}
     # Spreadsheets in many languages separate cells by semicolons.
     operator.does("import", operator.write(confirmed, separator=";"))
     operator.shop.clock.now = utc_now()
@@ -163,16 +163,27 @@ async def test_the_exported_file_can_be_imported_with_two_more_columns(operator:
             "serial_block",
             "holds the serials “live-A-1” 101 to 102: retire these, or correct",
         ),
-        ({"first_number": "102"}, "serial_block", "holds the serials “live-A-1” 101 to 102"),
+        ({"first_number": "103", "last_number": "102"}, "last_number", "is below first_number"),
         ({"last_number": "103"}, "serial_block", "holds the serials “live-A-1” 101 to 102"),
         ({"last_number": "-1"}, "last_number", "is not a whole number"),
         ({"retired_on": "31.12.2025"}, "retired_on", "write it as 2026-01-31"),
         ({"retired_on": ""}, "retired_on", "the cell is empty: fill it in, or delete the line until"),
         ({"retired_on": "2019-12-31"}, "retired_on", "is before the vintage 2020"),
+        (
+            {"retired_on": "2026-02-27"},
+            "retired_on",
+            "is before 2026-03-01, when the order was placed: enter the day of the retirement.",
+        ),
+        (
+            {"retirement_url": "https://registry.goldstandard.org/7"},
+            "retirement_url",
+            "the page is not one of Verra (verra.org): enter that of the retirement there.",
+        ),
+        ({"retirement_url": "https://verra.org.example/7"}, "retirement_url", "the page is not one of Verra"),
         ({"retirement_url": ""}, "retirement_url", "the cell is empty: fill it in"),
-        ({"retirement_url": "http://registry.example/7"}, "retirement_url", "does not begin with https://"),
+        ({"retirement_url": "http://registry.verra.org/7"}, "retirement_url", "does not begin with https://"),
         ({"retirement_url": "javascript:alert(1)"}, "retirement_url", "is not a web address"),
-        ({"retirement_url": "https://user:pass@registry.example"}, "retirement_url", "is not a web address"),
+        ({"retirement_url": "https://user:pass@registry.verra.org"}, "retirement_url", "is not a web address"),
     ],
     ids=lambda value: " ".join(map("=".join, value.items())) if isinstance(value, dict) else "",
 )
@@ -214,7 +225,7 @@ async def test_every_error_of_a_file_is_reported_in_line_order(operator: Operato
         "line 4, column parcel_id",
         "line 5, column parcel_id",
     ]
-    assert "line 3 has the same parcel_id: keep one of the two." in errors[3]
+    assert "line 3 has the same first_number and parcel_id: keep one of the two." in errors[3]
 
 
 async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) -> None:
@@ -226,9 +237,12 @@ async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) 
     await shop.work()
     (line,) = operator.export()
     operator.does("import", operator.write(retired(line)))
-    (error,) = operator.errors(retired(line, retirement_url="https://registry.example/8"))
+    shop.clock.now = utc_now()
+    await shop.work()
+    (error,) = operator.errors(retired(line, retirement_url="https://registry.verra.org/8"))
     assert "was confirmed as retired on" in error
-    assert "and certificates say so: delete the line." in error
+    number = await shop.fetchval("SELECT number FROM certificates")
+    assert error.endswith(f"and certificate {number} says so: delete the line.")
     async with shop.services.database.connection() as connection:
         open_id = await connection.fetchval("SELECT id FROM parcels WHERE status = 'open'")
     (error,) = operator.errors(retired(line, parcel_id=open_id, first_number="103", last_number="103"))

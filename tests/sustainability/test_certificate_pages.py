@@ -1,6 +1,7 @@
 """The public page of a certificate."""
 
 import hashlib
+import re
 from html import unescape
 
 import httpx
@@ -69,6 +70,18 @@ async def test_a_live_certificate_does_not_mention_test_mode_and_links_to_the_re
     assert "test mode" not in answer.text.lower()
     assert 'href="/sustainability/our-forest"' in answer.text
     assert '<a href="https://registry.example/r" rel="noopener noreferrer nofollow">' in answer.text
+
+
+async def test_people_a6_pages_say_which_credits_were_retired_in_advance(
+    browser: httpx.AsyncClient, services: Services, world: World
+) -> None:
+    await show_page(services, world.ours_live.scope)
+    number = await complete_live_order(services, world)
+    for path in (f"/certificates/{number}", f"/verify/{number}"):
+        text = re.sub(r"<[^>]*>", "", unescape((await browser.get(path)).text))
+        assert "were retired in advance and are assigned to" in text
+        assert "Retired in advance by Tonne on May 6, 2025, assigned to Beneficiary on " in text
+        assert "behalf" not in text
 
 
 async def test_the_pdf_is_that_of_the_api_and_can_be_verified(

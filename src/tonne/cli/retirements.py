@@ -76,7 +76,8 @@ def import_(mode: str, file: Path) -> None:
     """Import confirmations of retirements from a CSV FILE: all or nothing.
 
     The columns are parcel_id, serial_block, first_number, last_number, retired_on and retirement_url; other columns of
-    an exported list may stay. Importing the same file again changes nothing.
+    an exported list may stay. Importing the same file again changes nothing. A confirmation can be corrected until a
+    certificate states it. If the registry retired a part of a parcel, or other serials of the work list, enter those.
 
     If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """
@@ -86,8 +87,14 @@ def import_(mode: str, file: Path) -> None:
     if report.confirmed_count:
         tonnes = format_tonnes(report.confirmed_grams)
         click.echo(f"{_count(report.confirmed_count)} of {tonnes} t confirmed. Their orders complete automatically.")
-    else:
+    if report.corrected_count:
+        click.echo(f"{_count(report.corrected_count)} corrected.")
+    if not report.confirmed_count and not report.corrected_count:
         click.echo("No changes.")
+    for detail in report.details[:SHOWN]:
+        click.echo(detail)
+    if len(report.details) > SHOWN:
+        click.echo(f"... and {len(report.details) - SHOWN:,} more.")
     if report.known_count:
         click.echo(f"{_count(report.known_count)} had already been confirmed.")
 

@@ -27,6 +27,14 @@ class SharedUnit(msgspec.Struct, frozen=True):
     share: Annotated[Tonnes, Meta(description="Tonnes that belong to this order.", examples=["0.25"])]
 
 
+class RetiredInAdvance(msgspec.Struct, frozen=True):
+    """Credits that the seller had retired, in its own name, before they were assigned to the order."""
+
+    retired_by: Annotated[str, Meta(description="The seller that retired them.", examples=["Tonne"])]
+    assigned_to: Annotated[str, Meta(description="To whom they were assigned.", examples=["Acme Ltd"])]
+    assigned_on: Annotated[Day, Meta(description="When they were assigned to the order.")]
+
+
 class CertificateLine(msgspec.Struct, frozen=True):
     registry: Registry
     project_id: RegistryProjectId
@@ -40,6 +48,13 @@ class CertificateLine(msgspec.Struct, frozen=True):
     retired_on: Annotated[Day, Meta(description="When the registry retired them.")]
     retirement_url: RetirementUrl
     shared: Annotated[SharedUnit | None, Meta(description="Null if the credits belong to this order alone.")]
+    in_advance: Annotated[
+        RetiredInAdvance | None,
+        Meta(
+            description="Set if the credits were retired in advance, before they were assigned to the order. Null "
+            "otherwise, and in certificates that were issued before this field existed."
+        ),
+    ] = None
 
 
 class CertificateRecord(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ import re
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import asyncpg
@@ -16,7 +16,8 @@ from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order
-from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
+from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, RetiredInAdvance, SharedUnit
+from tonne.retirements.lots import earliest_day
 from tonne.retirements.model import serial_range
 
 # Crockford's base 32: no letters that look like digits.
@@ -46,8 +47,10 @@ SELECT share.order_id, share.beneficiary, share.quantity_grams, parcel.quantity_
        parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.first_number,
        coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
        coalesce(lot.block_spelling, block.block) AS block, project.registry, project.registry_project_id,
-       project.name, project.type
+       project.name, project.type, lot.status = 'pre_retired' AS is_pre_retired,
+       CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at ELSE $3::timestamptz END AS assigned_at
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
@@ -70,8 +73,9 @@ async def issue_certificates(
     keys = columns(orders, "scope.account_id, id")
     lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
     beneficiaries: dict[str, str] = {}
-    for row in await tx.fetch(FIND_SHARES, *keys):
-        lines[row["order_id"]].append(_line(row))
+    # An order that is not retiring yet gets its credits in this transaction.
+    for row in await tx.fetch(FIND_SHARES, *keys, now):
+        lines[row["order_id"]].append(_line(row, issuer))
         beneficiaries[row["order_id"]] = row["beneficiary"]
     numbers = {order.id: new_number(order.scope.mode) for order in orders}
     records = [
@@ -99,10 +103,14 @@ async def issue_certificates(
     return numbers
 
 
-def _line(row: asyncpg.Record) -> CertificateLine:
+def _line(row: asyncpg.Record, seller: str) -> CertificateLine:
     shared = None
     if row["quantity_grams"] < row["parcel_grams"]:
         shared = SharedUnit(format_tonnes(row["parcel_grams"]), format_tonnes(row["quantity_grams"]))
+    in_advance = None
+    if row["is_pre_retired"] or row["retired_on"] < earliest_day(row["assigned_at"]):
+        assigned_on = row["assigned_at"].astimezone(UTC).date().isoformat()
+        in_advance = RetiredInAdvance(seller, row["beneficiary"], assigned_on)
     return CertificateLine(
         registry=row["registry"],
         project_id=row["registry_project_id"],
@@ -116,6 +124,7 @@ def _line(row: asyncpg.Record) -> CertificateLine:
         retired_on=row["retired_on"].isoformat(),
         retirement_url=row["retirement_url"],
         shared=shared,
+        in_advance=in_advance,
     )
 
 

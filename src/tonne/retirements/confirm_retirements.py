@@ -42,7 +42,11 @@ async def confirm_retirements_any_account(
 FIND_ORDERS = "SELECT DISTINCT account_id, order_id FROM shares WHERE mode = $1 AND parcel_id = ANY ($2::text[])"
 
 
+async def find_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequence[str]) -> list[OrderKey]:
+    """The orders that have a share of these parcels."""
+    return [OrderKey(row["account_id"], row["order_id"]) for row in await tx.fetch(FIND_ORDERS, mode, parcel_ids)]
+
+
 async def wake_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequence[str], now: datetime) -> None:
     """Make the orders that have a share of these parcels due: they may be complete now."""
-    rows = await tx.fetch(FIND_ORDERS, mode, parcel_ids)
-    await wake_retiring(tx, [OrderKey(row["account_id"], row["order_id"]) for row in rows], now)
+    await wake_retiring(tx, await find_orders_any_account(tx, mode, parcel_ids), now)

@@ -62,7 +62,8 @@ class RetirementEndpoints:
 
         It has the contents of the PDF, which never change after the order has completed.
         """
-        return Response(await self._record(request))
+        # Decoded, so that fields added since the certificate was issued are present.
+        return Response(msgspec.json.encode(msgspec.json.decode(await self._record(request), type=CertificateRecord)))
 
     async def _record(self, request: Request) -> bytes:
         async with self._database.connection() as connection:

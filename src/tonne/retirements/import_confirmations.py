@@ -1,25 +1,33 @@
 """Import what the operator retired at the registries: all or nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import partial
-from hashlib import sha256
 from typing import Annotated, ClassVar
 
-from tonne.accounts import audit
 from tonne.base.actor import Actor
 from tonne.base.scope import Mode
 from tonne.base.urls import MAX_URL_LENGTH
 from tonne.db.pool import Connection
 from tonne.retirements.confirm_retirements import Confirmation, confirm_retirements_any_account
-from tonne.retirements.lots import SerialNumber, check_retired_on, latest_day
-from tonne.retirements.model import ParcelStatus
+from tonne.retirements.confirmation_audit import record_import_any_account
+from tonne.retirements.lots import SerialNumber, check_retired_on, earliest_day, find_canonical, latest_day
+from tonne.retirements.model import LotStatus, ParcelStatus
+from tonne.retirements.parcel_book import BookedParcel, ParcelBook, SerialRun, SerialsRefused
+from tonne.retirements.parcel_store import (
+    correct_retirements_any_account,
+    find_certified_any_account,
+    insert_split_any_account,
+    lock_parcels_any_account,
+    move_parcels_any_account,
+    read_parcels_any_account,
+)
+from tonne.retirements.registries import hosts_of, is_on
 from tonne.retirements.work_list import EXPORT_COLUMNS
 from tonne.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
 from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError, SheetInvalid, quoted
-from tonne.sheets.formulas import escape_formula
+from tonne.sheets.errors import SheetInvalid, quoted
 from tonne.sheets.read_sheet import Row, Values, read_sheet
 
 _IF_EMPTY = "the cell is empty: fill it in, or delete the line until the parcel is retired."
@@ -34,7 +42,9 @@ def _registry_url(cell: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationRow(Row):
-    KEY: ClassVar[tuple[str, ...]] = ("parcel_id",)
+    """A parcel may have several lines, if the registry retired it in parts."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("first_number", "parcel_id")
 
     parcel_id: Label
     serial_block: Annotated[str, Column(text(MAX_URL_LENGTH))]
@@ -46,24 +56,25 @@ class ConfirmationRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationReport:
-    """`known_count` lines had been confirmed before."""
+    """`known_count` lines had been confirmed before. `details` say which parcels got other serials than exported."""
 
     confirmed_count: int
     confirmed_grams: int
+    corrected_count: int
     known_count: int
+    details: list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Parcel:
-    id: str
-    vintage: int
-    serial_block: str
-    first_number: int
-    last_number: int
-    quantity_grams: int
-    status: ParcelStatus
-    retired_on: date | None
-    retirement_url: str | None
+class _Recorded:
+    """A line of the file, and the parcel that it confirms or corrects."""
+
+    row: ConfirmationRow
+    parcel: BookedParcel
+
+    @property
+    def confirmation(self) -> Confirmation:
+        return Confirmation(self.parcel.id, self.row.retired_on, self.row.retirement_url)
 
 
 async def import_confirmations(
@@ -71,104 +82,158 @@ async def import_confirmations(
 ) -> ConfirmationReport:
     """Record every retirement in the file, or raise SheetInvalid with every error.
 
-    Importing the same file again changes nothing. Orders that are now fully retired are completed by the worker.
+    Importing the same file again changes nothing. A confirmation can be corrected until a certificate states it. Orders
+    that are now fully retired are completed by the worker.
     """
-    sheet = read_sheet(file, ConfirmationRow, partial(_check_date, latest_day(now)), ignored=EXPORT_COLUMNS)
-    parcels = await _lock_parcels_any_account(tx, mode, [row.parcel_id for row in sheet.rows])
-    new: list[ConfirmationRow] = []
+    sheet = read_sheet(file, ConfirmationRow, partial(_check_row, latest_day(now)), ignored=EXPORT_COLUMNS)
+    book, runs, certified = await _lock_book(tx, mode, sheet.rows)
+    new: list[_Recorded] = []
+    corrected: list[_Recorded] = []
     for row in sheet.rows:
-        parcel = parcels.get(row.parcel_id)
-        error = _check_parcel(row, parcel, mode)
-        if error is not None:
-            sheet.errors.append(RowError(sheet.name, row.line, *error))
-        elif parcel is not None and parcel.status is ParcelStatus.TO_RETIRE:
-            new.append(row)
+        try:
+            parcel, is_moved = _find_parcel(book, row, runs.get(row.line), mode)
+            is_known = _check_state(row, parcel, certified) and not is_moved
+            _check_facts(row, parcel, mode)
+        except _LineRefused as error:
+            sheet.add_error(row.line, error.column, error.message)
+            continue
+        if not is_known:
+            (corrected if parcel.status is ParcelStatus.RETIRED else new).append(_Recorded(row, parcel))
+            parcel.status = ParcelStatus.RETIRED
+            parcel.retired_on, parcel.retirement_url = row.retired_on, row.retirement_url
     if sheet.errors:
         raise SheetInvalid(sorted(sheet.errors, key=lambda error: error.line or 0))
-    if new:
-        confirmations = [Confirmation(row.parcel_id, row.retired_on, row.retirement_url) for row in new]
-        await confirm_retirements_any_account(tx, mode, confirmations, now)
-        await _record_any_account(tx, mode, file, new, now=now, actor=actor)
-    grams = sum(parcels[row.parcel_id].quantity_grams for row in new)
-    return ConfirmationReport(len(new), grams, len(sheet.rows) - len(new))
+    await _write(tx, mode, book, new, corrected, now=now)
+    if new or corrected:
+        confirmed = [each.confirmation for each in (*new, *corrected)]
+        await record_import_any_account(tx, mode, file, book, confirmed, now=now, actor=actor)
+    grams = sum(each.parcel.quantity_grams for each in new)
+    known_count = len(sheet.rows) - len(new) - len(corrected)
+    return ConfirmationReport(len(new), grams, len(corrected), known_count, _details(book))
 
 
-def _check_date(latest: date, values: Values) -> Iterator[tuple[str, str]]:
+async def _lock_book(
+    tx: Connection, mode: Mode, rows: Sequence[ConfirmationRow]
+) -> tuple[ParcelBook, dict[int, SerialRun], dict[str, str]]:
+    """The locked parcels, the serials of each line, and certificates by the parcels that they state."""
+    ids = {row.parcel_id for row in rows}
+    stored = {parcel.id: parcel for parcel in await read_parcels_any_account(tx, mode, ids)}
+    named = [(row, stored[row.parcel_id]) for row in rows if row.parcel_id in stored]
+    blocks = await find_canonical(tx, {(parcel.registry, row.serial_block) for row, parcel in named})
+    runs = {
+        row.line: SerialRun(blocks[parcel.registry, row.serial_block], row.first_number, row.last_number)
+        for row, parcel in named
+    }
+    # Only other serials than exported concern the other parcels of the project.
+    others = {(parcel.project_id, parcel.vintage) for row, parcel in named if runs[row.line] != parcel.run}
+    parcels = await lock_parcels_any_account(tx, mode, ids, sorted(others))
+    certified = await find_certified_any_account(tx, mode, _contradicted(parcels, rows, runs))
+    return ParcelBook(parcels, certified.keys()), runs, certified
+
+
+def _contradicted(
+    parcels: Sequence[BookedParcel], rows: Sequence[ConfirmationRow], runs: Mapping[int, SerialRun]
+) -> list[str]:
+    """The ids of retired parcels about which the file says something new. Their certificates matter."""
+    retired = [parcel for parcel in parcels if parcel.status is ParcelStatus.RETIRED]
+    known = {
+        (id_, parcel.run, parcel.retired_on, parcel.retirement_url)
+        for parcel in retired
+        for id_ in (parcel.id, parcel.split_from)
+    }
+    new = {
+        row.parcel_id
+        for row in rows
+        if (row.parcel_id, runs.get(row.line), row.retired_on, row.retirement_url) not in known
+    }
+    return [parcel.id for parcel in retired if not new.isdisjoint({parcel.id, parcel.split_from})]
+
+
+def _check_row(latest: date, values: Values) -> Iterator[tuple[str, str]]:
     if "retired_on" in values:
         yield from check_retired_on(values["retired_on"], latest)
+    first, last = values.get("first_number"), values.get("last_number")
+    if first is not None and last is not None and last < first:
+        yield "last_number", "it is below first_number: swap or correct the two."
 
 
-def _check_parcel(row: ConfirmationRow, parcel: _Parcel | None, mode: Mode) -> tuple[str, str] | None:
-    """The column and message of the first error, or None."""
-    if parcel is None:
+class _LineRefused(Exception):
+    def __init__(self, column: str, message: str) -> None:
+        super().__init__(message)
+        self.column, self.message = column, message
+
+
+def _find_parcel(
+    book: ParcelBook, row: ConfirmationRow, run: SerialRun | None, mode: Mode
+) -> tuple[BookedParcel, bool]:
+    """The parcel that holds the serials of the line, and whether it holds them only now."""
+    parcel = book.find(row.parcel_id)
+    if parcel is None or run is None:
         remedy = f"copy the id from `tonne retirement export --mode {mode}`."
-        return "parcel_id", f"there is no parcel {quoted(row.parcel_id)} in {mode} mode: {remedy}"
+        raise _LineRefused("parcel_id", f"there is no parcel {quoted(row.parcel_id)} in {mode} mode: {remedy}")
     if parcel.status is ParcelStatus.OPEN:
-        return "parcel_id", "the parcel still takes fractions: delete the line, and retire it once it is on the list."
-    block_matches = row.serial_block in {parcel.serial_block, escape_formula(parcel.serial_block)}
-    if not block_matches or (row.first_number, row.last_number) != (parcel.first_number, parcel.last_number):
-        serials = f"{quoted(parcel.serial_block)} {parcel.first_number} to {parcel.last_number}"
-        return "serial_block", f"the parcel holds the serials {serials}: retire these, or correct the line."
+        message = "the parcel still takes fractions: delete the line, and retire it once it is on the list."
+        raise _LineRefused("parcel_id", message)
+    try:
+        held = book.find_held(parcel, run)
+        return (book.assign(parcel, run), True) if held is None else (held, False)
+    except SerialsRefused as error:
+        raise _LineRefused("serial_block", str(error)) from error
+
+
+def _check_state(row: ConfirmationRow, parcel: BookedParcel, certified: Mapping[str, str]) -> bool:
+    """Whether the line is known already. An error if it contradicts what cannot change."""
+    if parcel.status is not ParcelStatus.RETIRED:
+        return False
+    if (parcel.retired_on, parcel.retirement_url) == (row.retired_on, row.retirement_url):
+        return True
+    known = f"retired on {parcel.retired_on} ({parcel.retirement_url or 'without an address'})"
+    if parcel.lot_status is LotStatus.PRE_RETIRED:
+        raise _LineRefused("parcel_id", f"the lot of the parcel was {known} in advance: delete the line.")
+    if number := certified.get(parcel.id):
+        message = f"the parcel was confirmed as {known}, and certificate {number} says so: delete the line."
+        raise _LineRefused("parcel_id", message)
+    return False
+
+
+def _check_facts(row: ConfirmationRow, parcel: BookedParcel, mode: Mode) -> None:
     if row.retired_on.year < parcel.vintage:
-        return "retired_on", f"the date is before the vintage {parcel.vintage}: correct it."
-    confirmed = (parcel.retired_on, parcel.retirement_url)
-    if parcel.status is ParcelStatus.RETIRED and confirmed != (row.retired_on, row.retirement_url):
-        known = f"retired on {parcel.retired_on} ({parcel.retirement_url or 'without an address'})"
-        return "parcel_id", f"the parcel was confirmed as {known}, and certificates say so: delete the line."
-    return None
+        raise _LineRefused("retired_on", f"the date is before the vintage {parcel.vintage}: correct it.")
+    if parcel.lot_status is LotStatus.HELD and row.retired_on < earliest_day(parcel.ordered_at):
+        ordered_on = parcel.ordered_at.astimezone(UTC).date()
+        message = f"the date is before {ordered_on}, when the order was placed: enter the day of the retirement."
+        raise _LineRefused("retired_on", message)
+    # Nothing is retired in test mode, so there is no page of a registry.
+    hosts = hosts_of(parcel.registry_id, parcel.registry_url) if mode is Mode.LIVE else ()
+    if hosts and not is_on(hosts, row.retirement_url):
+        message = f"the page is not one of {parcel.registry} ({', '.join(hosts)}): enter that of the retirement there."
+        raise _LineRefused("retirement_url", message)
 
 
-# Locked in one order, so that two imports cannot deadlock.
-LOCK_PARCELS = """
-SELECT parcel.id, lot.vintage, coalesce(lot.block_spelling, block.block) AS serial_block,
-       lot.first_number + parcel.start_grams / 1000000 AS first_number,
-       lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last_number,
-       parcel.quantity_grams, parcel.status, parcel.retired_on, parcel.retirement_url
-FROM parcels parcel
-JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
-WHERE parcel.mode = $1 AND parcel.id = ANY ($2::text[]) ORDER BY parcel.id FOR UPDATE OF parcel
-"""
-
-
-async def _lock_parcels_any_account(tx: Connection, mode: Mode, ids: Sequence[str]) -> dict[str, _Parcel]:
-    """The parcels that exist, by id."""
-    rows = await tx.fetch(LOCK_PARCELS, mode, ids)
-    return {row["id"]: _Parcel(**{**row, "status": ParcelStatus(row["status"])}) for row in rows}
-
-
-FIND_OWNERS = """
-SELECT DISTINCT organisation_id, parcel_id FROM shares
-WHERE mode = $1 AND parcel_id = ANY ($2::text[]) ORDER BY organisation_id, parcel_id
-"""
-
-
-async def _record_any_account(
-    tx: Connection, mode: Mode, file: SheetFile, rows: Sequence[ConfirmationRow], *, now: datetime, actor: Actor
+async def _write(
+    tx: Connection,
+    mode: Mode,
+    book: ParcelBook,
+    new: Sequence[_Recorded],
+    corrected: Sequence[_Recorded],
+    *,
+    now: datetime,
 ) -> None:
-    """Each organisation sees in its audit log who confirmed the retirement of its credits."""
-    confirmed = {row.parcel_id: row for row in rows}
-    entries = [
-        audit.Entry(
-            action="confirmations.imported",
-            subject_id=sha256(file.content).hexdigest(),
-            mode=mode,
-            details={"file": file.name, "parcels": len(rows)},
-        )
+    if book.changed:
+        await move_parcels_any_account(tx, mode, book.changed)
+        await insert_split_any_account(tx, mode, book.created)
+    if corrected:
+        await correct_retirements_any_account(tx, mode, [each.confirmation for each in corrected], now)
+    if new:
+        await confirm_retirements_any_account(tx, mode, [each.confirmation for each in new], now)
+
+
+def _details(book: ParcelBook) -> list[str]:
+    """What differs from the list that was exported."""
+    moved = [f"{now.id} now holds the serials {now.serials}, before {before.serials}." for before, now in book.changed]
+    split = [
+        f"{parcel.id} is split off from {parcel.split_from}: {parcel.serials}"
+        + ("." if parcel.status is ParcelStatus.RETIRED else ", still to be retired.")
+        for parcel in book.created
     ]
-    entries += [
-        audit.Entry(
-            action="retirement.confirmed",
-            subject_id=owned["parcel_id"],
-            organisation_id=owned["organisation_id"],
-            mode=mode,
-            before={"status": ParcelStatus.TO_RETIRE},
-            after={
-                "status": ParcelStatus.RETIRED,
-                "retired_on": confirmed[owned["parcel_id"]].retired_on,
-                "retirement_url": confirmed[owned["parcel_id"]].retirement_url,
-            },
-        )
-        for owned in await tx.fetch(FIND_OWNERS, mode, list(confirmed))
-    ]
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    return moved + split

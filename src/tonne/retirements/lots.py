@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
 from tonne.base.scope import Mode
@@ -73,6 +73,11 @@ def check_retired_on(retired_on: date, latest_day: date) -> Iterator[tuple[str, 
 def latest_day(now: datetime) -> date:
     """Registries date retirements in local time, which is up to 14 hours ahead of UTC."""
     return (now + timedelta(hours=14)).date()
+
+
+def earliest_day(moment: datetime) -> date:
+    """The day on which something that happened at `moment` may be dated: local time is up to 12 hours behind UTC."""
+    return (moment.astimezone(UTC) - timedelta(hours=12)).date()
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,7 @@ def _shown(record: CertificateRecord) -> dict[str, Any]:
         "record": record,
         "issued_on": datetime.fromisoformat(record.issued_at),
         "lines": [_shown_line(line) for line in record.lines],
+        "all_in_advance": all(line.in_advance for line in record.lines),
         "has_shared": any(line.shared for line in record.lines),
     }
 
@@ -157,5 +158,6 @@ def _shown_line(line: CertificateLine) -> dict[str, Any]:
     return msgspec.structs.asdict(line) | {
         "kind": kind,
         "retired_on": date.fromisoformat(line.retired_on),
+        "assigned_on": None if line.in_advance is None else date.fromisoformat(line.in_advance.assigned_on),
         "link": link,
     }

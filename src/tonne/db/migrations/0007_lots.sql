@@ -91,3 +91,7 @@ CREATE TABLE withdrawn_lots (
     PRIMARY KEY (mode, id),
     FOREIGN KEY (mode, project_id) REFERENCES projects
 );
+
+-- The parcel from which it was split off, because the registry retired only a part of that one, or other serials.
+ALTER TABLE parcels ADD COLUMN split_from text;
+CREATE INDEX parcels_split_from ON parcels (mode, split_from) WHERE split_from IS NOT NULL;
