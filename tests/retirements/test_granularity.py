@@ -1,10 +1,15 @@
 """Units of a registry: fixed once credits are allocated, and printed so that no two parcels look the same."""
 
+import asyncio
+
 import pytest
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.support.world import TESTER
 from tonne.catalog.import_rows import FileKind
+from tonne.retirements.import_lots import import_files
 from tonne.retirements.model import serial_range
+from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import SheetInvalid
 
 HEADS = "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams"
@@ -31,6 +36,22 @@ async def test_money_16_the_granularity_is_fixed_once_credits_are_allocated(live
     )
     # Everything else may change.
     await live.import_files(project(KILOGRAM, "Another name"))
+    await live.check_invariants()
+
+
+async def test_money_16_an_allocation_that_waits_for_the_import_uses_the_new_granularity(live: Shop) -> None:
+    await live.sell("mix", {"A": 1}, granularity=KILOGRAM)
+    await live.supply("A", 2020, 10)
+    order = await live.buy(await live.account("Ada"), 3 * KILOGRAM, "mix")
+    files = {kind: SheetFile(kind, "\n".join(lines).encode()) for kind, lines in project(TONNE).items()}
+    async with live.database.transaction() as tx:
+        await import_files(tx, live.mode, files, live.clock.now, actor=TESTER)
+        allocation = asyncio.create_task(live.work())
+        await live.until_waiting_for_lock()
+    await allocation
+    assert await live.statuses(order) == ["retiring"]
+    (cut,) = await live.cuts()
+    assert (cut.quantity_grams, cut.allocated_grams, cut.status) == (TONNE, 3 * KILOGRAM, "open")
     await live.check_invariants()
 
 

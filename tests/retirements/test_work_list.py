@@ -161,7 +161,7 @@ async def test_the_exported_file_can_be_imported_with_two_more_columns(operator:
         (
             {"serial_block": "other"},
             "serial_block",
-            "holds the serials “live-A-1” 101 to 102: retire these, or correct",
+            "holds the serials “live-A-1” 101 to 102, and those of the line are not on the work list",
         ),
         ({"first_number": "103", "last_number": "102"}, "last_number", "is below first_number"),
         ({"last_number": "103"}, "serial_block", "holds the serials “live-A-1” 101 to 102"),
@@ -237,16 +237,16 @@ async def test_parcels_that_are_not_on_the_list_are_refused(operator: Operator) 
     await shop.work()
     (line,) = operator.export()
     operator.does("import", operator.write(retired(line)))
+    async with shop.services.database.connection() as connection:
+        open_id = await connection.fetchval("SELECT id FROM parcels WHERE status = 'open'")
+    (error,) = operator.errors(retired(line, parcel_id=open_id, first_number="103", last_number="103"))
+    assert "the parcel still takes fractions: delete the line" in error
     shop.clock.now = utc_now()
     await shop.work()
     (error,) = operator.errors(retired(line, retirement_url="https://registry.verra.org/8"))
     assert "was confirmed as retired on" in error
     number = await shop.fetchval("SELECT number FROM certificates")
     assert error.endswith(f"and certificate {number} says so: delete the line.")
-    async with shop.services.database.connection() as connection:
-        open_id = await connection.fetchval("SELECT id FROM parcels WHERE status = 'open'")
-    (error,) = operator.errors(retired(line, parcel_id=open_id, first_number="103", last_number="103"))
-    assert "the parcel still takes fractions: delete the line" in error
     url = shop.services.database._url
     done = tonne("retirement", "import", operator.write(retired(line)), "--mode", "test", database_url=url)
     assert done.returncode == 1

@@ -41,17 +41,31 @@ async def find_sources(connection: Connection, mode: Mode, bundle_ids: Iterable[
 
 # Sorted to prevent deadlocks between workers, and with imports. Without the lock, two workers would count from the same
 # drawn grams, and orders would no longer follow the weights.
-LOCK_SOURCES = f"""
-SELECT {_SOURCE}
-FROM bundle_projects share JOIN projects project ON project.mode = share.mode AND project.id = share.project_id
+LOCK_SOURCES = """
+SELECT true FROM bundle_projects share
 WHERE share.mode = $1 AND share.bundle_id = ANY ($2::text[])
 ORDER BY share.bundle_id, share.project_id FOR NO KEY UPDATE OF share
-"""  # noqa: S608 - a constant
+"""
 
 
 async def lock_sources(tx: Connection, mode: Mode, bundle_ids: Iterable[str]) -> list[BundleSource]:
     """As `find_sources`, and locks what was drawn on them until the transaction ends."""
-    return _sorted([BundleSource(**row) for row in await tx.fetch(LOCK_SOURCES, mode, sorted(set(bundle_ids)))])
+    ids = sorted(set(bundle_ids))
+    await tx.execute(LOCK_SOURCES, mode, ids)
+    # Read afterwards: an import may have changed the granularity while the statement above waited for it.
+    return await find_sources(tx, mode, ids)
+
+
+LOCK_PROJECTS = """
+SELECT true FROM bundle_projects share
+WHERE share.mode = $1 AND share.project_id = ANY ($2::text[])
+ORDER BY share.bundle_id, share.project_id FOR NO KEY UPDATE OF share
+"""
+
+
+async def lock_projects(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> None:
+    """Wait for allocations from these projects, and block new ones until the transaction ends."""
+    await tx.execute(LOCK_PROJECTS, mode, sorted(set(project_ids)))
 
 
 def _sorted(sources: Sequence[BundleSource]) -> list[BundleSource]:

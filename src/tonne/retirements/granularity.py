@@ -4,28 +4,29 @@ from collections.abc import Collection
 
 from tonne.base.scope import Mode
 from tonne.catalog.import_plan import CataloguePlan
+from tonne.catalog.sources import lock_projects
 from tonne.db.pool import Connection
 from tonne.retirements.lots import find_holders_any_account, name_holders
 from tonne.sheets.errors import RowError
 
-# Waits for allocations of these projects, which lock lots in the same order.
-LOCK_LOTS_OF_PROJECTS = """
-SELECT id, project_id, allocated_grams FROM lots WHERE mode = $1 AND project_id = ANY ($2::text[])
-ORDER BY id FOR UPDATE
+FIND_ALLOCATED_LOTS = """
+SELECT id, project_id FROM lots WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams > 0 ORDER BY id
 """
 
 
-async def lock_lots_of_projects(tx: Connection, mode: Mode, project_ids: Collection[str]) -> dict[str, list[str]]:
-    """Lock all lots of these projects. Returns the ids of those of which orders hold grams, by project."""
+async def find_allocated_lots(tx: Connection, mode: Mode, project_ids: Collection[str]) -> dict[str, list[str]]:
+    """The ids of the lots of which orders hold grams, by project."""
     found: dict[str, list[str]] = {}
-    for row in await tx.fetch(LOCK_LOTS_OF_PROJECTS, mode, list(project_ids)):
-        if row["allocated_grams"]:
-            found.setdefault(row["project_id"], []).append(row["id"])
+    for row in await tx.fetch(FIND_ALLOCATED_LOTS, mode, list(project_ids)):
+        found.setdefault(row["project_id"], []).append(row["id"])
     return found
 
 
 async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> list[RowError]:
-    """Report projects whose granularity would change under allocated credits."""
+    """Report projects whose granularity would change under allocated credits.
+
+    Call it before lots are locked: allocation locks the projects of a bundle first.
+    """
     before = catalogue.projects.stored
     changed = {
         catalogue.project_ids[row.key]: row
@@ -34,7 +35,8 @@ async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan
     }
     if not changed:
         return []
-    lots = await lock_lots_of_projects(tx, mode, changed)
+    await lock_projects(tx, mode, changed)
+    lots = await find_allocated_lots(tx, mode, changed)
     errors = []
     for project_id, lot_ids in lots.items():
         row = changed[project_id]

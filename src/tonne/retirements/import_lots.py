@@ -72,8 +72,9 @@ async def import_files(
         # Before any lot is locked: workers lock orders before lots, too.
         await wake_short_any_account(tx, mode)
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
+    granularity_errors = await check_granularity(tx, mode, catalogue)
     lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(now))
-    errors = [*catalogue.errors, *await check_granularity(tx, mode, catalogue), *lots.errors]
+    errors = [*catalogue.errors, *granularity_errors, *lots.errors]
     if errors:
         order = [file.name for file in files.values()]
         raise SheetInvalid(sorted(errors, key=lambda error: (order.index(error.file), error.line or 0)))
