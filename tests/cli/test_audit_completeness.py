@@ -223,12 +223,6 @@ def test_security_7_every_command_that_changes_something_is_audited_or_exempt() 
     assert AUDITED.keys().isdisjoint(NOT_AUDITED)
 
 
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """With what live invoices need."""
-    return msgspec.structs.replace(settings, **SELLER)
-
-
 async def test_security_7_every_audited_command_writes_an_entry(
     api: ApiClient, services: Services, world: World, tmp_path: Path
 ) -> None:
