@@ -35,7 +35,6 @@ ACROSS_ACCOUNTS = {
     "src/tonne/retirements/import_confirmations.py": "the operator's: a registry knows no accounts",
     "src/tonne/retirements/granularity.py": "the operator's: names the orders that hold lots of a project",
     "src/tonne/retirements/import_lots.py": "the operator's: new supply may serve any account, and any may hold it",
-    "src/tonne/retirements/granularity.py": "the operator's: names the orders that hold a project",
     "src/tonne/retirements/parcel_store.py": "the operator's: locks the orders that share a parcel",
     "src/tonne/retirements/withdraw_lot.py": "the operator's: names the orders that hold a lot",
     "src/tonne/webhooks/check_secret_key.py": "checks the key of all webhooks when a process starts",
