@@ -19,6 +19,7 @@ from tonne.base.secret_keys import key_id_of, parse_key
 from tonne.base.settings import Settings, SettingsError
 from tonne.db.pool import Database
 from tonne.webhooks.check_secret_key import check_secret_key
+from tonne.webhooks.secret_store import COUNT_SECRETS
 
 MALFORMED = "abc"
 NEW, OTHER = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
@@ -249,6 +250,17 @@ async def test_security_13_status_counts_the_values_of_each_key(stage: Stage, re
     lines = [line.split("  ") for line in _run(stage, "status", **_keys(stage)).splitlines()]
     table = {tuple(cell.strip() for cell in line if cell.strip()) for line in lines[1:]}
     assert table == {(NEW_ID, "current", "0"), (ours, "old", "2"), (OTHER_ID, "no", "1"), ("(no key id)", "-", "1")}
+
+
+async def test_security_13_every_sealed_column_is_counted(db: Database) -> None:
+    """Otherwise a rotation would report a key as unneeded although values of that column need it."""
+    async with db.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = 'public' AND data_type = 'bytea' AND column_name LIKE '%\\_box'"
+        )
+    assert len(rows) >= 4
+    assert [row for row in rows if f"{row['column_name']} FROM {row['table_name']}" not in COUNT_SECRETS] == []
 
 
 async def test_security_13_the_doctor_reports_secrets_that_cannot_be_opened(stage: Stage, receiver: Receiver) -> None:

@@ -1,6 +1,7 @@
 """tonne listen"""
 
 import asyncio
+import itertools
 import time
 from typing import Any
 from urllib.parse import urlsplit
@@ -120,7 +121,7 @@ class _Forwarder:
         """Retry until the receiver accepts the events; returns the last sequence."""
         body = b'{"events":[' + b",".join([bytes(event) for event in page]) + b"]}"
         events = [msgspec.json.decode(event, type=_EventHead) for event in page]
-        for attempt in range(1_000_000):
+        for attempt in itertools.count():
             header = signature_header([self._secret], organisation_id, int(time.time()), body)
             headers = {"Content-Type": "application/json", self._header: header}
             try:

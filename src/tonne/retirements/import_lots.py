@@ -98,9 +98,9 @@ async def import_files(
 
 
 async def _plan_lots(
-    tx: Connection, mode: Mode, file: SheetFile | None, catalogue: CataloguePlan, latest_day: date
+    tx: Connection, mode: Mode, file: SheetFile | None, catalogue: CataloguePlan, latest: date
 ) -> LotPlan:
-    sheet = read_sheet(file, LotRow, partial(check_lot, latest_day))
+    sheet = read_sheet(file, LotRow, partial(check_lot, latest))
     blocks = await find_canonical(tx, {row.block_key for row in sheet.rows})
     every = await read_lots(tx, set(blocks.values()), {row.lot_id for row in sheet.rows if row.lot_id})
     stored = _match(sheet, {row.line: blocks[row.block_key] for row in sheet.rows}, every, mode)

@@ -43,7 +43,7 @@ class LotRow(ProjectReference):
         return f"{self.first_number} to {self.last_number}"
 
 
-def check_lot(latest_day: date, values: Values) -> Iterator[tuple[str, str]]:
+def check_lot(latest: date, values: Values) -> Iterator[tuple[str, str]]:
     first, last = values.get("first_number"), values.get("last_number")
     if first is not None and last is not None:
         if last < first:
@@ -60,13 +60,13 @@ def check_lot(latest_day: date, values: Values) -> Iterator[tuple[str, str]]:
             yield column, "a held lot is not retired yet: leave the cell empty, or write pre_retired."
     retired_on = values.get("retired_on")
     if retired_on is not None:
-        yield from check_retired_on(retired_on, latest_day)
+        yield from check_retired_on(retired_on, latest)
         if retired_on.year < values.get("vintage", 0):
             yield "retired_on", f"the date is before the vintage {values['vintage']}: correct one of the two."
 
 
-def check_retired_on(retired_on: date, latest_day: date) -> Iterator[tuple[str, str]]:
-    if retired_on > latest_day:
+def check_retired_on(retired_on: date, latest: date) -> Iterator[tuple[str, str]]:
+    if retired_on > latest:
         yield "retired_on", "the date is in the future: enter the day of the retirement."
 
 
@@ -148,7 +148,7 @@ async def find_holders_any_account(tx: Connection, mode: Mode, lot_ids: Collecti
 
 
 def name_holders(order_ids: list[str]) -> str:
-    """For a message: `orders (ord_a, ord_b, ord_c and 7 more)`."""
+    """For a message: `orders ord_a, ord_b, ord_c and 7 more`."""
     if not order_ids:
         return "orders"
     more = f" and {len(order_ids) - 3} more" if len(order_ids) > 3 else ""
