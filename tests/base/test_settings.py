@@ -262,3 +262,15 @@ def test_reading_settings_loads_neither_server_nor_database() -> None:
 )
 def test_operations_14_a_database_url_may_name_several_hosts(url: str) -> None:
     assert load_settings({"TONNE_DATABASE_URL": url}).database_url == url
+
+
+@pytest.mark.parametrize("token", ["short", "with a space in between", "ümlaute-sind-nicht-erlaubt", "x" * 251])
+def test_a_metrics_token_that_could_be_guessed_or_not_sent_is_refused(token: str) -> None:
+    message = _refusal({"TONNE_METRICS_TOKEN": token})
+    assert "TONNE_METRICS_TOKEN" in message
+    assert token not in message
+
+
+def test_the_metrics_need_a_port_of_their_own() -> None:
+    assert "TONNE_METRICS_PORT" in _refusal({"TONNE_METRICS_PORT": "8080"})
+    assert load_settings({"TONNE_METRICS_PORT": "9464"}).metrics_host == "127.0.0.1"

@@ -43,6 +43,7 @@ NOT_AUDITED = {
                 "lot export",
                 "mail list",
                 "mail show",
+                "transfer list",
             ),
         ),
         READS,
@@ -131,6 +132,17 @@ class Story:
         sql = "SELECT lots.id FROM lots JOIN serial_blocks ON number = serial_block WHERE block = 'COMPLETENESS'"
         return (await self.fetch(sql), "--reason", "Sold twice")
 
+    async def unmatched_transfer(self) -> Words:
+        statement = "booked_on,amount,currency,payer,reference\n2026-03-06,5.00,EUR,Ada,a gift\n"
+        self.run("invoice", "import-statement", self.file("gift.csv", statement), "--mode", "live")
+        return (await self.fetch("SELECT id FROM bank_transfers WHERE reference = 'a gift'"), "--note", "Returned")
+
+    async def failed_mail(self, number: int) -> Words:
+        sql = "INSERT INTO mails (id, organisation_id, recipients, message, created_at) VALUES ($1, $2, $3, '', now())"
+        async with self.services.database.transaction() as tx:
+            await tx.execute(sql, f"mail_{number}", self.world.ours_live.scope.organisation_id, ["ada@ours.test"])
+        return (f"mail_{number}",)
+
     async def confirm_retirements(self) -> Words:
         """The invoice of an order is settled, its credits are allocated, and the exported list is confirmed."""
         self.run("invoice", "settle", await self.invoice())
@@ -193,6 +205,9 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "invoice resend": lambda story: story.numbered(),
     "invoice settle": lambda story: story.numbered(),
     "invoice import-statement": lambda story: story.words(story.file("march.csv", STATEMENT), "--mode", "live"),
+    "transfer resolve": lambda story: story.unmatched_transfer(),
+    "mail retry": lambda story: story.failed_mail(1),
+    "mail discard": lambda story: story.failed_mail(2),
     "retirement import": lambda story: story.confirm_retirements(),
     "org remove-admin": lambda story: story.organisation("ada@ours.test"),
     "secrets rotate": lambda story: story.rotate_key(),

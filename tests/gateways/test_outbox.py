@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.mail_server import DROP, Mailbox, mail_server
 from tests.support.processes import free_port
+from tests.support.samples import parse_samples, total
+from tonne.base.metrics_text import render
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.gateways.mail import SmtpMail, compose_mail
@@ -183,3 +185,15 @@ async def test_a_worker_whose_lease_expired_settles_nothing(
     assert await slow
     found = await row(db)
     assert (found["sent_at"] is None, found["last_error"], found["lease_token"]) == (False, None, 2)
+
+
+async def test_operations_12_outcomes_are_counted(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    box.at_recipient.extend(["451 greylisted, come back", "550 no such user"])
+    for _ in range(3):
+        await queue(db, settings)
+        await mails.run_once()
+    samples = parse_samples(render(metric.snapshot() for metric in mails.metrics).decode())
+    counted = [total(samples, "tonne_mails_total", outcome=outcome) for outcome in ("retried", "failed", "sent")]
+    assert counted == [1, 1, 1]

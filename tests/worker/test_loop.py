@@ -4,8 +4,11 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 
+from tests.support.samples import parse_samples, total
+from tonne.base.metrics_text import render
 from tonne.worker import loop
 from tonne.worker.loop import Job, run_jobs
+from tonne.worker.metrics import JobMetrics
 
 # Longer than the time limit of a test: a test that needs a second poll fails.
 FOREVER_S = 60.0
@@ -200,3 +203,32 @@ def test_operations_7_work_resumes_soon_after_the_database_is_back() -> None:
     away = ConnectionRefusedError("the database is down")
     assert loop._back_off_s(away, 500, 1.0) == loop.DATABASE_RETRY_S
     assert loop._back_off_s(RuntimeError(), 500, 1.0) == loop.MAX_PAUSE_S
+
+
+async def test_operations_12_runs_are_counted_by_outcome() -> None:
+    stop = asyncio.Event()
+    metrics = JobMetrics()
+
+    async def work() -> bool:
+        step = next(steps)
+        if step == "fail":
+            raise RuntimeError(step)
+        if step == "idle":
+            stop.set()
+        return step == "work"
+
+    steps = iter(["work", "work", "fail", "idle"])
+    await asyncio.wait_for(run_jobs([Job("work", work), Job("other", work_never)], stop, 0.001, metrics), 10)
+    samples = parse_samples(render(metric.snapshot() for metric in metrics.metrics).decode())
+    counted = {
+        outcome: total(samples, "tonne_job_runs_total", job_name="work", outcome=outcome)
+        for outcome in ("worked", "failed", "idle")
+    }
+    assert counted == {"worked": 2, "failed": 1, "idle": 1}
+    assert total(samples, "tonne_job_run_seconds_count", job_name="work") == 3, "idle runs are not timed"
+    assert total(samples, "tonne_job_runs_total", job_name="other", outcome="failed") == 0
+    assert total(samples, "tonne_job_last_success_timestamp_seconds", job_name="work") > 1.7e9
+
+
+async def work_never() -> bool:
+    return False

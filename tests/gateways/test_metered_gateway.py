@@ -1,0 +1,71 @@
+"""Every request to a gateway is counted with its outcome and timed."""
+
+import pytest
+
+from tests.support.samples import parse_samples, total
+from tonne.base.ids import new_id
+from tonne.base.metrics_text import render
+from tonne.base.scope import Mode
+from tonne.db.pool import Database
+from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeRequest, StoredCard
+from tonne.gateways.card_simulated import SimulatedCardGateway
+from tonne.gateways.metered_gateway import GatewayMetrics, metered
+from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
+
+GOOD, DECLINED = "4242424242424242", "4000000000009995"
+
+
+def _request(number: str) -> ChargeRequest:
+    return ChargeRequest(
+        id=new_id("chg"),
+        order_id="ord_1",
+        account_id="acc_1",
+        mode=Mode.TEST,
+        amount_minor=100,
+        currency="EUR",
+        source=StoredCard("cus_1", number),
+    )
+
+
+async def test_operations_12_requests_are_counted_by_operation_and_outcome(db: Database) -> None:
+    meter = GatewayMetrics()
+    gateway = metered("simulated", SimulatedCardGateway(db), meter)
+    paid = await gateway.charge(_request(GOOD))
+    assert (await gateway.charge(_request(DECLINED))).kind is ChargeOutcome.DECLINED
+    await gateway.look_up(_request(GOOD))
+    assert paid.reference is not None
+    await gateway.refund("ref_1", paid.reference, 100, "EUR")
+    await gateway.describe(StoredCard("cus_1", GOOD))
+    with pytest.raises(CardNotFound):
+        await gateway.describe(StoredCard("cus_1", "no such card"))
+    samples = parse_samples(render(metric.snapshot() for metric in meter.metrics).decode())
+    counted = {
+        (labels["operation"], labels["outcome"]): value
+        for (name, pairs), value in samples.items()
+        if name == "tonne_gateway_requests_total" and (labels := dict(pairs))["gateway"] == "simulated"
+    }
+    assert counted == {
+        ("charge", "captured"): 1,
+        ("charge", "declined"): 1,
+        ("look_up", "not_found"): 1,
+        ("refund", "refunded"): 1,
+        ("describe", "described"): 1,
+        ("describe", "not_found"): 1,
+    }
+    assert total(samples, "tonne_gateway_request_seconds_count", operation="charge") == 2
+    assert not isinstance(gateway, PaymentPages), "it has no payment pages"
+
+
+class PagesThatFail(SimulatedCardGateway):
+    async def open_page(self, request: PageRequest) -> PaymentPage:  # noqa: ARG002 - refused anyway
+        raise PageNotOpened("not today")
+
+
+async def test_a_gateway_with_payment_pages_keeps_them(db: Database) -> None:
+    meter = GatewayMetrics()
+    gateway = metered("pages", PagesThatFail(db), meter)
+    assert isinstance(gateway, PaymentPages)
+    with pytest.raises(PageNotOpened):
+        await gateway.open_page(None)  # type: ignore[arg-type]
+    samples = parse_samples(render(metric.snapshot() for metric in meter.metrics).decode())
+    assert total(samples, "tonne_gateway_requests_total", operation="open_page", outcome="unavailable") == 1
