@@ -186,6 +186,12 @@ async def test_security_6_other_secrets_and_expired_signatures_are_refused(
     assert (await shopper.http.get(f"/offset/{link.id}?{twice}")).status_code == 400
 
 
+async def test_security_6_a_repeated_query_without_a_signature_is_refused(shopper: Shopper, link: OffsetLink) -> None:
+    for repeated in ("quantity=1", "x", "signature", "signature=a&signature=b"):
+        answer = await shopper.open(f"/offset/{link.id}", signed_query=repeated)
+        assert answer.status_code == 400, repeated
+
+
 async def test_the_old_secret_is_valid_during_the_overlap(
     services: Services, shopper: Shopper, link: OffsetLink
 ) -> None:

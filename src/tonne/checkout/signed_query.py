@@ -66,6 +66,8 @@ def find_signed_query(pairs: Sequence[tuple[str, str]]) -> Sequence[tuple[str, s
 def verify_query(pairs: Sequence[tuple[str, str]], link_id: str, secrets: Sequence[str], now: datetime) -> SignedQuery:
     """Raises LinkSignatureInvalid or LinkSignatureExpired."""
     signatures = [value for name, value in pairs if name == SIGNATURE]
+    if len(signatures) != 1:
+        raise LinkSignatureInvalid
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         if name in SIGNED:
@@ -77,7 +79,7 @@ def verify_query(pairs: Sequence[tuple[str, str]], link_id: str, secrets: Sequen
     is_once = all(len(found) == 1 for name, found in values.items() if name != "bundle_id")
     has_nul = any("\x00" in value for found in values.values() for value in found)
     expires = values.get(EXPIRES, [""])[0]
-    if len(signatures) != 1 or not any(matches) or not is_once or has_nul or not _SECONDS.fullmatch(expires):
+    if not any(matches) or not is_once or has_nul or not _SECONDS.fullmatch(expires):
         raise LinkSignatureInvalid
     if now.timestamp() >= int(expires):
         raise LinkSignatureExpired

@@ -13,7 +13,7 @@ from tonne.orders.model import OrderKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A checkout at which a customer is about to pay. `client_hash` stands for their network address."""
+    """A checkout at which a customer is about to pay. `client_hash` is a hash of their network address."""
 
     scope: Scope
     checkout_id: str
