@@ -1,6 +1,7 @@
 """Concurrency: workers that charge, clients that cancel."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -66,6 +67,23 @@ async def test_an_order_cancelled_while_it_is_charged_is_refunded(scene: CardSce
     assert not await scene.refunds.run_once()
     assert await scene.event_types(order) == ["order.received", "order.placed", "order.cancelled"]
     assert await scene.breaches() == {}
+
+
+async def test_security_7_a_refund_is_in_the_audit_log(scene: CardScene) -> None:
+    order = await scene.order(GOOD)
+    answers = await scene.worker.call_gateways(await scene.worker.claim())
+    await scene.cancel(order)
+    await scene.worker.settle(answers)
+    assert await scene.refunds.run_once()
+    [entry] = await scene.fetch(
+        "SELECT actor, organisation_id, before, after, details FROM audit_log WHERE action = 'charge.refunded'"
+    )
+    assert (entry["actor"], entry["organisation_id"]) == ("system:refund_charges", order.scope.organisation_id)
+    assert (json.loads(entry["before"]), json.loads(entry["after"])) == (
+        {"status": "refund_due"},
+        {"status": "refunded"},
+    )
+    assert json.loads(entry["details"])["order_id"] == order.id
 
 
 async def test_an_order_cancelled_before_its_charge_is_sent_is_refunded(scene: CardScene) -> None:

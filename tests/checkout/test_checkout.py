@@ -242,6 +242,8 @@ async def test_an_unpaid_checkout_is_replaced_by_another_with_the_same_external_
     orders = await rows("SELECT status FROM orders ORDER BY created_at")
     assert [order["status"] for order in orders] == ["cancelled", "paid"]
     assert "This order was cancelled" in (await shopper.open(first)).text
+    [entry] = await rows("SELECT actor, address FROM audit_log WHERE action = 'order.cancelled'")
+    assert entry == {"actor": f"payer:{link.id}", "address": None}, "addresses of payers are not stored"
 
 
 async def test_an_external_id_is_unique_per_link(

@@ -1,6 +1,7 @@
 """Bank statements: reading, matching, and booking each line once."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -227,6 +228,11 @@ async def test_the_same_statement_again_changes_nothing(billing: Billing, world:
     assert outcomes(await book(billing, *lines)) == ["known"] * 3
     assert outcomes(await book(billing, lines[1], "2026-03-06,13.95,EUR,Ada,TN-LIVE-000001")) == ["known", "not_open"]
     assert len(await billing.fetch("SELECT FROM bank_transfers")) == 4
+    imports = await billing.fetch("SELECT details FROM audit_log WHERE action = 'bank_statement.imported' ORDER BY id")
+    assert [json.loads(row["details"])["lines"] for row in imports] == [
+        {"matched": 1, "unknown": 2},
+        {"known": 1, "not_open": 1},
+    ], "the second import changed nothing"
     await billing.check_invariants()
 
 

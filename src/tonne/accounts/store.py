@@ -83,7 +83,7 @@ async def set_address(tx: Connection, organisation_id: str, address: str) -> Non
 SET_ORGANISATION_SELECTION = """
 UPDATE organisation_modes SET default_bundle_selection = $3::jsonb
 FROM (SELECT default_bundle_selection FROM organisation_modes
-      WHERE organisation_id = $1 AND mode = $2 FOR UPDATE) AS old
+      WHERE organisation_id = $1 AND mode = $2 FOR NO KEY UPDATE) AS old
 WHERE organisation_id = $1 AND mode = $2 RETURNING old.default_bundle_selection
 """
 
@@ -166,7 +166,7 @@ async def update_account(tx: Connection, account: Account) -> None:
 
 SET_ACCOUNT_SELECTION = """
 UPDATE accounts SET default_bundle_selection = $3::jsonb
-FROM (SELECT default_bundle_selection FROM accounts WHERE organisation_id = $1 AND id = $2 FOR UPDATE) AS old
+FROM (SELECT default_bundle_selection FROM accounts WHERE organisation_id = $1 AND id = $2 FOR NO KEY UPDATE) AS old
 WHERE organisation_id = $1 AND id = $2 RETURNING old.default_bundle_selection
 """
 
