@@ -98,6 +98,11 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Any]]] = {
     "POST /v1/offset-links/{offset_link_id}/rotate-secret": lambda story: story.send(
         "POST", f"/v1/offset-links/{story.ids['link']}/rotate-secret", {}
     ),
+    "POST /v1/checkouts": lambda story: story.send(
+        "POST",
+        "/v1/checkouts",
+        {"offset_link_id": story.ids["link"], "email": "ann@example.com", "quantity": "1"},
+    ),
     "PUT /v1/sustainability-page": lambda story: story.send("PUT", "/v1/sustainability-page", {"title": "Ours"}),
     "POST /v1/orders/{order_id}/cancel": lambda story: story.cancel("/v1"),
     "POST /v1/test-helpers/orders/{order_id}/cancel": lambda story: story.cancel("/v1/test-helpers"),
