@@ -77,7 +77,7 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
         first = await invoice_store.take_numbers(tx, billed[0].scope.mode, len(billed))
         # Read while the series is locked: a worker that waited for it over midnight, or whose clock is slow, would
         # otherwise give a higher number an earlier date.
-        last_day = await invoice_store.find_issue_date(tx, billed[0].scope.mode, first - 1)
+        last_day = await invoice_store.find_issue_date_any_account(tx, billed[0].scope.mode, first - 1)
         today = now.astimezone(UTC).date()
         issued_on = today if last_day is None else max(today, last_day)
         for number, order in enumerate(billed, start=first):

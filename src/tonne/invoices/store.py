@@ -78,7 +78,7 @@ async def take_numbers(tx: Connection, mode: Mode, count: int) -> int:
 FIND_ISSUE_DATE = "SELECT issued_on FROM invoices WHERE mode = $1 AND number = $2"
 
 
-async def find_issue_date(tx: Connection, mode: Mode, number: int) -> date | None:
+async def find_issue_date_any_account(tx: Connection, mode: Mode, number: int) -> date | None:
     day: date | None = await tx.fetchval(FIND_ISSUE_DATE, mode, number)
     return day
 
