@@ -32,7 +32,17 @@ NOT_AUDITED = {
     "listen": "forwards events to the developer's own machine",
     **dict.fromkeys(
         (
-            *("secrets status", "doctor", "audit", "org list", "org show", "account list", "key list", "link list"),
+            *(
+                "demo",
+                "secrets status",
+                "doctor",
+                "audit",
+                "org list",
+                "org show",
+                "account list",
+                "key list",
+                "link list",
+            ),
             *("link show", "page show", "catalogue list", "card show", "invoice list", "invoice pdf", "invoice show"),
             *(
                 "retirement export",

@@ -67,6 +67,10 @@ def _check_facts(service: Service, printed: str) -> None:
 def test_the_demo_keeps_its_orders_across_restarts(service: Service) -> None:
     printed = service.start()
     _check_facts(service, printed)
+    # The banner scrolls away: it can be printed again.
+    banner = output_of("demo", data_dir=service.data_dir, port=service.port)
+    assert banner in printed
+    _check_facts(service, banner)
     facts = service.demo()
 
     order = _run_printed_curl(printed)

@@ -79,6 +79,33 @@ def test_an_account_is_updated(operator: Operator, world: World) -> None:
     assert "Only test accounts" in operator.is_refused("account", "update", world.ours_live.scope.account_id, "--wait")
 
 
+def test_people_c_an_account_whose_orders_would_wait_is_created_with_a_warning(
+    operator: Operator, world: World
+) -> None:
+    organisation_id = world.ours_test.scope.organisation_id
+    for mode, currency, warning in (
+        ("test", "NOK", "the test catalogue has no exchange rate from EUR to NOK, so orders of this account wait."),
+        # The rates of the demo are old, which matters in live mode only.
+        (
+            "live",
+            "USD",
+            "the live catalogue has no recent exchange rate from EUR to USD, so orders of this account wait.",
+        ),
+        ("test", "USD", ""),
+        ("live", "EUR", ""),
+    ):
+        words = ("account", "create", organisation_id, "New", "--mode", mode, "--currency", currency)
+        done = tonne(*words, database_url=operator.url)
+        assert done.returncode == 0
+        assert done.stdout.startswith("acc_")
+        assert len(done.stdout.splitlines()) == 1
+        assert warning in done.stderr
+        assert bool(done.stderr) == bool(warning)
+        if warning:
+            assert f"`tonne catalogue import --mode {mode} exchange_rates.csv`" in done.stderr
+            assert f"EUR,{currency},RATE,SOURCE," in done.stderr
+
+
 @pytest.mark.parametrize("method", ["invoice", "card"])
 async def test_money_22_orders_that_waited_proceed_after_advance(
     operator: Operator, services: Services, api: ApiClient, world: World, method: str

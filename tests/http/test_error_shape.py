@@ -84,7 +84,6 @@ async def test_every_401_is_byte_for_byte_the_same(api: ApiClient, world: World,
     async with populated_db.connection() as connection:
         await connection.execute("UPDATE api_keys SET revoked_at = now() WHERE id = $1", world.ours_live.key_id)
     headers: list[dict[str, str]] = [
-        {},
         {"Authorization": ""},
         {"Authorization": "Bearer"},
         {"Authorization": "Bearer "},
@@ -99,16 +98,17 @@ async def test_every_401_is_byte_for_byte_the_same(api: ApiClient, world: World,
         {"Authorization": f"Bearer {key},{key}"},
         {"Authorization": "Bearer tonne_test_" + "A" * 43},
         {"Authorization": f"Bearer {world.ours_live.key}"},
-        {"X-Api-Key": key},
     ]
-    answers = [
-        await api.http.request(method, path, headers=header)
-        for header in headers
-        for method, path in (("GET", "/v1/orders"), ("GET", "/v1/orders/x"), ("POST", "/v1/orders/by-mass"))
-    ]
-    assert {(answer.status_code, *codes(answer)) for answer in answers} == {(401, "unauthorised")}
-    assert {answer.headers["www-authenticate"] for answer in answers} == {"Bearer"}
-    assert len({sameness(answer) for answer in answers}) == 1
+    # Without the header the message says so: that reveals nothing about keys.
+    for kind in (headers, [{}, {"X-Api-Key": key}]):
+        answers = [
+            await api.http.request(method, path, headers=header)
+            for header in kind
+            for method, path in (("GET", "/v1/orders"), ("GET", "/v1/orders/x"), ("POST", "/v1/orders/by-mass"))
+        ]
+        assert {(answer.status_code, *codes(answer)) for answer in answers} == {(401, "unauthorised")}
+        assert {answer.headers["www-authenticate"] for answer in answers} == {"Bearer"}
+        assert len({sameness(answer) for answer in answers}) == 1
 
 
 def sameness(answer: httpx.Response) -> tuple[str, str]:

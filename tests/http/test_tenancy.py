@@ -59,17 +59,21 @@ def test_no_path_has_two_routes(services: Services) -> None:
 
 
 async def test_every_route_gives_the_same_401_without_a_key(services: Services, api: ApiClient) -> None:
-    bodies = set()
+    """The same on every route. A request without the header is told so, which reveals nothing about keys."""
+    bodies: dict[bool, set[str]] = {False: set(), True: set()}
+    wrong = ("Bearer tonne_test_" + "A" * 43, "Bearer x", "Basic dG9ubmU6eA==", "Bearer", "")
     for route in services.routes():
         if route.access is Access.PUBLIC:
             continue
         path = PARAMETER.sub("x", route.path)
-        for headers in ({}, {"Authorization": "Bearer tonne_test_" + "A" * 43}):
+        for headers in ({}, *({"Authorization": value} for value in wrong)):
             answer = await api.http.request(route.method, path, headers=headers)
             assert (answer.status_code, codes(answer)) == (401, ["unauthorised"]), route.path
             assert answer.headers["www-authenticate"] == "Bearer"
-            bodies.add(without_request_id(answer))
-    assert len(bodies) == 1
+            bodies["Authorization" in headers].add(without_request_id(answer))
+    assert [len(found) for found in bodies.values()] == [1, 1]
+    assert "There is no Authorization header." in bodies[False].pop()
+    assert "There is no" not in bodies[True].pop()
 
 
 class Ours(Enum):

@@ -1,6 +1,7 @@
 """tonne account"""
 
 import os
+from datetime import timedelta
 
 import click
 
@@ -14,6 +15,7 @@ from tonne.base.scope import Mode, Scope
 from tonne.base.settings import load_settings
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_account_default
+from tonne.catalog.store import load_catalogue
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.output import print_table
 from tonne.cli.parameters import BUNDLE_CHOICE, MODE
@@ -62,7 +64,30 @@ def create(
         payment_method=PaymentMethod(payment_method),
         created_at=utc_now(),
     )
-    click.echo(run_in_transaction(open_account, opened, actor=ACTOR).scope.account_id)
+    warning = run_in_transaction(_open, opened)
+    click.echo(opened.scope.account_id)
+    if warning is not None:
+        click.echo(f"Warning: {warning}", err=True)
+
+
+async def _open(tx: Connection, account: Account) -> str | None:
+    """Returns why orders of the new account would wait, if they would."""
+    await open_account(tx, account, actor=ACTOR)
+    mode, currency = account.scope.mode, account.currency
+    catalogue = await load_catalogue(tx, mode, "")
+    if catalogue is None or currency == catalogue.currency:
+        return None
+    limit = timedelta(days=load_settings(os.environ).rate_max_age_days)
+    rate = catalogue.rates.get(currency)
+    if rate is not None and (mode is Mode.TEST or account.created_at - rate.as_of <= limit):
+        return None
+    pair = f"from {catalogue.currency} to {currency}"
+    return (
+        f"the {mode} catalogue has no {'recent ' if rate else ''}exchange rate {pair}, so orders of this account wait. "
+        f"Import one: `tonne catalogue import --mode {mode} exchange_rates.csv`, with the line "
+        f"{catalogue.currency},{currency},RATE,SOURCE,{account.created_at:%Y-%m-%d} below the header "
+        "base,quote,rate,source,as_of."
+    )
 
 
 @account.command("list")

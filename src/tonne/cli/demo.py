@@ -1,4 +1,4 @@
-"""The demo data that `tonne serve --demo` creates."""
+"""tonne demo, and the demo data that `tonne serve --demo` creates"""
 
 import ipaddress
 from decimal import Decimal
@@ -24,7 +24,7 @@ from tonne.catalog.demo import demo_files
 from tonne.catalog.store import load_catalogue
 from tonne.checkout.create_link import create_account_link
 from tonne.checkout.link_schemas import OffsetLinkIn
-from tonne.cli.database import ACTOR
+from tonne.cli.database import ACTOR, plain_failures, settings_from_environment
 from tonne.db.pool import Connection
 from tonne.estimates.record_estimate import record_estimate
 from tonne.gateways.card import CardDetails
@@ -34,6 +34,7 @@ from tonne.retirements.import_lots import import_files
 from tonne.sustainability.change_page import PageChange, change_page
 
 NAME = "Demo organisation"
+DEMO_FILE = "demo.json"
 CURRENCY = "EUR"
 ADDRESS = "1 Harbour Street\n1000 Sample Town"
 # Mail to example.com is never delivered.
@@ -67,7 +68,7 @@ class Demo(msgspec.Struct):
 
 async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None:
     """Create the demo in an empty database, or find the existing one. None if the database has other organisations."""
-    path = settings.data_path / "demo.json"
+    path = settings.data_path / DEMO_FILE
     async with connection.transaction():
         # Serialises processes that start at the same time.
         await connection.execute("SELECT pg_advisory_xact_lock(hashtext('tonne demo'))")
@@ -105,31 +106,50 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+@click.command("demo")
+def print_again() -> None:
+    """Print the demo's API key, links and first request again.
+
+    They are printed when `tonne serve --demo` starts, and stored in demo.json in the data folder.
+    """
+    with plain_failures():
+        settings = settings_from_environment()
+    try:
+        demo = msgspec.json.decode((settings.data_path / DEMO_FILE).read_bytes(), type=Demo)
+    except (OSError, msgspec.MsgspecError) as error:
+        message = f"There is no demo in {settings.data_path}. Start one with `tonne serve --demo`."
+        raise click.ClickException(message) from error
+    click.echo("\n".join(_describe(settings, demo)))
+
+
 def print_demo(settings: Settings, demo: Demo | None) -> None:
     """Prints everything at once, so that no log line comes in between."""
+    running = f"Tonne is running at {settings.base_url}"
+    click.echo("\n".join(["", running, "", *_describe(settings, demo), "", "Press Ctrl-C to stop.", ""]))
+
+
+def _describe(settings: Settings, demo: Demo | None) -> list[str]:
     lines = [
-        "",
-        f"Tonne is running at {settings.base_url}",
-        "",
         f"  API            {settings.base_url}/v1",
         f"  Documentation  {settings.base_url}/docs",
     ]
     if demo is not None:
+        address = f"{settings.base_url}/v1/orders/by-estimate"
         body = f'{{"estimate_id": "{demo.test.estimate_ids[0]}", "idempotency_key": "my-first-order"}}'
         lines += [
             f"  Test API key   {demo.test.api_key}",
             f"  Offset link    {settings.base_url}/offset/{demo.offset_link_id}",
             f"  Public page    {settings.base_url}/sustainability/test/{demo.sustainability_slug}",
-            f"  For scripts    {settings.data_path / 'demo.json'}",
+            f"  For scripts    {settings.data_path / DEMO_FILE}",
             "",
             "Place an order:",
             "",
-            f"  curl {demo.base_url}/orders/by-estimate \\",
+            f"  curl {address} \\",
             f"    -H 'Authorization: Bearer {demo.test.api_key}' \\",
             "    -H 'Content-Type: application/json' \\",
             f"    -d '{body}'",
         ]
-    click.echo("\n".join([*lines, "", "Press Ctrl-C to stop.", ""]))
+    return lines
 
 
 async def _known(connection: Connection, path: Path) -> Demo | None:

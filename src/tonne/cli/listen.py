@@ -12,6 +12,7 @@ import msgspec
 
 from tonne.base.clock import to_wire, utc_now
 from tonne.base.settings import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
+from tonne.cli.database import plain_failures, settings_from_environment
 from tonne.webhooks.signing import new_secret, signature_header
 
 POLL_S = 0.5
@@ -36,10 +37,8 @@ class _Page(msgspec.Struct):
 @click.option(
     "--api-url",
     envvar=API_URL_VARIABLE,
-    default="http://127.0.0.1:8080/v1",
-    show_default=True,
     show_envvar=True,
-    help="Base URL of the API.",
+    help="Base URL of the API, with /v1. [default: that of the settings TONNE_PUBLIC_URL, TONNE_HOST and TONNE_PORT]",
 )
 @click.option(
     "--secret",
@@ -47,8 +46,8 @@ class _Page(msgspec.Struct):
     show_envvar=True,
     help="Secret to sign with. [default: a new one, which is printed]",
 )
-@click.option("--brand", default="Service", show_default=True, help="Name in the signature header.")
-def listen(target: str, api_key: str, api_url: str, *, secret: str | None, brand: str) -> None:
+@click.option("--brand", help="Name in the signature header. [default: that of the setting TONNE_BRAND]")
+def listen(target: str, api_key: str, api_url: str | None, *, secret: str | None, brand: str | None) -> None:
     """Forward test events to a webhook receiver on your machine.
 
     Your machine needs no public address: the command polls for new events, signs them like real deliveries, sends them
@@ -57,11 +56,14 @@ def listen(target: str, api_key: str, api_url: str, *, secret: str | None, brand
 
     Other users of the machine can read the options of a running command. Pass key and secret in the environment.
     """
+    with plain_failures():
+        settings = settings_from_environment()
     if not api_key.startswith("tonne_test_"):
         raise click.ClickException("Use a test key (tonne_test_...). Live events go only to registered webhooks.")
     if urlsplit(target).scheme not in {"http", "https"}:
         raise click.BadParameter("expected an http or https URL", param_hint="--forward-to")
-    forwarder = _Forwarder(target, api_key, api_url.rstrip("/"), secret or new_secret(), f"{brand}-HMAC")
+    api_url = (api_url or f"{settings.base_url}/v1").rstrip("/")
+    forwarder = _Forwarder(target, api_key, api_url, secret or new_secret(), f"{brand or settings.brand}-HMAC")
     try:
         asyncio.run(forwarder.run())
     except KeyboardInterrupt:

@@ -10,6 +10,7 @@ COMMANDS = {
     "api": "Run an API process.",
     "worker": "Run a worker process.",
     "migrate": "Apply pending database migrations.",
+    "demo": "Print the demo's API key, links and first request again.",
     "secrets": "Manage the keys that encrypt secrets in the database.",
     "doctor": "Check the data, and list what waits too long.",
     "audit": "Show who changed what, newest first.",
@@ -132,6 +133,10 @@ def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case 
             from tonne.cli.retirements import retirement
 
             return retirement
+        case "demo":
+            from tonne.cli.demo import print_again
+
+            return print_again
         case "listen":
             from tonne.cli.listen import listen
 

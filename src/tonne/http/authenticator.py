@@ -19,6 +19,7 @@ from tonne.http.rate_limit import Quota, TokenBuckets, rate_limited
 RawHeaders = list[tuple[bytes, bytes]]
 
 _KEY_PREFIXES = (b"tonne_test_", b"tonne_live_")
+_NO_HEADER = "There is no Authorization header. Send your API key as `Authorization: Bearer <API_KEY>`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Authenticator:
         if holder is None:
             self._keys.drop(digest)
             self._failures.consume(client)
-            raise Unauthorised
+            raise Unauthorised(None if b"authorization" in headers else _NO_HEADER)
         self._keys.put(digest, holder)
         return holder
 

@@ -38,12 +38,15 @@ class ErrorOut(msgspec.Struct):
 
 
 class Unauthorised(TonneError, kind=Kind.UNAUTHENTICATED, code="unauthorised"):
-    """The same response for missing, malformed, unknown and revoked keys, so that it reveals nothing about them."""
+    """The same response for malformed, unknown and revoked keys, so that it reveals nothing about them.
+
+    Only a request without the header gets another message: that reveals nothing but what the client has sent.
+    """
 
     message = "Send a valid API key in the header `Authorization: Bearer <API_KEY>`."
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message)
         self.headers["WWW-Authenticate"] = "Bearer"
 
 

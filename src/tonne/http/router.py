@@ -13,10 +13,12 @@ from tonne.http.route import Route
 class Resource:
     """The routes of one path, by method. HEAD is answered by the route for GET."""
 
-    __slots__ = ("allow", "by_method")
+    __slots__ = ("allow", "below", "by_method")
 
     def __init__(self) -> None:
         self.by_method: dict[str, Route] = {}
+        # The paths one segment below this one, by method: suggestions if this one does not support the method.
+        self.below: dict[str, list[str]] = {}
         # The value of the Allow header.
         self.allow = ""
 
@@ -47,6 +49,10 @@ class Router:
         self._root = _Node()
         for route in routes:
             self._add(route)
+        for path, resource in self._fixed.items():
+            if (parent := self._fixed.get(path.rpartition("/")[0])) is not None:
+                for method in resource.by_method:
+                    parent.below.setdefault(method, []).append(path)
 
     def find(self, path: str) -> tuple[Resource, dict[str, str]]:
         """The resource at a path that is still percent-encoded, and its parameters, encoded as well.

@@ -25,7 +25,7 @@ from tonne.http.errors import (
 from tonne.http.fair_share import FairShare
 from tonne.http.rate_limit import Quota, rate_limited
 from tonne.http.route import JSON, Access, Request, Response, Route
-from tonne.http.router import Router
+from tonne.http.router import Resource, Router
 
 MAX_BODY_BYTES = 256 * 1024
 BODY_WITHIN_S = 10.0
@@ -94,7 +94,7 @@ class Application:
             resource, parameters = self._router.find(asgi["path"])
             route = resource.by_method.get(asgi["method"])
             if route is None:
-                return _answer_other_method(asgi["method"], resource.allow)
+                return _answer_other_method(asgi["method"], resource)
             seen["route"] = route.path
             headers = dict(asgi["headers"])
             scope = None
@@ -194,12 +194,14 @@ def _idempotency_key(route: Route, headers: dict[bytes, bytes]) -> str | None:
     return value.decode("utf-8", "replace") if value is not None and route.takes_idempotency_key else None
 
 
-def _answer_other_method(method: str, allow: str) -> Response:
+def _answer_other_method(method: str, resource: Resource) -> Response:
     """OPTIONS works for every path. Raises MethodNotAllowed for any other method without a route."""
     if method == "OPTIONS":
-        return Response(b"", 204, headers={"Allow": allow})
+        return Response(b"", 204, headers={"Allow": resource.allow})
     refusal = MethodNotAllowed()
-    refusal.headers["Allow"] = allow
+    if below := resource.below.get(method):
+        refusal = MethodNotAllowed(f"This path does not support {method}. Use {method} with {', '.join(below)}.")
+    refusal.headers["Allow"] = resource.allow
     raise refusal
 
 

@@ -153,9 +153,13 @@ def _read(
         if not 1 <= mass_grams <= MAX_GRAMS:
             raise QuantityInvalid(field="mass.amount")
     elif isinstance(body, OrderByValueIn):
-        value_minor = scaled(Decimal(body.value), DECIMALS[terms.currency])
-        if value_minor is None or value_minor < 1:
-            raise ValueInvalid(field="value")
+        decimals = DECIMALS[terms.currency]
+        value_minor = scaled(Decimal(body.value), decimals)
+        if value_minor is None:
+            count = "1 decimal" if decimals == 1 else f"{decimals or 'no'} decimals"
+            raise ValueInvalid(f"{terms.currency} has {count}. Round the value to that.", field="value")
+        if value_minor < 1:
+            raise ValueInvalid("The value must be above zero.", field="value")
     else:
         estimate_id = body.estimate_id
     return OrderRequest(

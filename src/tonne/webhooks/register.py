@@ -24,6 +24,7 @@ from tonne.webhooks.sender import Sender
 from tonne.webhooks.signing import new_secret
 
 MAX_WEBHOOKS = 16
+_FOR_DEVELOPMENT = "To receive events on your own machine, run `tonne listen`."
 
 
 async def check_url(sender: Sender, url: str) -> None:
@@ -31,9 +32,10 @@ async def check_url(sender: Sender, url: str) -> None:
     try:
         await sender.check_receiver(url)
     except (ValueError, AddressRefused) as error:
-        raise WebhookUrlInvalid(f"The url cannot be used: {error}.", field="url") from error
+        raise WebhookUrlInvalid(f"The url cannot be used: {error}. {_FOR_DEVELOPMENT}", field="url") from error
     except (OSError, TimeoutError) as error:
-        raise WebhookUrlInvalid("The url cannot be used: its host cannot be resolved.", field="url") from error
+        message = f"The url cannot be used: its host cannot be resolved. {_FOR_DEVELOPMENT}"
+        raise WebhookUrlInvalid(message, field="url") from error
 
 
 async def register_webhook(
