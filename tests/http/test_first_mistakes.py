@@ -45,10 +45,3 @@ async def test_people_c_the_decimals_of_the_currency_are_named(
         answer = await api.as_key(tenant.key).post(path, {"value": value})
         assert (answer.status_code, codes(answer)) == (400, ["order_value_invalid"])
         assert answer.json()["error"]["message"].startswith(beginning)
-
-
-@pytest.mark.parametrize("url", ["http://93.184.216.34/", "https://127.0.0.1/"])
-async def test_people_c_a_refused_webhook_url_points_to_tonne_listen(api: ApiClient, url: str) -> None:
-    answer = await api.post("/v1/webhooks", {"url": url})
-    assert (answer.status_code, codes(answer)) == (400, ["webhook_url_invalid"])
-    assert answer.json()["error"]["message"].endswith("To receive events on your own machine, run `tonne listen`.")
