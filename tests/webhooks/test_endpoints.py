@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.receivers import Receiver
