@@ -274,7 +274,7 @@ def test_orders_get_what_is_held_for_them_in_whichever_order_they_are_paid() -> 
     print(f"SUPPLY_SEED={seed}")  # noqa: T201 - shown when the test fails
     rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
     served = refused = others = 0
-    for _ in range(CASES):
+    for _ in range(CASES // 2):
         buyers = [Recipient(f"acc_{number}", "B", retires_at_once=False) for number in range(3)]
         stock = random_stock(rng, buyers)
         held: dict[str, int] = {}
@@ -296,4 +296,4 @@ def test_orders_get_what_is_held_for_them_in_whichever_order_they_are_paid() -> 
                 for share in shares:
                     given[share.parcel.id] = given.get(share.parcel.id, 0) + share.quantity_grams
         check_stock(before, stock, supply, given)
-    assert min(served, refused, others) > CASES / 10
+    assert min(served, refused, others) > CASES / 20
