@@ -53,7 +53,7 @@ def list_(mode: str) -> None:
 def export(mode: str, output: Path) -> None:
     """Write the work list to a CSV file.
 
-    Retire the credits, add the columns retired_on and retirement_url, and import the file with
+    Retire the credits, fill in the columns retired_on and retirement_url, and import the file with
     `tonne retirement import`.
     """
     tasks = run_in_transaction(list_tasks_any_account, Mode(mode))

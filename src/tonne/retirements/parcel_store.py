@@ -49,7 +49,8 @@ JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.proj
 WHERE parcel.mode = $1
   AND (parcel.id = ANY ($2::text[]) OR parcel.split_from = ANY ($2::text[])
        OR parcel.status <> 'retired'
-          AND (parcel.project_id, lot.vintage) IN (SELECT * FROM unnest($3::text[], $4::smallint[])))
+          AND (parcel.project_id, lot.vintage) IN (
+              SELECT project_id, vintage FROM unnest($3::text[], $4::smallint[]) AS wanted (project_id, vintage)))
 ORDER BY parcel.id FOR UPDATE OF parcel
 """  # noqa: S608 - a constant
 

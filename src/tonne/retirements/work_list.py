@@ -27,6 +27,9 @@ EXPORT_COLUMNS = (
     "quantity",
     "beneficiary",
     "opened_at",
+    # Empty, for the operator to fill in.
+    "retired_on",
+    "retirement_url",
 )
 # Registries limit the length of this field, and a unit may be shared by many.
 _MAX_NAMES = 10
@@ -107,6 +110,8 @@ def export_tasks(tasks: Iterable[Task]) -> bytes:
             "quantity": format_tonnes(task.quantity_grams),
             "beneficiary": task.named,
             "opened_at": to_wire(task.opened_at),
+            "retired_on": "",
+            "retirement_url": "",
         }
         writer.writerow([escape_formula(str(cells[column])) for column in EXPORT_COLUMNS])
     return text.getvalue().encode("utf-8-sig")
