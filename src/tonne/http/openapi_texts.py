@@ -17,6 +17,7 @@ TAGS = {
     "Estimates": "Emission calculations, which orders can offset.",
     "Catalogue": "The bundles on sale and the projects behind them.",
     "Offset links": "Public pages where anyone can pay by card for an order of the account.",
+    "Checkouts": "Payment pages for single sales, created by your server.",
     "Payments": "Payments by customers on the checkout pages.",
     "Retirements": "The credits that were retired at their registries for the organisation's orders.",
     "Sustainability page": "The public page that shows what an account has offset.",
@@ -36,6 +37,7 @@ PATH_PARAMETERS = {
         Parameter("bundle_id", "Id of the bundle.", {**_ID, "examples": ["bun_06gtv168k5mt6mitjtjihcsfns"]}),
         Parameter("project_id", "Id of the project.", {**_ID, "examples": ["prj_06gtv168k1mt6nqbnbhk0fqhp4"]}),
         Parameter("offset_link_id", "Id of the offset link.", {**_ID, "examples": ["lnk_6s0h1v3m9k2qdb7t4n8cfj5gau"]}),
+        Parameter("checkout_id", "Id of the checkout.", {**_ID, "examples": ["chk_06gtv6a2k5mt6mitjtjihcsfns"]}),
         Parameter("webhook_id", "Id of the webhook.", {**_ID, "examples": ["wh_06gtv1alff3htg9thvlvj59t20"]}),
         Parameter("event_id", "Id of the event.", {**_ID, "examples": ["evt_06gtv1alff3htg9thvlvj59t20"]}),
         Parameter(
