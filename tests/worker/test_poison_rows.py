@@ -145,7 +145,7 @@ class PoisonScene(Scene):
     async def pass_time(self) -> None:
         """Longer than any postponement or lease."""
         self.clock.now += timedelta(hours=1)
-        await self.execute("UPDATE mails SET next_attempt_at = now() WHERE sent_at IS NULL")
+        await self.execute("UPDATE mails SET next_attempt_at = now() WHERE sent_at IS NULL AND held_reason IS NULL")
 
 
 @dataclass(frozen=True)
