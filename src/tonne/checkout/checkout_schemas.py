@@ -1,6 +1,7 @@
 """JSON of checkouts that the API creates."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -9,6 +10,7 @@ from msgspec import Meta
 from tonne.base.clock import to_wire
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
+from tonne.base.scope import Mode
 from tonne.catalog.schemas import BundleId, CurrencyCode, Money, Timestamp, Tonnes
 from tonne.checkout.api_store import ApiCheckout
 from tonne.checkout.link_schemas import DecimalString
@@ -49,8 +51,17 @@ _BUNDLES = Meta(
 _REDIRECT_URL = Meta(
     description="Target of the button after the payment: an https URL on one of the organisation's redirect hosts.",
     examples=["https://shop.example.com/thanks?sale=A-4711"],
+    extra_json_schema={"format": "uri"},
 )
 _REDIRECT_LABEL = Meta(description="Name on that button: “Back to …”.", examples=["Example Shop"])
+
+
+class CheckoutState(StrEnum):
+    """What a client needs to know of a checkout and its order."""
+
+    OPEN = "open"
+    PAID = "paid"
+    CLOSED = "closed"
 
 
 class CheckoutIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,7 +71,11 @@ class CheckoutIn(msgspec.Struct, forbid_unknown_fields=True):
     email: Annotated[
         str,
         _read_email,
-        Meta(description="Address of the customer, who gets the certificate.", examples=["ann@example.com"]),
+        Meta(
+            description="Address of the customer, who gets the certificate.",
+            examples=["ann@example.com"],
+            extra_json_schema={"format": "email"},
+        ),
     ]
     quantity: Annotated[DecimalString, _QUANTITY] | None = None
     value: Annotated[DecimalString, _VALUE] | None = None
@@ -80,14 +95,14 @@ class CheckoutOut(msgspec.Struct):
             description="Where the customer pays, and later sees the progress. Give it only to the customer. Null if "
             "the service cannot read it, because its secret key was lost.",
             examples=["https://offsets.example.com/checkout/pay_5t0n2r8k1v4qdb7t4n8cfj5gau"],
+            extra_json_schema={"format": "uri"},
         ),
     ]
     status: Annotated[
-        str,
+        CheckoutState,
         Meta(
             description="`open`: can be paid. `paid`. `closed`: expired or cancelled; nothing was charged.",
             examples=["open"],
-            extra_json_schema={"enum": ["open", "paid", "closed"]},
         ),
     ]
     offset_link_id: _LinkId
@@ -109,6 +124,7 @@ class CheckoutOut(msgspec.Struct):
         Meta(
             description="Address of the customer. Null once the checkout was closed without an order.",
             examples=["ann@example.com"],
+            extra_json_schema={"format": "email"},
         ),
     ]
     external_id: Annotated[str | None, Meta(description="Your reference for the sale.", examples=["A-4711"])]
@@ -118,7 +134,7 @@ class CheckoutOut(msgspec.Struct):
     idempotency_key: Annotated[
         str, Meta(description="The key it was created with, or a generated one.", examples=["sale-A-4711"])
     ]
-    account_type: Annotated[str, Meta(description="Mode of the account.", extra_json_schema={"enum": ["live", "test"]})]
+    account_type: Annotated[Mode, Meta(description="Mode of the account.", examples=["live"])]
     created_at: Annotated[Timestamp, Meta(description="When the checkout was created.")]
     expires_at: Annotated[Timestamp, Meta(description="Until when it can be paid.")]
 
@@ -150,9 +166,9 @@ def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> Checkout
     )
 
 
-def _status(found: ApiCheckout, now: datetime) -> str:
+def _status(found: ApiCheckout, now: datetime) -> CheckoutState:
     if found.order_status in _PAID:
-        return "paid"
+        return CheckoutState.PAID
     is_expired = found.checkout.status is CheckoutStatus.OPEN and now >= found.checkout.expires_at
     is_over = found.checkout.status is CheckoutStatus.CLOSED or found.order_status in _CANCELLED
-    return "closed" if is_expired or is_over else "open"
+    return CheckoutState.CLOSED if is_expired or is_over else CheckoutState.OPEN

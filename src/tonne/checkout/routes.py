@@ -120,13 +120,19 @@ def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
             *(OffsetLinkUnknown, OffsetLinkNotOpen, OffsetLinkNotPayable, CheckoutAmountMissing, AlreadyPaid),
             *(QuantityInvalid, ValueInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut, RedirectRefused),
             *(ChargeTooSmall, PriceRoundsToZero, PriceUnavailable),
+            operation_id="createCheckout",
             body=CheckoutIn,
             example=_CHECKOUT,
         ),
         route(
-            *("GET /v1/checkouts", endpoints.list_checkouts, ListOut[CheckoutOut], *LIST_ERRORS), query=LIST_PARAMETERS
+            *("GET /v1/checkouts", endpoints.list_checkouts, ListOut[CheckoutOut], *LIST_ERRORS),
+            operation_id="listCheckouts",
+            query=LIST_PARAMETERS,
         ),
-        route("GET /v1/checkouts/{checkout_id}", endpoints.read_checkout, CheckoutOut, ApiCheckoutNotFound),
+        route(
+            *("GET /v1/checkouts/{checkout_id}", endpoints.read_checkout, CheckoutOut, ApiCheckoutNotFound),
+            operation_id="getCheckout",
+        ),
     ]
 
 
