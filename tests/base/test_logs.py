@@ -73,3 +73,23 @@ def test_invalid_unicode_is_logged() -> None:
     """File names and headers may contain lone surrogates; the log call must not raise."""
     lines = _lines("info", r"log.info('request', path='\ud800/x'); log.info('after')")
     assert [line["event"] for line in lines] == ["request", "after"]
+
+
+def test_operations_12_warnings_and_errors_are_counted_by_event() -> None:
+    body = """
+    from tonne.base.logs import LOGGED
+    log.info('request')
+    log.warning('account_parked', account_id='acc_1')
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        log.exception('job_failed', job='x')
+    logging.getLogger('some.library').warning('text of %s', 'a client')
+    log.info('counted', series=LOGGED.snapshot().series)
+    """
+    series = _lines("info", body)[-1]["series"]
+    assert series == [
+        [["warning", "account_parked"], [1]],
+        [["error", "job_failed"], [1]],
+        [["warning", "library"], [1]],
+    ]

@@ -8,6 +8,11 @@ from typing import Any
 import msgspec
 import structlog
 
+from tonne.base.instruments import CounterFamily
+
+# Warnings and errors. Like the configuration of the log, it belongs to the whole process.
+LOGGED = CounterFamily("tonne_log_messages_total", "Warnings and errors in the log.", "level", "event")
+
 
 def configure_logs(level: str, process: str) -> None:
     """Set the log level and format, for our own code and for libraries."""
@@ -16,6 +21,7 @@ def configure_logs(level: str, process: str) -> None:
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
+            _count,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _remove_row_data,
             *_renderers(),
@@ -34,6 +40,13 @@ def _renderers() -> list[Any]:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_encode)]
     console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     return [console, lambda _logger, _method, line: line.encode("utf-8", "backslashreplace")]
+
+
+def _count(_logger: Any, method: str, event: Any) -> Any:
+    if method not in {"info", "debug"}:
+        # Our events have fixed names. Lines of libraries may contain anything.
+        LOGGED.inc(event["level"], "library" if "source" in event else event["event"])
+    return event
 
 
 def _remove_row_data(_logger: Any, _method: str, event: Any) -> Any:

@@ -21,6 +21,7 @@ from tonne.base.instruments import (
     Snapshot,
     with_label,
 )
+from tonne.base.logs import LOGGED
 
 _STARTED_AT = time.time()
 
@@ -47,6 +48,7 @@ class Metrics:
                 read=lambda: [((__version__, platform.python_version()), 1)],
                 combine=Combine.MAX,
             ),
+            LOGGED,
             requests,
             seconds,
             GaugeFamily("tonne_http_requests_in_flight", "Requests in progress.", read=lambda: [((), self.in_flight)]),
