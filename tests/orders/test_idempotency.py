@@ -220,3 +220,14 @@ async def test_many_requests_at_once_with_one_key_make_one_order(services: Servi
     assert sorted(answer.status_code for answer in answers) == [200] * 39 + [201]
     assert len({answer.content for answer in answers}) == 1
     assert await count_orders(services.database) == 1
+
+
+async def test_interface_6_an_estimate_may_be_ordered_again_and_its_id_as_key_prevents_that(api: ApiClient) -> None:
+    estimate_id = await api.estimate()
+    body = {"estimate_id": estimate_id}
+    twice = [await api.post("/v1/orders/by-estimate", body) for _ in range(2)]
+    assert [answer.status_code for answer in twice] == [201, 201]
+    assert twice[0].json()["id"] != twice[1].json()["id"]
+    once = [await api.post("/v1/orders/by-estimate", body | {"idempotency_key": estimate_id}) for _ in range(2)]
+    assert [answer.status_code for answer in once] == [201, 200]
+    assert once[0].json()["id"] == once[1].json()["id"]
