@@ -1,11 +1,14 @@
 """Prices that can be paid: what a card can be charged, prices that round to zero, rates that are too old."""
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.checkout.shopper import Shopper, make_link
+from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
@@ -13,6 +16,7 @@ from tests.support.world import Tenant, World, open_tenant
 from tonne.app import Services
 from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
+from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.gateways.card_amounts import charge_unit, minimum_charge
 from tonne.gateways.stripe_responses import to_stripe_amount
@@ -26,6 +30,19 @@ BY_CARD = "UPDATE accounts SET payment_method = 'card' WHERE id = $1"
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """With a card gateway: live links are closed without one. No test here calls it."""
+    return msgspec.structs.replace(settings, stripe_secret_key=LIVE_KEY)
+
+
+@pytest.fixture(autouse=True)
+async def _closing(services: Services) -> AsyncIterator[None]:
+    yield
+    for gateway in services.card_gateways.values():
+        await gateway.close()
 
 
 class Opener:
