@@ -12,9 +12,11 @@ def split_by_weight(grams: int, weights: Sequence[int], drawn: Sequence[int]) ->
     come first; of equal ones, the first in the list. Splitting the remainder further would leave a fraction of a unit
     in every project.
     """
+    if len(weights) == 1:
+        return [grams]
     behind = _behind(grams, weights, drawn)
-    weight = sum(weights[i] for i in behind)
-    total = grams + sum(drawn[i] for i in behind)
+    weight = sum([weights[i] for i in behind])
+    total = grams + sum([drawn[i] for i in behind])
     # What each project lacks of its share, in grams multiplied by `weight`. The sum is `grams * weight`.
     lacking = {i: total * weights[i] - drawn[i] * weight for i in behind}
     unit = GRAMS_PER_TONNE * weight
@@ -24,11 +26,11 @@ def split_by_weight(grams: int, weights: Sequence[int], drawn: Sequence[int]) ->
         lacking[i] = lack % unit
     tonnes, rest_grams = divmod(grams, GRAMS_PER_TONNE)
     for _ in range(tonnes - sum(targets) // GRAMS_PER_TONNE):
-        first = max(lacking, key=lambda i: lacking[i])
+        first = max(lacking, key=lacking.__getitem__)
         targets[first] += GRAMS_PER_TONNE
         lacking[first] -= unit
     if rest_grams:
-        targets[max(lacking, key=lambda i: lacking[i])] += rest_grams
+        targets[max(lacking, key=lacking.__getitem__)] += rest_grams
     return targets
 
 
@@ -36,8 +38,8 @@ def _behind(grams: int, weights: Sequence[int], drawn: Sequence[int]) -> list[in
     """The projects that are below their share, counting this order. At least one is."""
     behind = list(range(len(weights)))
     while True:
-        weight = sum(weights[i] for i in behind)
-        total = grams + sum(drawn[i] for i in behind)
+        weight = sum([weights[i] for i in behind])
+        total = grams + sum([drawn[i] for i in behind])
         below = [i for i in behind if drawn[i] * weight < total * weights[i]]
         if len(below) == len(behind):
             return behind
