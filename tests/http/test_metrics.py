@@ -213,6 +213,19 @@ async def _add_checkout(tx: Connection) -> None:
     )
 
 
+# Parked accounts are few, and a webhook is found by its key.
+SMALL_TABLES = {"webhook_parked"}
+
+
+@pytest.mark.parametrize("queue", ALL_QUEUES, ids=lambda queue: queue.name)
+async def test_no_queue_reads_a_whole_table(queue: Queue, populated_db: Database) -> None:
+    """With many rows that wait for nothing, a scrape must stay cheap."""
+    async with populated_db.transaction() as tx:
+        await tx.execute("SET LOCAL enable_seqscan = off")
+        plan = "\n".join(row[0] for row in await tx.fetch(f"EXPLAIN {queue.sql}"))
+    assert set(re.findall(r"Seq Scan on (\w+)", plan)) <= SMALL_TABLES, plan
+
+
 async def test_queues_are_read_once_in_a_few_seconds(populated_db: Database) -> None:
     ticks = Ticks()
     reader = QueueReader(populated_db, ALL_QUEUES, ticks)

@@ -15,4 +15,5 @@ CREATE INDEX mails_held ON mails (created_at) WHERE held_reason IS NOT NULL;
 ALTER TABLE bank_transfers
     ADD COLUMN resolved_at timestamptz,
     ADD COLUMN resolution text CHECK (length(resolution) BETWEEN 1 AND 500);
-CREATE INDEX bank_transfers_unresolved ON bank_transfers (imported_at) WHERE resolved_at IS NULL AND outcome <> 'matched';
+CREATE INDEX bank_transfers_unresolved ON bank_transfers (imported_at)
+    WHERE resolved_at IS NULL AND outcome <> 'matched' AND amount_minor > 0;
