@@ -64,6 +64,7 @@ async def test_security_1_one_address_may_have_only_so_many_bodies_half_sent(
     monkeypatch.setattr("tonne.http.middleware._DISCARD_S", 0.05)
     [start, *_] = await _send_half(services)
     assert start["status"] == 429
+    assert dict(start["headers"])[b"retry-after"] == b"10"
 
 
 class CountingName(str):
