@@ -1,5 +1,6 @@
 """Checkouts that a client's server creates."""
 
+import asyncio
 import json
 import re
 from datetime import timedelta
@@ -266,3 +267,23 @@ async def test_form_fields_cannot_change_it(api: ApiClient, link: OffsetLink, sh
     [order] = await rows("SELECT quantity_grams, email, metadata FROM orders")
     assert (order["quantity_grams"], order["email"]) == (1_500_000, "ann@example.com")
     assert msgspec.json.decode(order["metadata"]) == {"external_id": "A-1"}
+
+
+async def test_concurrent_requests_with_one_key_make_one_checkout(api: ApiClient, link: OffsetLink, rows: Rows) -> None:
+    body = {"offset_link_id": link.id, "email": "ann@example.com", "quantity": "1", "idempotency_key": "k"}
+    answers = await asyncio.gather(*(api.post(CHECKOUTS, body) for _ in range(10)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 9 + [201]
+    assert len({answer.content for answer in answers}) == 1
+    assert len(await rows("SELECT id FROM checkouts")) == 1
+
+
+async def test_concurrent_payments_of_one_reference_charge_once(
+    api: ApiClient, link: OffsetLink, shopper: Shopper, rows: Rows
+) -> None:
+    """By two checkouts of the API and a signed link."""
+    addresses = [path_of(await create(api, link, external_id="A-1")) for _ in range(2)]
+    addresses.append(await shopper.begin(link, query=signed(link, external_id="A-1")))
+    pages = [await shopper.open(address) for address in addresses]
+    await asyncio.gather(*(shopper.send(page) for page in pages for _ in range(2)))
+    assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["captured"]
+    assert [row["status"] for row in await rows("SELECT status FROM orders WHERE status <> 'cancelled'")] == ["paid"]

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.checkout.links import LINKS, allow_shops, create, put
@@ -14,6 +15,7 @@ from tonne.app import Services
 from tonne.base.clock import to_wire, utc_now
 from tonne.base.ids import new_secret_id
 from tonne.checkout.link_store import find_link_any_account
+from tonne.checkout.signed_query import sign_query
 from tonne.db.pool import Database
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -273,3 +275,29 @@ async def test_creating_and_changing_a_link_is_audited(api: ApiClient, world: Wo
     ]
     assert json.loads(rows[1]["before"]) == {"title": link["title"], "enabled": True}
     assert json.loads(rows[1]["after"]) == {"title": "Off", "enabled": False}
+
+
+async def test_the_secret_is_rotated_and_never_shown_again(api: ApiClient, browser: httpx.AsyncClient) -> None:
+    made = (await api.post(LINKS, {"title": "Signed"})).json()
+    path = f"{LINKS}/{made['id']}"
+    for shown in (await api.get(path), await api.get(LINKS), await put(api, made["id"], {"title": "Signed"})):
+        assert "secret" not in shown.text
+    rotated = await api.post(f"{path}/rotate-secret", {"overlap_seconds": 60})
+    assert rotated.status_code == 200
+    assert rotated.json() == made | {"secret": rotated.json()["secret"]}
+    assert rotated.json()["secret"] != made["secret"]
+    query = {"external_id": "A-1", "expires": "99999999999"}
+
+    async def opens_with(secret: str) -> bool:
+        signature = sign_query(secret, made["id"], query.items())
+        answer = await browser.get(f"/offset/{made['id']}", params=query | {"signature": signature})
+        return answer.status_code == 200
+
+    assert await opens_with(rotated.json()["secret"])
+    assert await opens_with(made["secret"]), "during the overlap"
+    last = await api.http.post(f"{path}/rotate-secret", headers=api._headers({}))
+    assert last.status_code == 200, "without a body, there is no overlap"
+    assert not await opens_with(rotated.json()["secret"])
+    for overlap in (-1, 604_801, "1"):
+        refused = await api.post(f"{path}/rotate-secret", {"overlap_seconds": overlap})
+        assert codes(refused) == ["validation_error"], overlap
