@@ -163,7 +163,7 @@ class Story:
             lines = list(csv.DictReader(stream))
         assert lines
         with (self.folder / "done.csv").open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, [*lines[0], "retired_on", "retirement_url"])
+            writer = csv.DictWriter(stream, list(lines[0] | {"retired_on": "", "retirement_url": ""}))
             writer.writeheader()
             for line in lines:
                 day = utc_now().date().isoformat()
