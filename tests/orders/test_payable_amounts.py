@@ -179,11 +179,13 @@ async def test_money_11_a_price_that_rounds_to_zero_is_refused_everywhere(
 
 
 async def test_money_11_a_rate_that_is_too_old_stops_live_pricing_only(
-    accounts: Opener, services: Services, clock: ManualClock
+    accounts: Opener, services: Services, clock: ManualClock, shopper: Shopper
 ) -> None:
     for mode in Mode:
         await accounts.set_rate(mode, "NOK", 11.8, days=32)
-    live, test = await accounts.open(Mode.LIVE, "NOK"), await accounts.open(Mode.TEST, "NOK")
+    tenant, test = await accounts.open_tenant(Mode.LIVE, "NOK"), await accounts.open(Mode.TEST, "NOK")
+    live, link = accounts.api.as_key(tenant.key), await make_link(services, tenant.scope)
+    assert "There is no price in NOK right now." in (await shopper.open(f"/offset/{link.id}", quantity="1")).text
     assert (await test.order())["status"] == "placed"
     received = await live.order()
     assert received["status"] == "received"

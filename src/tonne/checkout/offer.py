@@ -99,6 +99,9 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
         priced = price(wanted, offer.terms, offer.catalogue)
     except ChargeTooSmall as error:
         raise ChargeTooSmall(str(error), field="amount") from error
+    except PriceUnavailable as error:
+        # Its own message advises placing an order that waits, which a visitor cannot do.
+        raise PriceUnavailable(f"There is no price in {offer.terms.currency} right now. Try again later.") from error
     _check_limits(offer.link, wanted, priced)
     short = [line for line in priced.lines if line.insufficient_available_quantity]
     if short:
