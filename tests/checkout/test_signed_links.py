@@ -220,7 +220,9 @@ async def test_tracking_parameters_do_not_break_a_signature(shopper: Shopper, li
 
 
 async def test_security_6_opening_links_is_rate_limited(services: Services, link: OffsetLink) -> None:
-    limited = Services(services.database, msgspec.structs.replace(services.settings, offset_pages_burst=5))
+    """At a rate so low that a slow machine does not refill the bucket."""
+    settings = msgspec.structs.replace(services.settings, offset_pages_burst=5, offset_pages_per_minute=0.001)
+    limited = Services(services.database, settings)
     transport = httpx.ASGITransport(build_app(limited), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
         answers = [await http.get(f"/offset/{link.id}", params={"external_id": f"INV-{i}"}) for i in range(8)]
