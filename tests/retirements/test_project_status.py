@@ -109,7 +109,7 @@ async def test_interface_5_documents_of_older_releases_are_rewritten(live: Shop)
         '(_cost":"[0-9.]+"),"status":"(retired|allocated)"', '\\1', 'g'), 'UTF8')"""
     await live.execute(strip)
     assert b'"allocated"' not in (await live.fetch(DOCUMENT, retiring.id))[0]["wire_document"]
-    (migration,) = [each for each in all_migrations() if each.name == "0011_project_status"]
+    (migration,) = [each for each in all_migrations() if each.name == "0008_project_status"]
     await live.execute(migration.sql)
     assert [(await live.fetch(DOCUMENT, order.id))[0]["wire_document"] for order in orders] == new
     await live.check_invariants()
