@@ -25,6 +25,7 @@ SAMPLE = ROOT / "deploy" / "nginx" / "tonne.conf"
 PUBLIC_URL = "https://offsets.example.com"
 WRONG_KEY = {"Authorization": "Bearer wrong"}
 MAX_WRONG_KEYS = 3
+MAX_AT_ONCE = 100
 METRICS_TOKEN = "a-token-for-the-metrics"  # noqa: S105 - of a test
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 # What a system's own nginx.conf adds around a file in conf.d; one worker, so that connections can be counted.
@@ -207,3 +208,19 @@ def test_a_request_that_is_not_complete_does_not_occupy_tonne(site: Site) -> Non
         assert site.connections_to_tonne() == before
         slow.sendall(body[-1:])
         assert slow.recv(65536).startswith(b"HTTP/1.1 201 ")
+
+
+def test_security_1_half_sent_requests_of_one_address_are_limited(site: Site) -> None:
+    """Tonne does not limit a trusted proxy, so nginx limits its own clients."""
+    head = b"POST /offset/x HTTP/1.1\r\nHost: offsets.example.com\r\nContent-Length: 100\r\n\r\nx"
+    tls = ssl.create_default_context(cafile=site.authority.ca_file)
+    with contextlib.ExitStack() as opened, site.client("127.0.0.4") as same, site.client("127.0.0.5") as other:
+        for _ in range(MAX_AT_ONCE):
+            raw = socket.create_connection((HOST, site.https_port), timeout=30, source_address=("127.0.0.4", 0))
+            slow = opened.enter_context(tls.wrap_socket(raw, server_hostname=HOST))
+            slow.sendall(head)
+        # nginx has one worker: when it has answered, it has also read what was sent before.
+        assert other.get("/v1/orders").status_code == 200
+        refused = same.get("/v1/orders")
+        assert (refused.status_code, codes(refused)) == (429, ["rate_limited"])
+        assert refused.headers["retry-after"] == "10"
