@@ -281,6 +281,28 @@ async def test_serials_of_another_vintage_or_project_are_refused(live: Shop) -> 
     older, newer = await live.work_list()
     (error,) = await errors_of(live, line(older, serial_block=newer.serial_block))
     assert "not on the work list of its project and vintage" in error
+    exchanged = [line(older, serial_block=newer.serial_block), line(newer, serial_block=older.serial_block)]
+    errors = await errors_of(live, *exchanged)
+    assert len(errors) == 2, "also if the file names both parcels"
+    assert all("not on the work list of its project and vintage" in error for error in errors)
+
+
+async def test_a_line_does_not_replace_what_another_line_of_the_file_confirms(live: Shop) -> None:
+    """The registry retired 101 to 104, but the parcel has only two tonnes: one of the lines names the wrong parcel."""
+    await orders_of(live, 2, 2)
+    first, _ = await live.work_list()
+    (error,) = await errors_of(live, line(first), line(first, first_number=103, last_number=104))
+    assert "line 3" in error
+    assert "other lines of the file confirm all of the parcel" in error
+
+
+async def test_serials_are_confirmed_once_per_file(live: Shop) -> None:
+    await orders_of(live, 2)
+    (task,) = await live.work_list()
+    await confirm(live, line(task, first_number=101, last_number=101))
+    (rest,) = await live.work_list()
+    (error,) = await errors_of(live, line(rest), line(rest, parcel_id=task.parcel_id, retirement_url=f"{PAGE}/2"))
+    assert "line 2 confirms the same serials: keep one of the two" in error
 
 
 async def test_kilograms_are_confirmed_as_exported(live: Shop) -> None:

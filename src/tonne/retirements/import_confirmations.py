@@ -176,9 +176,11 @@ def _find_parcel(
         raise _LineRefused("parcel_id", message)
     try:
         held = book.find_held(parcel, run)
-        return (book.assign(parcel, run), True) if held is None else (held, False)
+        found = book.assign(parcel, run) if held is None else held
+        book.confirm(found, row.line)
     except SerialsRefused as error:
         raise _LineRefused("serial_block", str(error)) from error
+    return found, held is None
 
 
 def _check_state(row: ConfirmationRow, parcel: BookedParcel, certified: Mapping[str, str]) -> bool:

@@ -5,7 +5,7 @@ retired. What it held before goes to the parcels that held those, so that every 
 the allocated part of a lot has no gaps.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
@@ -114,10 +114,11 @@ class SerialsRefused(Exception):
 class ParcelBook:
     """`fixed_ids` are parcels that certificates state: their serials cannot change."""
 
-    def __init__(self, parcels: Iterable[BookedParcel], fixed_ids: Collection[str]) -> None:
+    def __init__(self, parcels: Iterable[BookedParcel], fixed_ids: Iterable[str]) -> None:
         self._parcels = {parcel.id: parcel for parcel in parcels}
         self._before = {parcel.id: replace(parcel) for parcel in self._parcels.values()}
-        self._fixed_ids = fixed_ids
+        self._fixed_ids = frozenset(fixed_ids)
+        self._lines: dict[str, int] = {}
 
     def find(self, parcel_id: str) -> BookedParcel | None:
         return self._parcels.get(parcel_id)
@@ -137,6 +138,12 @@ class ParcelBook:
         pairs = [(before, self._parcels[id_]) for id_, before in self._before.items()]
         return [(before, now) for before, now in pairs if (before.lot, before.run) != (now.lot, now.run)]
 
+    def confirm(self, parcel: BookedParcel, line: int) -> None:
+        """A line of the file confirms the parcel. No later line may give it other serials. Raises SerialsRefused."""
+        earlier = self._lines.setdefault(parcel.id, line)
+        if earlier != line:
+            raise SerialsRefused(f"line {earlier} confirms the same serials: keep one of the two.")
+
     def find_held(self, parcel: BookedParcel, run: SerialRun) -> BookedParcel | None:
         """The parcel that has exactly these serials: this one, or one that was split off from it."""
         return next((each for each in self._family(parcel) if each.run == run), None)
@@ -149,7 +156,10 @@ class ParcelBook:
 
         Raises SerialsRefused.
         """
-        source = self._source(self._family(parcel), run)
+        family = self._family(parcel)
+        source = self._source(family, run)
+        if source is None and all(each.id in self._lines for each in family):
+            raise SerialsRefused("other lines of the file confirm all of the parcel: correct or delete one of them.")
         if source is None:
             raise SerialsRefused(f"the parcel holds the serials {parcel.serials}: retire these, or correct the line.")
         if source.run.contains(run):
@@ -165,6 +175,7 @@ class ParcelBook:
             each
             for each in family
             if each.id not in self._fixed_ids
+            and each.id not in self._lines
             and each.is_whole
             and each.lot_status is LotStatus.HELD
             and each.status is not ParcelStatus.OPEN
@@ -194,8 +205,14 @@ class ParcelBook:
         source.move(target, run)
 
     def _holders(self, source: BookedParcel, wanted: SerialRun, kept: SerialRun | None) -> list[BookedParcel]:
-        """The parcels that hold these serials and can give them away, all of one lot."""
-        found = [each for each in self._parcels.values() if each is not source and each.run.common(wanted)]
+        """The parcels of this project and vintage that hold these serials and can give them away, all of one lot."""
+        found = [
+            each
+            for each in self._parcels.values()
+            if each is not source
+            and (each.project_id, each.vintage) == (source.project_id, source.vintage)
+            and each.run.common(wanted)
+        ]
         for each in found:
             if each.status is ParcelStatus.RETIRED:
                 raise SerialsRefused(
