@@ -13,10 +13,12 @@ from tests.support.command import output_of
 from tonne.app import Services
 from tonne.base.scope import Mode
 from tonne.catalog.import_rows import FileKind
+from tonne.catalog.sources import lock_sources
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import claim_due_any_account
 from tonne.retirements.allocate_orders import allocate_orders
+from tonne.sheets.errors import SheetInvalid
 
 LOT_SUMS = """
 SELECT sum(lot.quantity_grams) AS quantity, sum(lot.allocated_grams) AS allocated FROM lots lot
@@ -202,4 +204,26 @@ async def test_an_import_that_changes_a_lot_and_a_worker_do_not_lock_each_other_
     await live.work()
     assert await live.statuses(order) == ["retiring"], "and the order that was held meanwhile is woken all the same"
     assert {cut.vintage for cut in await live.cuts()} == {2019, 2020}
+    await live.check_invariants()
+
+
+async def test_an_import_that_changes_weights_and_a_lot_does_not_deadlock_with_a_worker(live: Shop) -> None:
+    """Both lock the projects of a bundle before its lots."""
+    await live.sell("wind", {"A": 1})
+    heads, lot = live.lot_file("A", 2020, 3)[FileKind.LOTS]
+    await live.import_files({FileKind.LOTS: [heads, lot]})
+    order = await live.buy(await live.account("Ada"), 2 * TONNE, "wind")
+    changes = {
+        FileKind.BUNDLE_PROJECTS: ["bundle_slug,registry,registry_project_id,weight", "wind,Verra,A,2"],
+        FileKind.LOTS: [heads, lot.replace(",2020,", ",2019,")],
+    }
+    async with live.database.transaction() as tx:
+        keys = await claim_due_any_account(tx, OrderStatus.PAID, Mode.LIVE, live.clock.now, limit=1)
+        await lock_sources(tx, live.mode, [live.bundle_id("wind")])
+        importing = asyncio.create_task(live.import_files(changes))
+        await live.until_waiting_for_lock()
+        await allocate_orders(tx, await load_orders(tx, keys), live.services.settings, live.clock.now)
+    with pytest.raises(SheetInvalid, match=f"allocated to order {order.id}"):
+        await importing
+    assert await live.statuses(order) == ["retiring"]
     await live.check_invariants()

@@ -56,16 +56,17 @@ async def lock_sources(tx: Connection, mode: Mode, bundle_ids: Iterable[str]) ->
     return await find_sources(tx, mode, ids)
 
 
-LOCK_PROJECTS = """
+# All in one statement: two, each sorted by itself, could deadlock with a worker.
+LOCK_MEMBERS = """
 SELECT true FROM bundle_projects share
-WHERE share.mode = $1 AND share.project_id = ANY ($2::text[])
+WHERE share.mode = $1 AND (share.bundle_id = ANY ($2::text[]) OR share.project_id = ANY ($3::text[]))
 ORDER BY share.bundle_id, share.project_id FOR NO KEY UPDATE OF share
 """
 
 
-async def lock_projects(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> None:
-    """Wait for allocations from these projects, and block new ones until the transaction ends."""
-    await tx.execute(LOCK_PROJECTS, mode, sorted(set(project_ids)))
+async def lock_members(tx: Connection, mode: Mode, *, bundle_ids: Iterable[str], project_ids: Iterable[str]) -> None:
+    """Wait for allocations from these bundles and projects, and block new ones until the transaction ends."""
+    await tx.execute(LOCK_MEMBERS, mode, sorted(set(bundle_ids)), sorted(set(project_ids)))
 
 
 def _sorted(sources: Sequence[BundleSource]) -> list[BundleSource]:

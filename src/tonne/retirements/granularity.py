@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 from tonne.base.scope import Mode
 from tonne.catalog.import_plan import CataloguePlan
-from tonne.catalog.sources import lock_projects
 from tonne.db.pool import Connection
 from tonne.retirements.lots import find_holders_any_account, name_holders
 from tonne.sheets.errors import RowError
@@ -23,10 +22,7 @@ async def find_allocated_lots(tx: Connection, mode: Mode, project_ids: Collectio
 
 
 async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> list[RowError]:
-    """Report projects whose granularity would change under allocated credits.
-
-    Call it before lots are locked: allocation locks the projects of a bundle first.
-    """
+    """Report projects whose granularity would change under allocated credits. The caller has locked the projects."""
     before = catalogue.projects.stored
     changed = {
         catalogue.project_ids[row.key]: row
@@ -35,7 +31,6 @@ async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan
     }
     if not changed:
         return []
-    await lock_projects(tx, mode, changed)
     lots = await find_allocated_lots(tx, mode, changed)
     errors = []
     for project_id, lot_ids in lots.items():

@@ -17,6 +17,7 @@ from tonne.catalog.import_audit import catalogue_entries, import_entry, row_entr
 from tonne.catalog.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
 from tonne.catalog.import_plan import CataloguePlan, check_project
 from tonne.catalog.import_rows import FileKind, Files
+from tonne.catalog.sources import lock_members
 from tonne.db.pool import Connection
 from tonne.orders.queue import wake_short_any_account
 from tonne.retirements.granularity import check_granularity
@@ -72,6 +73,7 @@ async def import_files(
         # Before any lot is locked: workers lock orders before lots, too.
         await wake_short_any_account(tx, mode)
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
+    await _lock_members(tx, mode, catalogue)
     granularity_errors = await check_granularity(tx, mode, catalogue)
     lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(now))
     errors = [*catalogue.errors, *granularity_errors, *lots.errors]
@@ -95,6 +97,15 @@ async def import_files(
         ]
         await record_all(tx, entries, actor=actor, at=now)
     return replace(report, details=tuple(lots.corrections))
+
+
+async def _lock_members(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> None:
+    """Before any lot is locked: workers lock the projects of bundles before lots, too."""
+    changes = catalogue.bundle_projects
+    bundle_ids = {catalogue.bundle_ids.get((row.bundle_slug,), "") for row in (*changes.saved, *changes.removed)}
+    project_ids = {catalogue.project_ids[row.key] for row in catalogue.projects.changed}
+    if bundle_ids or project_ids:
+        await lock_members(tx, mode, bundle_ids=bundle_ids, project_ids=project_ids)
 
 
 async def _plan_lots(
