@@ -199,7 +199,12 @@ async def test_money_9_an_untouched_lot_is_withdrawn(shop: Shop) -> None:
     order = await shop.buy(await shop.account("Ada"), TONNE, "mix")
     await shop.work()
     assert await shop.statuses(order) == ["paid"]
-    assert operator.is_refused("lot", "withdraw", id_, "--reason", "x").startswith("There is no lot")
+    assert operator.is_refused("lot", "withdraw", id_, "--reason", "x").startswith(
+        f"Lot {id_} was already withdrawn on "
+    )
+    shown = operator.facts("lot", "show", id_)
+    assert shown["status"].endswith(": Imported twice")
+    assert shown["free"] == "0"
     # Its serial numbers may be imported again, as a new lot.
     await import_lots(shop, lot(last_number=900))
     await shop.work()

@@ -33,7 +33,10 @@ def check_redirect(url: str, hosts: Collection[str], mode: Mode) -> str:
             raise _refused("it does not start with https://")
         listed = host.name
     if listed not in hosts:
-        raise _refused(f"the host {listed} is not on the organisation's list of redirect hosts")
+        raise _refused(
+            f"the host {listed} is not on the organisation's list of redirect hosts; the operator adds "
+            f"it with `tonne org allow-redirect`"
+        )
     usable = str(parsed if parsed.scheme == "http" else replace(parsed, port=host.port))
     if len(usable) > MAX_URL:
         raise _refused(f"it is longer than {MAX_URL} characters")

@@ -18,6 +18,7 @@ from tonne.retirements.lot_store import (
     ListedLot,
     ListedParcel,
     find_lot,
+    find_withdrawn_lot,
     list_lots,
     list_parcels_any_account,
     list_withdrawn_lots,
@@ -62,7 +63,7 @@ def show(lot_id: str) -> None:
     """Show a lot and the orders that hold its credits."""
 
     async def work(tx: Connection) -> tuple[ListedLot, list[ListedParcel]]:
-        found = await find_lot(tx, lot_id)
+        found = await find_lot(tx, lot_id) or await find_withdrawn_lot(tx, lot_id)
         if found is None:
             raise LotNotFound
         return found, await list_parcels_any_account(tx, found)

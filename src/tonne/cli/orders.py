@@ -2,6 +2,7 @@
 
 import click
 
+from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import to_wire, utc_now
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
@@ -15,7 +16,7 @@ from tonne.invoices.seller_details import missing_settings
 from tonne.invoices.store import find_invoice
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
-from tonne.orders.model import Order
+from tonne.orders.model import Order, OrderStatus
 from tonne.orders.store import find_key_of_order, find_scope_any_account
 
 MAX_REASON = 500
@@ -45,12 +46,15 @@ def show(order_id: str) -> None:
     priced = found.priced
     cost = "-" if priced is None else f"{format_money(priced.total_cost_minor, found.currency)} {found.currency}"
     issued = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
+    waits_for = _waits_for(found, invoice)
     if invoice is None and is_held_back(found, settings):
         issued = f"waits, because {', '.join(missing_settings(settings))} are not set. Set them and restart Tonne."
+        waits_for = "its invoice"
     print_facts(
         {
             "order": found.id,
             "status": found.status.value,
+            "waits for": waits_for,
             "mode": found.scope.mode.value,
             "received": to_wire(found.created_at),
             "placed by": key_id or found.offset_link_id or "-",
@@ -62,6 +66,33 @@ def show(order_id: str) -> None:
             "organisation": found.scope.organisation_id,
         }
     )
+
+
+def _waits_for(order: Order, invoice: Invoice | None) -> str:
+    """What must happen before the order changes its status."""
+    supply = "credits of the projects in its bundles (`tonne catalogue import-lots`)"
+    if order.is_short_by_simulation:
+        supply = "the account simulates less (`PUT /v1/test-helpers/supply`)"
+    needed = {
+        OrderStatus.RECEIVED: "a price: an exchange rate, and bundles on sale (`tonne catalogue import`)",
+        OrderStatus.PLACED: _payment_needed(order, invoice),
+        OrderStatus.PAID: f"supply: {supply}",
+        OrderStatus.RETIRING: f"its retirements (`tonne retirement list --mode {order.scope.mode}`)",
+    }
+    for_helper = {OrderStatus.PAID, OrderStatus.RETIRING}
+    if not order.is_paid_at_checkout:
+        for_helper.add(OrderStatus.PLACED)
+    if not order.auto_advance and order.status in for_helper:
+        return "a test helper, because orders of this account do not advance automatically"
+    return needed.get(order.status, "-")
+
+
+def _payment_needed(order: Order, invoice: Invoice | None) -> str:
+    if order.is_paid_at_checkout:
+        return "the payment of the customer at checkout"
+    if order.payment_method is PaymentMethod.CARD:
+        return "the charge of the card"
+    return "its invoice" if invoice is None else f"the payment of invoice {invoice.reference}"
 
 
 @order.command("cancel")

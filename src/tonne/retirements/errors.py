@@ -13,7 +13,7 @@ class SupplyShort(TonneError, kind=Kind.CONFLICT, code="supply_short"):
 
 
 class LotNotFound(TonneError, kind=Kind.NOT_FOUND, code="lot_not_found"):
-    message = "There is no such lot. Run `tonne lot list` to see all lots."
+    message = "There is no such lot. Run `tonne lot list --mode live` or `--mode test` to see all."
 
 
 class LotInUse(TonneError, kind=Kind.CONFLICT, code="lot_in_use"):

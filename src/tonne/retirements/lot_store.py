@@ -56,18 +56,33 @@ async def list_lots(connection: Connection, mode: Mode) -> list[ListedLot]:
     return [_listed(row) for row in await connection.fetch(LIST_LOTS, mode)]
 
 
-LIST_WITHDRAWN = """
-SELECT lot.mode, lot.id, project.registry, project.registry_project_id, lot.vintage, lot.serial_block, lot.first_number,
-       lot.last_number, (lot.last_number - lot.first_number + 1) * 1000000 AS quantity_grams,
-       0::bigint AS allocated_grams, 'withdrawn' AS status, lot.retirement_url, lot.retired_on, lot.country,
-       lot.methodology, lot.created_at, lot.withdrawn_at, lot.reason
-FROM withdrawn_lots lot JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-WHERE lot.mode = $1 ORDER BY lot.withdrawn_at, lot.id
+_WITHDRAWN = """
+lot.mode, lot.id, project.registry, project.registry_project_id, lot.vintage, lot.serial_block, lot.first_number,
+lot.last_number, (lot.last_number - lot.first_number + 1) * 1000000 AS quantity_grams, 0::bigint AS allocated_grams,
+'withdrawn' AS status, lot.retirement_url, lot.retired_on, lot.country, lot.methodology, lot.created_at,
+lot.withdrawn_at, lot.reason
 """
+LIST_WITHDRAWN = f"""
+SELECT {_WITHDRAWN} FROM withdrawn_lots lot
+JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+WHERE lot.mode = $1 ORDER BY lot.withdrawn_at, lot.id
+"""  # noqa: S608 - a constant
 
 
 async def list_withdrawn_lots(connection: Connection, mode: Mode) -> list[ListedLot]:
     return [_listed(row) for row in await connection.fetch(LIST_WITHDRAWN, mode)]
+
+
+FIND_WITHDRAWN = f"""
+SELECT {_WITHDRAWN} FROM withdrawn_lots lot
+JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+WHERE lot.id = $1
+"""  # noqa: S608 - a constant
+
+
+async def find_withdrawn_lot(connection: Connection, lot_id: str) -> ListedLot | None:
+    row = await connection.fetchrow(FIND_WITHDRAWN, lot_id)
+    return None if row is None else _listed(row)
 
 
 FIND_LOT = f"""

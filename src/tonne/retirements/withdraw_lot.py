@@ -9,7 +9,7 @@ from tonne.catalog.import_store import acquire_import_lock
 from tonne.db.pool import Connection
 from tonne.retirements.errors import LotInUse, LotNotFound
 from tonne.retirements.hold_store import find_overheld_any_account
-from tonne.retirements.lot_store import ListedLot, lock_lot, move_to_withdrawn
+from tonne.retirements.lot_store import ListedLot, find_withdrawn_lot, lock_lot, move_to_withdrawn
 from tonne.retirements.lots import find_holders_any_account, name_holders
 
 
@@ -18,7 +18,10 @@ async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor
     await acquire_import_lock(tx)
     lot = await lock_lot(tx, lot_id)
     if lot is None:
-        raise LotNotFound(f"There is no lot {lot_id}. Run `tonne lot list` to see all lots.")
+        withdrawn = await find_withdrawn_lot(tx, lot_id)
+        if withdrawn is not None and withdrawn.withdrawn_at is not None:
+            raise LotNotFound(f"Lot {lot_id} was already withdrawn on {withdrawn.withdrawn_at.date()}.")
+        raise LotNotFound(f"There is no lot {lot_id}. Run `tonne lot list --mode live` or `--mode test` to see all.")
     if lot.allocated_grams:
         holders = await find_holders_any_account(tx, lot.mode, [lot.id])
         raise LotInUse(
