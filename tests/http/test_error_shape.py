@@ -39,7 +39,16 @@ async def test_every_response_has_its_own_request_id(api: ApiClient) -> None:
 
 
 async def test_an_unknown_path_is_404_with_or_without_a_key(api: ApiClient) -> None:
-    for path in ("/", "/v1", "/v2/orders", "/v1/order", "/v1/orders/a/b", "/v1/%00", "/%FF", "/..%2f..%2fetc/passwd"):
+    for path in (
+        "/nothing",
+        "/v1",
+        "/v2/orders",
+        "/v1/order",
+        "/v1/orders/a/b",
+        "/v1/%00",
+        "/%FF",
+        "/..%2f..%2fetc/passwd",
+    ):
         for client in (api, api.as_key("wrong")):
             answer = await client.get(path)
             assert (answer.status_code, codes(answer)) == (404, ["route_not_found"]), path

@@ -125,6 +125,11 @@ def test_the_examples_are_valid_by_their_schemas(document: dict[str, Any]) -> No
     assert seen > 0, "the document has no examples"
 
 
+async def test_the_start_page_leads_to_the_documentation(api: ApiClient) -> None:
+    answer = await api.http.get("/")
+    assert (answer.status_code, answer.headers["location"]) == (302, "/docs")
+
+
 async def test_the_page_and_its_files_are_served_from_here(api: ApiClient) -> None:
     page = await api.http.get("/docs")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")

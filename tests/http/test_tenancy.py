@@ -35,6 +35,8 @@ def test_every_route_declares_its_access_and_nothing_under_v1_is_public(services
             assert route.access is Access.API_KEY, route.path
     # Public paths have no account, have an unguessable URL, or were published by the account.
     assert {route.path.split("/")[1] for route in routes if route.access is Access.PUBLIC} == {
+        # The start page, which redirects to the documentation.
+        "",
         # security.txt
         ".well-known",
         "assets",

@@ -78,7 +78,7 @@ async def test_people_a3_what_waits_is_named_to_the_operator_and_the_client(
     assert place.endswith(f"{names} not set")
     url = unset.database._url
     listed = tonne("invoice", "list", database_url=url)
-    assert listed.returncode == 0
+    assert (listed.returncode, listed.stdout) == (0, "No invoices.\n")
     assert listed.stderr == (
         f"1 live order waits for its invoice: {order.id}. Set {names} and restart Tonne: they are then issued and "
         "mailed.\n"

@@ -68,7 +68,10 @@ def list_(mode: str | None, status: str | None, limit: int) -> None:
         for i in invoices
     ]
     heads = ("number", "status", "total", "due", "mailed", "reminded", "settled", "organisation", "order")
-    print_table(heads, rows)
+    if rows:
+        print_table(heads, rows)
+    else:
+        click.echo("No invoices.")
     for organisation_id in unreachable:
         click.echo(
             f"{organisation_id} has no admin to mail its invoices to. Add one with `tonne org add-admin`, then run "

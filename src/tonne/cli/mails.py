@@ -34,6 +34,9 @@ def list_(organisation_id: str | None, state: str | None, limit: int) -> None:
     rows = [
         (each.id, each.state, to_wire(each.created_at), ", ".join(each.recipients), _subject(each)) for each in found
     ]
+    if not rows:
+        click.echo("No mails.")
+        return
     print_table(("id", "state", "created", "to", "subject"), rows)
 
 

@@ -35,6 +35,9 @@ def list_(mode: str | None) -> None:
         )
         for each in found
     ]
+    if not rows:
+        click.echo("No unresolved transfers.")
+        return
     print_table(("transfer", "booked", "outcome", "amount", "payer", "reference", "invoice"), rows)
 
 

@@ -33,6 +33,10 @@ class DocsEndpoints:
         """The document is built on the first request for it."""
         self._document = cache(lambda: msgspec.json.encode(document()))
 
+    async def start(self, _: Request) -> Response:
+        """Redirect to this documentation."""
+        return Response(b"", 302, headers={"Location": "/docs"})
+
     async def page(self, _: Request) -> Response:
         """This documentation."""
         headers = {"Content-Security-Policy": _PAGE_POLICY}
@@ -53,6 +57,7 @@ class DocsEndpoints:
     def routes(self) -> list[Route]:
         route = RouteMaker("Documentation", Access.PUBLIC)
         return [
+            route("GET /", self.start),
             route("GET /docs", self.page),
             route("GET /docs/assets/{name}", self.asset),
             route("GET /openapi.json", self.document),

@@ -75,4 +75,6 @@ def event_of(order: Order, document: bytes) -> NewEvent:
 
 def _check(status: OrderStatus, to: OrderStatus) -> None:
     if (status, to) not in TRANSITIONS:
-        raise TransitionInvalid(f"An order that is {status} cannot become {to}.")
+        raise TransitionInvalid(
+            f"The order is already {to}." if status is to else f"An order that is {status} cannot become {to}."
+        )
