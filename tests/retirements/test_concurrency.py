@@ -18,6 +18,7 @@ from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import claim_due_any_account
 from tonne.retirements.allocate_orders import allocate_orders
+from tonne.retirements.supply_store import lock_lots
 from tonne.sheets.errors import SheetInvalid
 
 LOT_SUMS = """
@@ -227,3 +228,17 @@ async def test_an_import_that_changes_weights_and_a_lot_does_not_deadlock_with_a
         await importing
     assert await live.statuses(order) == ["retiring"]
     await live.check_invariants()
+
+
+async def test_an_import_says_that_a_lot_is_only_locked(live: Shop) -> None:
+    """Nothing of it is allocated: a customer opens the payment page, or the worker looks for supply."""
+    await live.sell("wind", {"A": 1})
+    heads, lot = live.lot_file("A", 2020, 3)[FileKind.LOTS]
+    await live.import_files({FileKind.LOTS: [heads, lot]})
+    change = {FileKind.LOTS: [heads, lot.replace(",2020,", ",2019,")]}
+    async with live.database.transaction() as tx:
+        projects = await tx.fetch("SELECT project_id FROM lots")
+        await lock_lots(tx, live.mode, [row["project_id"] for row in projects])
+        with pytest.raises(SheetInvalid, match="is using this lot right now: import again in a moment"):
+            await live.import_files(change)
+    await live.import_files(change)
