@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
 
 import httpx
 import msgspec
@@ -15,11 +17,15 @@ from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.retirements.shop import TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
+from tonne.accounts.model import PaymentMethod
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.checkout.errors import OfferChanged
+from tonne.checkout.hold_checkout import holding
 from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.store import find_checkout
 from tonne.retirements.errors import LotInUse
 from tonne.retirements.withdraw_lot import withdraw_lot
 
@@ -286,6 +292,47 @@ async def test_unpaid_holds_are_limited_per_link_client_and_organisation(
     await age(services, LOOK_UP)
     await services.charge_cards[Mode.LIVE].run_once()
     assert await hold(link, "127.0.0.1") == 200
+
+
+@pytest.mark.parametrize("limits", [dict.fromkeys(LIMITS, 5)])
+async def test_the_last_tonnes_can_be_bought_one_by_one(shopper: Shopper, link: OffsetLink) -> None:
+    """Five per cent of ten tonnes are less than a tonne."""
+    refused = await shopper.send(await pay_page(shopper, link, "1.1"))
+    assert f"{REFUSED}: of The wind, 1 t can be bought right now." in refused.text
+    assert (await shopper.send(await pay_page(shopper, link, "1"))).status_code == 200
+    assert (await shopper.send(await pay_page(shopper, link, "0.1"))).status_code == 422
+
+
+async def test_a_payment_that_fails_does_not_release_what_a_later_one_holds(
+    shop: Shop, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    """Two tabs with the same checkout: the price changes in one, while the other is about to place the order."""
+    services = shop.services
+    await shopper.begin(link, amount="3")
+    [row] = await rows("SELECT token_hash FROM checkouts")
+    async with services.database.connection() as connection:
+        checkout = await find_checkout(connection, row["token_hash"])
+    assert checkout is not None
+    terms = (await services.directory.terms_of(checkout.scope)).paid_by(PaymentMethod.CARD)
+    basis = terms, await services.catalogues.current(Mode.LIVE)
+    now = utc_now()
+
+    def hold(at: datetime) -> AbstractAsyncContextManager[None]:
+        return holding(services.database, checkout, basis, client="::1", settings=services.settings, now=at)
+
+    async def fail_after(*later: AbstractAsyncContextManager[None]) -> None:
+        async with hold(now):
+            for each in later:
+                async with each:
+                    pass
+            raise OfferChanged
+
+    with pytest.raises(OfferChanged):
+        await fail_after()
+    assert await rows(HELD) == []
+    with pytest.raises(OfferChanged):
+        await fail_after(hold(now + timedelta(seconds=1)))
+    assert [row["quantity_grams"] for row in await rows(HELD)] == [3 * TONNE]
 
 
 async def test_by_default_one_customer_can_hold_a_twentieth() -> None:

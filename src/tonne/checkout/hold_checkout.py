@@ -48,7 +48,7 @@ async def holding(
     try:
         yield
     except Exception:
-        await release_hold(database, holder)
+        await release_hold(database, holder, now)
         raise
 
 

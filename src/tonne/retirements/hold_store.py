@@ -149,13 +149,13 @@ async def delete_of_orders(tx: Connection, keys: Sequence[OrderKey]) -> None:
 
 # The charge of a checkout with an order may be open: then the worker releases the hold.
 DELETE_UNORDERED = """
-DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2 AND NOT EXISTS (
+DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2 AND expires_at = $3 AND NOT EXISTS (
     SELECT FROM checkouts WHERE account_id = $1 AND id = $2 AND order_id IS NOT NULL)
 """
 
 
-async def delete_unordered(tx: Connection, scope: Scope, checkout_id: str) -> None:
-    await tx.execute(DELETE_UNORDERED, scope.account_id, checkout_id)
+async def delete_unordered(tx: Connection, scope: Scope, checkout_id: str, expires_at: datetime) -> None:
+    await tx.execute(DELETE_UNORDERED, scope.account_id, checkout_id, expires_at)
 
 
 # A pending charge may still be captured, even if its page has expired here: the gateway decides. SKIP LOCKED: the

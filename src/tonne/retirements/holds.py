@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from tonne.base.clock import Clock
-from tonne.base.mass import format_tonnes
+from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
 from tonne.base.settings import Settings
 from tonne.catalog.coverage import Coverage, Demand, cover
 from tonne.catalog.pricing import PricedLine
@@ -80,9 +80,9 @@ def _require_free(
 
 def _require_within_limits(line: PricedLine, unallocated: int, held: HeldBy | None, settings: Settings) -> None:
     percents = (settings.hold_link_percent, settings.hold_client_percent, settings.hold_organisation_percent)
-    left = min(
-        unallocated * percent // 100 - grams for percent, grams in zip(percents, held or HeldBy(0, 0, 0), strict=True)
-    )
+    # At least a tonne: a percentage of the last tonnes would be too little to buy, and they could never be sold.
+    most = [max(unallocated * percent // 100, GRAMS_PER_TONNE) for percent in percents]
+    left = min(limit - grams for limit, grams in zip(most, held or HeldBy(0, 0, 0), strict=True))
     if line.quantity_grams > left:
         raise _not_enough(line.bundle_name, max(0, left))
 
@@ -95,10 +95,13 @@ def _not_enough(names: str, left_grams: int) -> NotEnoughInStock:
     )
 
 
-async def release_hold(database: Database, holder: Holder) -> None:
-    """Release what a checkout holds, if it has no order: the customer did not get to the payment page."""
+async def release_hold(database: Database, holder: Holder, held_at: datetime) -> None:
+    """Release what a checkout holds since then, if it has no order: the customer did not get to the payment page.
+
+    A later hold of the same checkout stays: the customer is paying in another tab.
+    """
     async with database.transaction() as tx:
-        await hold_store.delete_unordered(tx, holder.scope, holder.checkout_id)
+        await hold_store.delete_unordered(tx, holder.scope, holder.checkout_id, held_at + HOLD_LIFE)
 
 
 class ReleaseHolds:
