@@ -47,6 +47,7 @@ NOT_AUDITED = {
             *(
                 "retirement export",
                 "retirement list",
+                "order list",
                 "order show",
                 "lot list",
                 "lot show",

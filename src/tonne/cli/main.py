@@ -22,7 +22,7 @@ COMMANDS = {
     "estimate": "Record emission estimates to place orders for.",
     "catalogue": "Manage projects, bundles, prices and supply.",
     "lot": "List, export and withdraw lots of credits.",
-    "order": "Show orders, and cancel them on behalf of a client.",
+    "order": "Find and show orders, and cancel them on behalf of a client.",
     "card": "Manage the stored cards of accounts.",
     "invoice": "List, settle, resend and export invoices.",
     "mail": "Look at the mails in the outbox, and retry or discard failed ones.",

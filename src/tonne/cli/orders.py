@@ -7,7 +7,8 @@ from tonne.base.clock import to_wire, utc_now
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
-from tonne.cli.output import print_facts
+from tonne.cli.output import print_facts, print_table
+from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
 from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.issue_invoices import is_held_back
@@ -17,6 +18,7 @@ from tonne.invoices.store import find_invoice
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import Order, OrderStatus
+from tonne.orders.search_store import FoundOrder, OrderSearch, search_orders_any_account
 from tonne.orders.store import find_key_of_order, find_scope_any_account
 
 MAX_REASON = 500
@@ -24,7 +26,40 @@ MAX_REASON = 500
 
 @click.group()
 def order() -> None:
-    """Show orders, and cancel them on behalf of a client."""
+    """Find and show orders, and cancel them on behalf of a client."""
+
+
+@order.command("list")
+@click.option("--mode", type=MODE, help="Only orders of this mode.")
+@click.option("--status", type=click.Choice([each.value for each in OrderStatus]), help="Only orders of this status.")
+@click.option("--org", "organisation_id", help="Only orders of this organisation.")
+@click.option("--account", "account_id", help="Only orders of this account.")
+@click.option("--email", help="Only orders of the customer with this address.")
+@click.option("--reference", "idempotency_key", help="Only the orders with this idempotency key.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+def list_(limit: int, **filters: str | None) -> None:
+    """List the newest orders of all organisations."""
+    found = run_in_transaction(lambda tx: search_orders_any_account(tx, OrderSearch(**filters), limit))
+    if not found:
+        click.echo("No order matches.")
+        return
+    heads = ("order", "mode", "status", "received", "tonnes", "total", "payment", "customer", "account")
+    print_table(heads, [_cells(each) for each in found])
+
+
+def _cells(found: FoundOrder) -> tuple[str, ...]:
+    cost, grams = found.total_cost_minor, found.quantity_grams
+    return (
+        found.id,
+        found.mode,
+        found.status,
+        to_wire(found.created_at),
+        "-" if grams is None else format_tonnes(grams),
+        "-" if cost is None else f"{format_money(cost, found.currency)} {found.currency}",
+        found.payment_method,
+        found.email or "-",
+        found.account_id,
+    )
 
 
 @order.command("show")
