@@ -38,11 +38,11 @@ async def test_changing_the_key_keeps_the_secrets_of_links(services: Services, w
         new = await rotate_link_secret(tx, link, services.box, overlap_seconds=3600, actor=TESTER, now=utc_now())
     keys = {"secret_key": NEW, "secret_keys_old": services.settings.secret_key}
     assert _secrets(services, "rotate", **keys).splitlines() == [
-        f"1 secret(s) now use key {NEW_ID}.",
+        f"1 secret(s) encrypted again with key {NEW_ID}.",
         f"No value needs key {services.box.key_id} any more. You can remove it from TONNE_SECRET_KEYS_OLD.",
     ]
     assert await _open(services, link, NEW) == [new, LINK_SECRET]
-    assert _secrets(services, "rotate", **keys) == f"0 secret(s) now use key {NEW_ID}."
+    assert _secrets(services, "rotate", **keys) == f"0 secret(s) encrypted again with key {NEW_ID}."
     async with services.database.connection() as connection:
         actions = await connection.fetch(
             "SELECT subject_id FROM audit_log WHERE action = 'offset_link.secret_resealed'"

@@ -32,7 +32,7 @@ async def test_security_6_rotating_the_key_reseals_links_and_checkouts(
         "secret_keys_old": services.settings.secret_key,
     }
     lines = output_of("secrets", "rotate", **keys).splitlines()
-    assert lines[0].startswith("3 secret(s) now use key")
+    assert lines[0].startswith("3 secret(s) encrypted again with key")
     assert "You can remove it" in lines[1]
     box = SecretBox(parse_key(NEW))
     async with services.database.connection() as connection:

@@ -45,3 +45,16 @@ async def test_people_c_the_decimals_of_the_currency_are_named(
         answer = await api.as_key(tenant.key).post(path, {"value": value})
         assert (answer.status_code, codes(answer)) == (400, ["order_value_invalid"])
         assert answer.json()["error"]["message"].startswith(beginning)
+
+
+async def test_an_unknown_query_parameter_is_answered_with_the_known_ones(api: ApiClient) -> None:
+    answer = await api.get("/v1/orders?status=paid")
+    assert (answer.status_code, codes(answer)) == (400, ["validation_error"])
+    message = answer.json()["error"]["message"]
+    assert message.startswith("Unknown query parameter status. Remove it: this path knows ")
+    assert "limit" in message
+    assert "offset_link_id" in message
+    misspelt = await api.get("/v1/orders?limt=1")
+    assert misspelt.json()["error"]["message"] == "Unknown query parameter limt. Did you mean limit?"
+    none = await api.get("/v1/account?limit=1")
+    assert none.json()["error"]["message"] == "Unknown query parameter limit. Remove it."

@@ -180,7 +180,7 @@ async def test_security_13_rotation_reseals_everything_while_a_worker_delivers(
             ids += await stage.emit(stage.one)
             await stage.idle()
         assert (await rotation).splitlines() == [
-            f"3 secret(s) now use key {NEW_ID}.",
+            f"3 secret(s) encrypted again with key {NEW_ID}.",
             f"No value needs key {box.key_id} any more. You can remove it from TONNE_SECRET_KEYS_OLD.",
         ]
         ids += await stage.emit(stage.two)
@@ -212,7 +212,7 @@ async def test_security_13_rotation_is_idempotent_and_continues_after_an_interru
     assert _run(stage, "rotate", **keys).startswith("3 secret(s)")
     boxes = [(await stage.row(hook))["secret_box"] for hook in hooks]
     assert [new.open(box, hook.id) for box, hook in zip(boxes, hooks, strict=True)] == [hook.secret for hook in hooks]
-    assert _run(stage, "rotate", **keys) == f"0 secret(s) now use key {NEW_ID}."
+    assert _run(stage, "rotate", **keys) == f"0 secret(s) encrypted again with key {NEW_ID}."
     assert [(await stage.row(hook))["secret_box"] for hook in hooks] == boxes
 
 
@@ -230,7 +230,7 @@ async def test_security_13_rotation_reports_values_that_cannot_be_opened_and_kee
     await _lose_key_of(stage, lost)
     done = tonne("secrets", "rotate", database_url=stage.services.database._url, **_keys(stage))
     assert done.returncode == 1
-    assert done.stdout.startswith("1 secret(s) now use key")
+    assert done.stdout.startswith("1 secret(s) encrypted again with key")
     assert lost.id in done.stderr
     assert fine.id not in done.stderr
     assert sealed_key(await stage.row(lost)) == OTHER_ID

@@ -41,7 +41,7 @@ def rotate() -> None:
     restart them. The service can keep running. If the command is interrupted, run it again.
     """
     box, resealed, unreadable, retired = _run(_rotate)
-    click.echo(f"{resealed} secret(s) now use key {box.key_id}.")
+    click.echo(f"{resealed} secret(s) encrypted again with key {box.key_id}.")
     if retired:
         click.echo(
             f"No value needs key {' and '.join(retired)} any more. You can remove it from TONNE_SECRET_KEYS_OLD."

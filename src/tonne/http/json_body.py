@@ -185,11 +185,11 @@ def _unknown(name: str, known: set[str], path: str) -> Fault:
     return Fault("validation_error", f"Unknown field {there}. {did_you_mean(shown, known)}", there)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Advice about a name that is not known."""
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "Remove it.") -> str:
+    """Advice about a name that is not known; `otherwise` if it resembles none."""
     letters = _NOT_LETTERS.sub("", name).lower()
     meant = [each for each in known if each.replace("_", "") == letters] or get_close_matches(name, known, 1)
-    return f"Did you mean {meant[0]}?" if meant else "Remove it."
+    return f"Did you mean {meant[0]}?" if meant else otherwise
 
 
 def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:

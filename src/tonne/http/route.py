@@ -158,9 +158,14 @@ class Request:
         """Raises Invalid for unknown parameters: a misspelt filter would return the wrong rows."""
         unknown = list(dict.fromkeys(name for name, _ in self._query_pairs() if name not in known))
         if unknown:
+            otherwise = f"Remove it: this path knows {', '.join(sorted(known))}." if known else "Remove it."
             raise Invalid(
                 [
-                    Fault("validation_error", f"Unknown query parameter {name}. {did_you_mean(name, known)}", name)
+                    Fault(
+                        "validation_error",
+                        f"Unknown query parameter {name}. {did_you_mean(name, known, otherwise)}",
+                        name,
+                    )
                     for name in (name[:MAX_NAME] for name in unknown[:MAX_FAULTS])
                 ]
             )
