@@ -269,7 +269,9 @@ async def test_unpaid_holds_are_limited_per_link_client_and_organisation(
     assert (await shopper.send(await pay_page(shopper, link, "1.5"))).status_code == 200
     refused = await shopper.send(await pay_page(shopper, link, "0.6"))
     assert refused.status_code == 422
-    assert f"{REFUSED}: of The wind, 0.5 t can be bought right now." in refused.text
+    # A whole unit is reserved for half a tonne: another customer at the same address cannot have that.
+    left = "none" if limits["hold_client_percent"] == 20 else "0.5 t"
+    assert f"{REFUSED}: of The wind, {left} can be bought right now." in refused.text
 
     async def hold(link: OffsetLink, address: str) -> int:
         form = form_of(await pay_page(shopper, link, "0.6"))
@@ -301,6 +303,16 @@ async def test_the_last_tonnes_can_be_bought_one_by_one(shopper: Shopper, link: 
     assert f"{REFUSED}: of The wind, 1 t can be bought right now." in refused.text
     assert (await shopper.send(await pay_page(shopper, link, "1"))).status_code == 200
     assert (await shopper.send(await pay_page(shopper, link, "0.1"))).status_code == 422
+
+
+@pytest.mark.parametrize("limits", [NO_LIMITS | {"hold_client_percent": 20}])
+async def test_one_address_cannot_reserve_all_units_by_fractions(
+    shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    """Every tenth of a tonne reserves a whole unit: a hundredth of the supply could block a tenth of it."""
+    answers = [await shopper.send(await pay_page(shopper, link, "0.1")) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 422, 422]
+    assert [row["reserved_grams"] for row in await rows(HELD)] == [TONNE, TONNE]
 
 
 async def test_a_payment_that_fails_does_not_release_what_a_later_one_holds(

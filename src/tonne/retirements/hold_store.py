@@ -71,7 +71,10 @@ async def read_reserved_any_account(
 
 
 class HeldBy(NamedTuple):
-    """Grams of a bundle that are held by the same link, the same client and the same organisation."""
+    """Grams of a bundle that are held by the same link, the same client and the same organisation.
+
+    Of the client, the whole units that are reserved: otherwise one person could block all units with fractions.
+    """
 
     link: int
     client: int
@@ -82,7 +85,7 @@ class HeldBy(NamedTuple):
 READ_HELD_BY = """
 SELECT hold.bundle_id,
        coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.offset_link_id = $3), 0)::bigint AS link,
-       coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.client_hash = $4), 0)::bigint AS client,
+       coalesce(sum(hold.reserved_grams) FILTER (WHERE hold.client_hash = $4), 0)::bigint AS client,
        coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.organisation_id = $5), 0)::bigint AS organisation
 FROM supply_holds hold
 LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id

@@ -48,7 +48,9 @@ async def hold_supply(
     _require_free(lines, projects, coverage, parts, free)
     held_by = await hold_store.read_held_by(tx, holder.scope, holder, [line.bundle_id for line in lines])
     for line, of_line in zip(lines, projects, strict=True):
-        _require_within_limits(line, sum(unallocated[id_] for id_ in of_line), held_by.get(line.bundle_id), settings)
+        reserved_grams = sum(part.reserved_grams for part in parts if part.bundle_id == line.bundle_id)
+        total = sum(unallocated[id_] for id_ in of_line)
+        _require_within_limits(line, reserved_grams, total, held_by.get(line.bundle_id), settings)
     await hold_store.replace_holds(tx, holder.scope, holder, parts, now + HOLD_LIFE)
 
 
@@ -78,13 +80,21 @@ def _require_free(
         raise _not_enough(names, left)
 
 
-def _require_within_limits(line: PricedLine, unallocated: int, held: HeldBy | None, settings: Settings) -> None:
-    percents = (settings.hold_link_percent, settings.hold_client_percent, settings.hold_organisation_percent)
-    # At least a tonne: a percentage of the last tonnes would be too little to buy, and they could never be sold.
-    most = [max(unallocated * percent // 100, GRAMS_PER_TONNE) for percent in percents]
-    left = min(limit - grams for limit, grams in zip(most, held or HeldBy(0, 0, 0), strict=True))
-    if line.quantity_grams > left:
-        raise _not_enough(line.bundle_name, max(0, left))
+def _require_within_limits(
+    line: PricedLine, reserved: int, unallocated: int, held: HeldBy | None, settings: Settings
+) -> None:
+    """`reserved` are the whole units for the line."""
+
+    def limit(percent: int) -> int:
+        # At least a tonne: a percentage of the last tonnes would be too little to buy, and they could never be sold.
+        return max(unallocated * percent // 100, GRAMS_PER_TONNE)
+
+    link, client, organisation = held or HeldBy(0, 0, 0)
+    left = min(limit(settings.hold_link_percent) - link, limit(settings.hold_organisation_percent) - organisation)
+    # In whole tonnes, as units are reserved.
+    left_units = whole_units(limit(settings.hold_client_percent), GRAMS_PER_TONNE) - client
+    if line.quantity_grams > left or reserved > left_units:
+        raise _not_enough(line.bundle_name, max(0, min(left, left_units)))
 
 
 def _not_enough(names: str, left_grams: int) -> NotEnoughInStock:
