@@ -28,6 +28,7 @@ from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.store import find_checkout
 from tonne.retirements.errors import LotInUse
 from tonne.retirements.withdraw_lot import withdraw_lot
+from tonne.sheets.errors import SheetInvalid
 
 NO_LIMITS = {"hold_link_percent": 100, "hold_client_percent": 100, "hold_organisation_percent": 100}
 HELD = "SELECT quantity_grams, reserved_grams FROM supply_holds ORDER BY checkout_id"
@@ -36,8 +37,9 @@ SELECT coalesce(sum(orders.quantity_grams), 0) AS grams FROM orders
 JOIN charges ON charges.account_id = orders.account_id AND charges.order_id = orders.id
 WHERE charges.status = 'captured'
 """
-LOOK_UP = "UPDATE charges SET next_attempt_at = now() WHERE status = 'pending'"
-EXPIRE = "UPDATE supply_holds SET expires_at = now()"
+# Our clock has no microseconds: in the same millisecond, nothing would be due yet.
+LOOK_UP = "UPDATE charges SET next_attempt_at = now() - interval '1 second' WHERE status = 'pending'"
+EXPIRE = "UPDATE supply_holds SET expires_at = now() - interval '1 second'"
 REFUSED = "Not enough in stock"
 
 
@@ -313,6 +315,19 @@ async def test_one_address_cannot_reserve_all_units_by_fractions(
     answers = [await shopper.send(await pay_page(shopper, link, "0.1")) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [200, 200, 422, 422]
     assert [row["reserved_grams"] for row in await rows(HELD)] == [TONNE, TONNE]
+
+
+async def test_a_project_whose_tonnes_are_held_stays_in_its_bundle(
+    shop: Shop, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink
+) -> None:
+    """Otherwise the order would be paid and wait for another project, and its tonnes would stay held."""
+    assert (await shopper.send(await pay_page(shopper, link, "3"))).status_code == 200
+    with pytest.raises(SheetInvalid, match="hold tonnes of a project that is removed: import again in 35 minutes"):
+        await shop.sell("wind", {"B": 1})
+    stripe.pay(next(iter(stripe.sessions)))
+    await look_up(shop.services)
+    await shop.sell("wind", {"B": 1})
+    await shop.check_invariants()
 
 
 async def test_a_payment_that_fails_does_not_release_what_a_later_one_holds(

@@ -117,6 +117,19 @@ async def find_overheld_any_account(tx: Connection, mode: Mode) -> list[str]:
     return [row["project_id"] for row in await tx.fetch(FIND_OVERHELD, mode)]
 
 
+IS_REMOVED_PROJECT_HELD = """
+SELECT EXISTS (
+    SELECT FROM supply_holds hold WHERE hold.mode = $1 AND NOT EXISTS (
+        SELECT FROM bundle_projects member
+        WHERE member.mode = hold.mode AND member.bundle_id = hold.bundle_id AND member.project_id = hold.project_id))
+"""
+
+
+async def is_removed_project_held_any_account(tx: Connection, mode: Mode) -> bool:
+    """Whether grams are held of a project that its bundle no longer has. The order could never get them."""
+    return await tx.fetchval(IS_REMOVED_PROJECT_HELD, mode) is True
+
+
 class HeldForOrder(NamedTuple):
     """`order_id` is None while the checkout has no order yet."""
 

@@ -21,7 +21,7 @@ from tonne.catalog.sources import lock_members
 from tonne.db.pool import Connection
 from tonne.orders.queue import wake_short_any_account
 from tonne.retirements.granularity import check_granularity
-from tonne.retirements.hold_store import find_overheld_any_account
+from tonne.retirements.hold_store import find_overheld_any_account, is_removed_project_held_any_account
 from tonne.retirements.lot_overlaps import find_overlaps
 from tonne.retirements.lots import (
     LotRow,
@@ -83,6 +83,9 @@ async def import_files(
     with _violations_as_errors():
         await save_catalogue(tx, head, catalogue, now)
         await save_lots(tx, mode, lots.saved, catalogue.project_ids, now)
+    if catalogue.bundle_projects.removed and await is_removed_project_held_any_account(tx, mode):
+        message = "customers who are paying now hold tonnes of a project that is removed: import again in 35 minutes."
+        raise SheetInvalid([RowError(catalogue.bundle_projects.file, None, None, message)])
     if lots.corrections and await find_overheld_any_account(tx, mode):
         message = "customers who are paying now hold tonnes of a lot that would shrink: import again in 35 minutes."
         raise SheetInvalid([RowError(lots.changes.file, None, None, message)])
