@@ -17,6 +17,7 @@ import httpx
 import hypothesis
 import msgspec
 import pytest
+import structlog
 
 from tests.support.api_client import ApiClient
 from tests.support.postgres import Databases
@@ -57,6 +58,15 @@ class Server(Databases):
         yield database
         await database.close()
         await self.drop(name)
+
+
+@pytest.fixture(autouse=True)
+def plain_tracebacks() -> Iterator[None]:
+    """Tracebacks with local variables take seconds to print, in which nothing else runs: one failure would cause more."""
+    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.processors.add_log_level, renderer])
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import structlog
 
 from tests.conftest import POPULATED, Server
 from tests.support.api_client import ApiClient
@@ -31,15 +30,6 @@ class LiveServer:
     def log_lines(self) -> list[str]:
         """The complete lines."""
         return self.log.read_text(encoding="utf-8").rpartition("\n")[0].split("\n")
-
-
-@pytest.fixture(autouse=True)
-def plain_tracebacks() -> Iterator[None]:
-    """Tests here provoke internal errors; tracebacks with local variables take seconds to print."""
-    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    structlog.configure(processors=[structlog.processors.add_log_level, renderer])
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -42,8 +42,8 @@ class SettingsError(Exception):
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8080
-    metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    metrics_host: str = "127.0.0.1"
     metrics_token: str = ""
     data_dir: str = "./var"
     database_url: str = ""
