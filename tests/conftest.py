@@ -62,7 +62,7 @@ class Server(Databases):
 
 @pytest.fixture(autouse=True)
 def plain_tracebacks() -> Iterator[None]:
-    """Tracebacks with local variables take seconds to print, in which nothing else runs: one failure would cause more."""
+    """Tracebacks with local variables take seconds to print, and nothing else runs meanwhile."""
     renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[structlog.processors.add_log_level, renderer])
     yield
