@@ -340,7 +340,7 @@ async def test_an_import_does_not_wait_for_a_lot_that_is_being_allocated(db: Dat
     async with db.transaction() as worker:
         await worker.execute("SELECT id FROM lots FOR UPDATE")
         (error,) = await refused(db, {FileKind.LOTS: lots("A,1,10")[FileKind.LOTS].replace("2021", "2020")})
-    assert "tonnes of this lot are allocated" in error
+    assert "is using this lot right now: import again in a moment" in error
 
 
 async def test_a_bundle_can_be_disabled_and_enabled(db: Database) -> None:

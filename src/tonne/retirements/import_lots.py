@@ -27,6 +27,7 @@ from tonne.retirements.lots import (
     LotRow,
     StoredLot,
     check_lot,
+    find_allocated,
     find_canonical,
     find_holders_any_account,
     latest_day,
@@ -182,15 +183,18 @@ def _match(sheet: Sheet[LotRow], blocks: dict[int, str], every: list[StoredLot],
 async def _check_unallocated(tx: Connection, mode: Mode, file: str, changed: dict[str, LotRow]) -> list[RowError]:
     """Lock the lots that change. Those of which orders hold grams, or that others have locked, are errors."""
     in_use = changed.keys() - await lock_unallocated_lots(tx, mode, list(changed))
-    holders = await find_holders_any_account(tx, mode, in_use) if in_use else {}
+    if not in_use:
+        return []
+    allocated = await find_allocated(tx, mode, in_use)
+    holders = await find_holders_any_account(tx, mode, in_use)
     return [
         RowError(
             file,
             changed[id_].line,
             None,
-            f"tonnes of this lot are allocated to {name_holders(holders[id_])}, so it cannot change: restore the line "
+            f"tonnes of this lot are allocated to {name_holders(holders.get(id_, []))}, so it cannot change: restore the line "
             "as it was imported."
-            if id_ in holders
+            if id_ in allocated
             else "an order or a checkout is using this lot right now: import again in a moment.",
         )
         for id_ in sorted(in_use)

@@ -135,6 +135,14 @@ async def lock_unallocated_lots(tx: Connection, mode: Mode, ids: list[str]) -> s
     return {row["id"] for row in await tx.fetch(LOCK_UNALLOCATED_LOTS, mode, ids)}
 
 
+FIND_ALLOCATED = "SELECT id FROM lots WHERE mode = $1 AND id = ANY ($2::text[]) AND allocated_grams > 0"
+
+
+async def find_allocated(tx: Connection, mode: Mode, ids: Collection[str]) -> set[str]:
+    """Those of the lots of which orders hold grams."""
+    return {row["id"] for row in await tx.fetch(FIND_ALLOCATED, mode, list(ids))}
+
+
 FIND_HOLDERS = """
 SELECT parcel.lot_id, array_agg(DISTINCT share.order_id ORDER BY share.order_id) AS order_ids
 FROM parcels parcel JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
