@@ -192,8 +192,8 @@ async def _check_unallocated(tx: Connection, mode: Mode, file: str, changed: dic
             file,
             changed[id_].line,
             None,
-            f"tonnes of this lot are allocated to {name_holders(holders.get(id_, []))}, so it cannot change: restore the line "
-            "as it was imported."
+            f"tonnes of this lot are allocated to {name_holders(holders.get(id_, []))}, so it cannot change: restore "
+            "the line as it was imported."
             if id_ in allocated
             else "an order or a checkout is using this lot right now: import again in a moment.",
         )
