@@ -94,6 +94,8 @@ async def many_refused(cluster: Cluster) -> None:
     mixed = organisation.scopes * 2
     cluster.rng.shuffle(mixed)
     await cluster.place_for(organisation, mixed)
+    # An account is parked only if a later event is accepted, which proves that the receiver works.
+    await cluster.place_for(organisation, others)
     await cluster.until_true("all are parked", PARKED, hook.id, REFUSED, within_s=45)
     parked(REFUSED)
     placed_s: dict[str, float] = {}

@@ -102,6 +102,19 @@ def test_operations_6_a_server_that_cannot_restart_recovers_once_the_cause_is_go
     server.close()
 
 
+def test_operations_6_a_server_that_could_not_write_its_state_is_joined(folder: Path) -> None:
+    """A full disk truncates `postmaster.pid`. Others must not wait for a state that is never written."""
+    server = start_server(folder)
+    try:
+        pid_file = server.postmaster.data / "postmaster.pid"
+        pid_file.write_text("".join(pid_file.read_text().splitlines(keepends=True)[:7]))
+        waited = []
+        Postmaster(folder).start(keep_waiting=lambda: not waited.append(1) and len(waited) < 20)
+        assert len(waited) < 20
+    finally:
+        server.close()
+
+
 def test_operations_6_a_slow_start_is_waited_for_with_progress_reports(folder: Path) -> None:
     reports: list[str] = []
 

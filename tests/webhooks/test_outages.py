@@ -102,3 +102,35 @@ async def test_operations_7_an_outage_while_events_are_read_does_not_keep_the_le
     await stage.idle()
     await worker.stop()
     assert set(ids) == {event["event_id"] for event in receiver.events}
+
+
+IN_TRANSACTION = """
+SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction')
+"""
+
+
+async def test_operations_7_a_claim_whose_response_was_lost_leases_nothing(server: Server, stage: Stage) -> None:
+    hook = await stage.register("https://receiver.test/")
+    name = await stage.fetchval("SELECT current_database()")
+    async with relayed_services(server.url(name), stage.change(database_connections=1)) as (relay, services):
+        # Both statements of a claim are prepared, so that each needs only one response.
+        for _ in range(2):
+            assert not await services.deliverer.run_once()
+        await stage.emit(stage.one)
+        relay.responding.clear()
+        claiming = asyncio.create_task(services.deliverer.run_once())
+
+        async def processed() -> bool:
+            return (await stage.row(hook))["lease_until"] is not None or await stage.fetchval(IN_TRANSACTION)
+
+        await stage.until(processed)
+        relay.drop_connections()
+        relay.responding.set()
+        await asyncio.wait([claiming])
+        assert claiming.exception() is not None
+
+        async def rolled_back() -> bool:
+            return not await stage.fetchval(IN_TRANSACTION)
+
+        await stage.until(rolled_back)
+    assert (await stage.row(hook))["lease_until"] is None

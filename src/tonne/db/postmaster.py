@@ -136,8 +136,15 @@ class Postmaster:
         return None
 
     def is_ready(self) -> bool:
+        if self.running() is None:
+            return False
         fields = self._pid_file()
-        return len(fields) > 7 and fields[7].strip() == "ready" and self.running() is not None
+        # A server that started on a full disk may be unable to write its state, so it is also asked.
+        return (len(fields) > 7 and fields[7].strip() == "ready") or self._accepts_connections()
+
+    def _accepts_connections(self) -> bool:
+        command = [_binaries() / "pg_isready", "--quiet", "--timeout=1", f"--host={self.socket_folder}"]
+        return subprocess.run(command, env=_environment(), check=False).returncode == 0  # noqa: S603 - our own binary
 
     def start(self, keep_waiting: Callable[[], bool] = lambda: True) -> None:
         """Start the server unless it runs, and wait until it accepts connections.

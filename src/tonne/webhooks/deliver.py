@@ -60,9 +60,10 @@ class Deliverer:
             await asyncio.wait(self._busy, timeout=SLOW_TURN_S / 4, return_when=asyncio.FIRST_COMPLETED)
             return True
         full_scan = time.monotonic() >= self._next_full_scan
-        async with self._database.connection() as connection:
+        # In a transaction: if the response is lost, there is no commit, and the webhooks do not stay leased to nobody.
+        async with self._database.transaction() as tx:
             lease_s = self._settings.webhook_lease_s
-            leases = await claim.claim_any_account(connection, healthy, failing, lease_s, full_scan=full_scan)
+            leases = await claim.claim_any_account(tx, healthy, failing, lease_s, full_scan=full_scan)
         if full_scan:
             self._next_full_scan = time.monotonic() + FULL_SCAN_EVERY_S
         for lease in leases:
