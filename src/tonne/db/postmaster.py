@@ -143,7 +143,7 @@ class Postmaster:
         return (len(fields) > 7 and fields[7].strip() == "ready") or self._accepts_connections()
 
     def _accepts_connections(self) -> bool:
-        command = [_binaries() / "pg_isready", "--quiet", "--timeout=1", f"--host={self.socket_folder}"]
+        command = [str(_binaries() / "pg_isready"), "--quiet", "--timeout=1", f"--host={self.socket_folder}"]
         return subprocess.run(command, env=_environment(), check=False).returncode == 0  # noqa: S603 - our own binary
 
     def start(self, keep_waiting: Callable[[], bool] = lambda: True) -> None:
