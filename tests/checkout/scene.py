@@ -35,7 +35,8 @@ async def change_price(services: Services) -> None:
 
 
 async def age(
-    services: Services, statement: str = "UPDATE checkouts SET expires_at = now(), next_close_at = now()"
+    services: Services,
+    statement: str = "UPDATE checkouts SET expires_at = now() - interval '1 s', next_close_at = now() - interval '1 s'",
 ) -> None:
     async with services.database.transaction() as tx:
         await tx.execute(statement)

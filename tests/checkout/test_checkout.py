@@ -171,7 +171,7 @@ async def test_an_unclear_charge_is_not_paid_twice(
     page = await shopper.open(address)
     assert "Waiting for your payment" in (await shopper.send(page, LOST_ANSWER)).text
     assert "Waiting for your payment" in (await shopper.send(page, GOOD_CARD)).text
-    await age(services, "UPDATE charges SET next_attempt_at = now()")
+    await age(services, "UPDATE charges SET next_attempt_at = now() - interval '1 s'")
     await work(services)
     assert "Thank you" in (await shopper.open(address)).text
     assert len(await rows("SELECT id FROM simulated_charges")) == 1
@@ -212,7 +212,7 @@ async def test_a_paid_order_is_not_cancelled_after_the_expiry(
     await age(services)
     await services.close_checkouts.run_once()
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["placed"], "the money may still come"
-    await age(services, "UPDATE charges SET next_attempt_at = now()")
+    await age(services, "UPDATE charges SET next_attempt_at = now() - interval '1 s'")
     await work(services)
     await age(services)
     await work(services)

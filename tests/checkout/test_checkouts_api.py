@@ -94,7 +94,10 @@ async def test_an_expired_checkout_is_closed_and_its_key_stays_used(
     services: Services, api: ApiClient, link: OffsetLink, shopper: Shopper, rows: Rows
 ) -> None:
     made = await create(api, link, idempotency_key="k")
-    await age(services, "UPDATE checkouts SET expires_at = now() - interval '1 second', next_close_at = now()")
+    await age(
+        services,
+        "UPDATE checkouts SET expires_at = now() - interval '1 s', next_close_at = now() - interval '1 s'",
+    )
     assert (await api.get(f"{CHECKOUTS}/{made['id']}")).json()["status"] == "closed", "before a worker closes it"
     page = await shopper.open(path_of(made))
     assert (page.status_code, "Start again" in page.text) == (410, False)

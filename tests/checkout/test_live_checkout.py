@@ -140,7 +140,7 @@ async def test_a_payment_after_the_cancellation_is_refunded(
     assert cancelled.status_code == 200
     [session] = stripe.sessions.values()
     stripe.pay(session["id"])
-    await age(services, "UPDATE charges SET next_attempt_at = now()")
+    await age(services, "UPDATE charges SET next_attempt_at = now() - interval '1 s'")
     assert "This order was cancelled" in (await come_back(shopper, services, address)).text
     [charge] = await rows("SELECT status, reference FROM charges")
     assert charge["status"] == "refunded"
@@ -158,7 +158,7 @@ async def test_an_expired_payment_page_cancels_the_order(
     [session_id] = stripe.sessions
     stripe.expire(session_id)
     await age(services)
-    await age(services, "UPDATE charges SET next_attempt_at = now()")
+    await age(services, "UPDATE charges SET next_attempt_at = now() - interval '1 s'")
     await work(services)
     await age(services)
     await work(services)
