@@ -61,7 +61,7 @@ def test_no_path_has_two_routes(services: Services) -> None:
 
 
 async def test_every_route_gives_the_same_401_without_a_key(services: Services, api: ApiClient) -> None:
-    """The same on every route. A request without the header is told so, which reveals nothing about keys."""
+    """The same on every route. Without the header, the message says so, which reveals nothing about keys."""
     bodies: dict[bool, set[str]] = {False: set(), True: set()}
     wrong = ("Bearer tonne_test_" + "A" * 43, "Bearer x", "Basic dG9ubmU6eA==", "Bearer", "")
     for route in services.routes():
