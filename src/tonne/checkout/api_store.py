@@ -104,7 +104,7 @@ async def list_checkouts(connection: Connection, scope: Scope, start: Position, 
 
 
 LOCK_OTHERS = """
-SELECT organisation_id, mode, account_id, id, token_box FROM checkouts
+SELECT organisation_id, mode, account_id, id, token_box AS secret_box, NULL::bytea AS old FROM checkouts
 WHERE id > $1 AND token_box IS NOT NULL AND substring(token_box FROM 1 FOR $3) <> $2::bytea
 ORDER BY id LIMIT $4 FOR UPDATE
 """

@@ -57,7 +57,29 @@ async def begin_checkout(
 ) -> str:
     """Returns the token for the address of the checkout. The order is placed when the visitor pays."""
     token = new_token()
-    checkout = Checkout(
+    checkout = compose_checkout(link, wanted, offer, visitor=visitor, now=now, expires_at=now + LIFE)
+    await store.insert_checkout(
+        tx,
+        link.scope,
+        checkout,
+        token_hash=hash_token(token),
+        temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
+    )
+    return token
+
+
+def compose_checkout(
+    link: OffsetLink,
+    wanted: PriceRequest,
+    offer: PricedOffer,
+    *,
+    visitor: Visitor,
+    now: datetime,
+    expires_at: datetime,
+    metadata: str | None = None,
+) -> Checkout:
+    """A new checkout with the offer that is shown."""
+    return Checkout(
         scope=link.scope,
         id=new_id("chk"),
         offset_link_id=link.id,
@@ -76,13 +98,6 @@ async def begin_checkout(
         redirect_label=visitor.redirect_label,
         order_id=None,
         created_at=now,
-        expires_at=now + LIFE,
+        expires_at=expires_at,
+        metadata=metadata,
     )
-    await store.insert_checkout(
-        tx,
-        link.scope,
-        checkout,
-        token_hash=hash_token(token),
-        temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
-    )
-    return token

@@ -24,10 +24,10 @@ from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid
 from tonne.catalog.price import PriceRequest
-from tonne.catalog.selection import storable
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import api_store
 from tonne.checkout.api_store import ApiCheckout
+from tonne.checkout.begin_checkout import Visitor, compose_checkout
 from tonne.checkout.checkout_schemas import CheckoutIn
 from tonne.checkout.errors import (
     AlreadyPaid,
@@ -43,7 +43,6 @@ from tonne.checkout.link_store import find_link
 from tonne.checkout.model import (
     API_LIFE,
     Checkout,
-    CheckoutStatus,
     hash_temporary_id,
     hash_token,
     new_token,
@@ -87,9 +86,23 @@ class CreateCheckout:
                     link = await self._find_link(connection, scope, body, now)
                     offer = LinkOffer(link, terms, catalogue)
                     wanted = _read_request(offer, body)
-                    target = await _read_redirect(connection, link, body)
-                    priced = _price(offer, wanted)
-                    checkout = _compose(link, body, wanted, priced, target, metadata=metadata, now=now)
+                    url, label = await _read_redirect(connection, link, body)
+                    visitor = Visitor(
+                        email=body.email,
+                        external_id=body.external_id,
+                        is_verified=True,
+                        redirect_url=url,
+                        redirect_label=label,
+                    )
+                    checkout = compose_checkout(
+                        link,
+                        wanted,
+                        _price(offer, wanted),
+                        visitor=visitor,
+                        now=now,
+                        expires_at=now + API_LIFE,
+                        metadata=metadata,
+                    )
                     return await self._insert(connection, scope, checkout, idempotency, actor)
 
             return await create_once(idempotency.key, create, lambda key: api_store.find_by_key(connection, scope, key))
@@ -203,37 +216,3 @@ async def _read_redirect(tx: Connection, link: OffsetLink, body: CheckoutIn) -> 
         return check_redirect(link.redirect_url or "", hosts, link.scope.mode), label
     except RedirectRefused:
         return None, None
-
-
-def _compose(
-    link: OffsetLink,
-    body: CheckoutIn,
-    wanted: PriceRequest,
-    offer: PricedOffer,
-    target: tuple[str | None, str | None],
-    *,
-    metadata: str,
-    now: datetime,
-) -> Checkout:
-    return Checkout(
-        scope=link.scope,
-        id=new_id("chk"),
-        offset_link_id=link.id,
-        status=CheckoutStatus.OPEN,
-        requested_quantity_grams=wanted.mass_grams,
-        requested_value_minor=wanted.value_minor,
-        bundle_selection=storable(wanted.choices or []),
-        total_cost_minor=offer.priced.total_cost_minor,
-        quantity_grams=offer.priced.quantity_grams,
-        offer_digest=offer.digest,
-        currency=offer.priced.currency,
-        email=body.email,
-        external_id=body.external_id,
-        is_verified=True,
-        redirect_url=target[0],
-        redirect_label=target[1],
-        order_id=None,
-        created_at=now,
-        expires_at=now + API_LIFE,
-        metadata=metadata,
-    )

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
+import asyncpg
+
 from tonne.base.actor import Actor
-from tonne.base.scope import Mode
-from tonne.base.secret_box import SecretBox, SecretUnreadable
+from tonne.base.secret_box import SecretBox
 from tonne.checkout import api_store
 from tonne.db.pool import Connection
-from tonne.webhooks.reseal_secrets import BATCH, ResealedBatch, reseal
+from tonne.webhooks.reseal_secrets import BATCH, ResealedBatch, reseal_rows
 
 
 async def reseal_checkouts_any_account(
@@ -16,25 +16,8 @@ async def reseal_checkouts_any_account(
 ) -> ResealedBatch | None:
     """Reseal the next checkouts, ordered by id. None when there are no more."""
     rows = await api_store.lock_checkouts_sealed_otherwise_any_account(tx, after[1], box.header, BATCH)
-    if not rows:
-        return None
-    unreadable, entries = [], []
-    for row in rows:
-        try:
-            sealed = reseal(box, row["token_box"], row["id"])
-        except SecretUnreadable:
-            unreadable.append(row["id"])
-            continue
+
+    async def replace(row: asyncpg.Record, sealed: bytes, _: bytes | None) -> None:
         await api_store.replace_sealed_token_any_account(tx, row["account_id"], row["id"], sealed)
-        entries.append(
-            audit.Entry(
-                action="checkout.token_resealed",
-                subject_id=row["id"],
-                organisation_id=row["organisation_id"],
-                mode=Mode(row["mode"]),
-                details={"key_id": box.key_id},
-            )
-        )
-    await audit.record_all(tx, entries, actor=actor, at=now)
-    last = rows[-1]["organisation_id"], rows[-1]["id"]
-    return ResealedBatch(last, len(rows) - len(unreadable), unreadable)
+
+    return await reseal_rows(tx, rows, box, replace, action="checkout.token_resealed", actor=actor, now=now)

@@ -1,8 +1,10 @@
 """Encrypt the secrets of all webhooks again with the current key, so that older keys can be removed."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+import asyncpg
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor
@@ -13,6 +15,8 @@ from tonne.webhooks import secret_store
 
 BATCH = 100
 START = ("", "")
+# Stores the new values of a row.
+Replace = Callable[[asyncpg.Record, bytes, bytes | None], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +36,40 @@ async def reseal_batch_any_account(
     A worker may deliver meanwhile: it opens the old value and the new one.
     """
     rows = await secret_store.lock_sealed_otherwise_any_account(tx, after, box.header, BATCH)
+
+    async def replace(row: asyncpg.Record, sealed: bytes, old_sealed: bytes | None) -> None:
+        await secret_store.replace_sealed(tx, row["organisation_id"], row["id"], sealed, old_sealed)
+
+    return await reseal_rows(tx, rows, box, replace, action="webhook.secret_resealed", actor=actor, now=now)
+
+
+async def reseal_rows(
+    tx: Connection,
+    rows: Sequence[asyncpg.Record],
+    box: SecretBox,
+    replace: Replace,
+    *,
+    action: str,
+    actor: Actor,
+    now: datetime,
+) -> ResealedBatch | None:
+    """Reseal `secret_box` and `old` of locked rows, each with an audit entry. None when there are no rows."""
     if not rows:
         return None
     unreadable, entries = [], []
     for row in rows:
-        organisation_id, webhook_id = row["organisation_id"], row["id"]
         try:
-            sealed = reseal(box, row["secret_box"], webhook_id)
-            old_sealed = None if row["old"] is None else reseal(box, row["old"], webhook_id)
+            sealed = reseal(box, row["secret_box"], row["id"])
+            old_sealed = None if row["old"] is None else reseal(box, row["old"], row["id"])
         except SecretUnreadable:
-            unreadable.append(webhook_id)
+            unreadable.append(row["id"])
             continue
-        await secret_store.replace_sealed(tx, organisation_id, webhook_id, sealed, old_sealed)
+        await replace(row, sealed, old_sealed)
         entries.append(
             audit.Entry(
-                action="webhook.secret_resealed",
-                subject_id=webhook_id,
-                organisation_id=organisation_id,
+                action=action,
+                subject_id=row["id"],
+                organisation_id=row["organisation_id"],
                 mode=Mode(row["mode"]),
                 details={"key_id": box.key_id},
             )
