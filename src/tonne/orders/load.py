@@ -26,6 +26,7 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.total_cost_minor, orders.commission_minor, orders.fee_rate, orders.exchange_rate,
        orders.exchange_rate_source, orders.exchange_rate_as_of, orders.estimate_id, orders.offset_link_id, orders.email,
        orders.metadata, orders.created_at, coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
+       accounts.beneficiary AS account_beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
        accounts.simulated_supply_grams
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
@@ -99,6 +100,7 @@ def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[O
         metadata=row["metadata"],
         created_at=row["created_at"],
         beneficiary=row["beneficiary"],
+        account_beneficiary=row["account_beneficiary"],
         auto_advance=row["auto_advance"],
         simulated_supply_grams=row["simulated_supply_grams"],
         projects=projects,

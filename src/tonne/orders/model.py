@@ -96,8 +96,10 @@ class Order:
     # The client's JSON, as text.
     metadata: str
     created_at: datetime
-    # In whose name the credits are retired, fixed when the order is placed.
+    # In whose name the certificate is issued, fixed when the order is placed.
     beneficiary: str
+    # The account's own beneficiary now: the registries get it instead of the name of a person.
+    account_beneficiary: str
     # False for test accounts whose orders wait for the test helpers.
     auto_advance: bool = True
     # A test account may simulate short supply: an order above this quantity waits in `paid`.

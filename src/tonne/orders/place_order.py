@@ -126,6 +126,7 @@ def _compose(
         metadata=request.metadata,
         created_at=now,
         beneficiary=terms.beneficiary,
+        account_beneficiary=terms.beneficiary,
         auto_advance=terms.auto_advance,
     )
 

@@ -23,6 +23,7 @@ from tonne.retirements import hold_store, supply_store
 from tonne.retirements.complete_orders import certify_orders, complete_orders
 from tonne.retirements.hold_store import HeldForOrder
 from tonne.retirements.model import ParcelStatus, Share
+from tonne.retirements.registry_name import registry_beneficiary
 from tonne.retirements.replenish import replenish
 from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
 
@@ -171,7 +172,7 @@ def _needed(orders: Sequence[Order], sources: Sources) -> dict[str, int]:
 
 def _recipient(order: Order) -> Recipient:
     is_test = order.scope.mode is Mode.TEST
-    return Recipient(order.scope.account_id, order.beneficiary, is_test and order.auto_advance)
+    return Recipient(order.scope.account_id, registry_beneficiary(order), is_test and order.auto_advance)
 
 
 async def _write(tx: Connection, mode: Mode, supply: Supply, allocations: Sequence[_Allocation], now: datetime) -> None:

@@ -43,7 +43,7 @@ def normal_number(text: str) -> str:
 
 
 FIND_SHARES = """
-SELECT share.order_id, share.beneficiary, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
+SELECT share.order_id, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
        parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.first_number,
        coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
        coalesce(lot.block_spelling, block.block) AS block, project.registry, project.registry_project_id,
@@ -72,11 +72,10 @@ async def issue_certificates(
     """Issue a certificate for each of these fully retired orders. Returns their numbers by order id."""
     keys = columns(orders, "scope.account_id, id")
     lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
-    beneficiaries: dict[str, str] = {}
+    names = {order.id: order.beneficiary for order in orders}
     # An order that is not retiring yet gets its credits in this transaction.
     for row in await tx.fetch(FIND_SHARES, *keys, now):
-        lines[row["order_id"]].append(_line(row, issuer))
-        beneficiaries[row["order_id"]] = row["beneficiary"]
+        lines[row["order_id"]].append(_line(row, issuer, names[row["order_id"]]))
     numbers = {order.id: new_number(order.scope.mode) for order in orders}
     records = [
         CertificateRecord(
@@ -84,7 +83,7 @@ async def issue_certificates(
             mode=order.scope.mode,
             order_id=order.id,
             issued_at=to_wire(now),
-            beneficiary=beneficiaries[order.id],
+            beneficiary=order.beneficiary,
             issuer=issuer,
             total_quantity=format_tonnes(0 if order.priced is None else order.priced.quantity_grams),
             verification_url=f"{base_url}/verify/{numbers[order.id]}",
@@ -103,14 +102,14 @@ async def issue_certificates(
     return numbers
 
 
-def _line(row: asyncpg.Record, seller: str) -> CertificateLine:
+def _line(row: asyncpg.Record, seller: str, beneficiary: str) -> CertificateLine:
     shared = None
     if row["quantity_grams"] < row["parcel_grams"]:
         shared = SharedUnit(format_tonnes(row["parcel_grams"]), format_tonnes(row["quantity_grams"]))
     in_advance = None
     if row["is_pre_retired"] or row["retired_on"] < earliest_day(row["assigned_at"]):
         assigned_on = row["assigned_at"].astimezone(UTC).date().isoformat()
-        in_advance = RetiredInAdvance(seller, row["beneficiary"], assigned_on)
+        in_advance = RetiredInAdvance(seller, beneficiary, assigned_on)
     return CertificateLine(
         registry=row["registry"],
         project_id=row["registry_project_id"],

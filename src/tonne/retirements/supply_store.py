@@ -8,6 +8,7 @@ from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
+from tonne.retirements.registry_name import registry_beneficiary
 
 # Sorted to prevent deadlocks between workers.
 LOCK_LOTS = """
@@ -91,7 +92,8 @@ async def insert_shares(tx: Connection, mode: Mode, shares: Sequence[tuple[Order
     await tx.execute(
         INSERT_SHARES,
         mode,
-        *columns([order for order, _ in shares], "scope.account_id, id, scope.organisation_id, beneficiary"),
+        *columns([order for order, _ in shares], "scope.account_id, id, scope.organisation_id"),
+        [registry_beneficiary(order) for order, _ in shares],
         *columns([share for _, share in shares], "line_position, parcel.id, quantity_grams"),
     )
 
