@@ -77,7 +77,7 @@ async def complete(paid: None, post: Post) -> None:  # noqa: ARG001 - after that
 
 
 def text_of(mail: EmailMessage) -> str:
-    body = mail.get_body()
+    body = mail.get_body(("plain",))
     assert body is not None
     return str(body.get_content()).replace("\r\n", "\n")
 

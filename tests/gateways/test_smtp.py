@@ -36,7 +36,11 @@ async def test_a_mail_reaches_all_recipients_unchanged() -> None:
     assert isinstance(mail.content, bytes)
     parsed = email.message_from_bytes(mail.content, policy=email.policy.default)
     assert parsed["Subject"] == "Größe"
-    assert parsed.get_content().replace("\r\n", "\n") == "1 t für €5\n.\n"
+    text, html = parsed.get_body(("plain",)), parsed.get_body(("html",))
+    assert text is not None
+    assert text.get_content().replace("\r\n", "\n") == "1 t für €5\n.\n"
+    assert html is not None
+    assert "1 t für €5<br>.</p>" in html.get_content()
 
 
 @pytest.mark.parametrize("answer", ["550 no such user", "554 no", "501 bad address"])

@@ -110,7 +110,7 @@ async def test_a_hostile_name_has_no_effect_in_mail_and_pdf(
     assert (mail["To"], envelope.rcpt_tos) == (ADA, [ADA])
     assert "victim" not in mail["Subject"]
     greeting, *_ = text_of(mail).splitlines()
-    assert greeting.startswith("To ")
+    assert greeting.startswith("Hello ")
     assert not any(line.startswith("Bcc") for line in text_of(mail).splitlines())
     assert "13.95" in pdf_of(mail)
 

@@ -12,7 +12,8 @@ from tonne.checkout import queue
 from tonne.checkout.queue import DueMail
 from tonne.db.batches import run_each
 from tonne.db.pool import Database
-from tonne.gateways.mail import Attachment, compose_mail, is_mail_address
+from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail, is_mail_address
+from tonne.gateways.mail_layout import one_line
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.render_certificate import render_certificate
 
@@ -61,21 +62,20 @@ class MailCertificates:
 
 def compose_certificate_mail(settings: Settings, recipient: str, record: CertificateRecord, pdf: bytes) -> EmailMessage:
     is_test = record.mode == "test"
-    test = "This is a test. No money was charged and no credits were retired.\n\n" if is_test else ""
     questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
     text = (
-        f"{test}Thank you.\n\n"
+        "Thank you.\n\n"
         f"Carbon credits for {record.total_quantity} tonnes of CO2 equivalent were retired on behalf of"
-        f" {_one_line(record.beneficiary)}. Your certificate {record.number} is attached.\n\n"
+        f" {one_line(record.beneficiary)}. Your certificate {record.number} is attached.\n\n"
         "Anyone can verify it here:\n"
-        f"{record.verification_url}\n\n"
-        f"{_one_line(record.issuer)}\n{questions}"
+        f"{record.verification_url}\n"
     )
-    subject = f"{'[TEST] ' if is_test else ''}Your certificate {record.number}: {record.total_quantity} t retired"
-    attachment = Attachment(f"certificate-{record.number}.pdf", pdf)
-    return compose_mail(settings, [recipient], subject, text, attachment=attachment)
-
-
-def _one_line(text: str) -> str:
-    """Clients choose these names: line breaks in one could pose as a paragraph of ours."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return compose_mail(
+        settings,
+        [recipient],
+        f"{TEST_SUBJECT if is_test else ''}Your certificate {record.number}: {record.total_quantity} t retired",
+        text,
+        notice="This is a test. No money was charged and no credits were retired." if is_test else None,
+        closing=f"{one_line(record.issuer)}\n{questions}",
+        attachment=Attachment(f"certificate-{record.number}.pdf", pdf),
+    )

@@ -13,7 +13,10 @@ from tonne.base.ids import new_id
 from tonne.base.private_files import create_private_folder, narrow_folder, write_private_file
 from tonne.base.settings import SMTP_SCHEMES, Settings
 from tonne.base.urls import parse_url
+from tonne.gateways.mail_layout import one_line, render_mail
 
+# Starts the subjects of mails in test mode.
+TEST_SUBJECT = "[TEST] "
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 
 
@@ -99,16 +102,36 @@ class Attachment(NamedTuple):
 
 
 def compose_mail(
-    settings: Settings, recipients: list[str], subject: str, text: str, *, attachment: Attachment | None = None
+    settings: Settings,
+    recipients: list[str],
+    subject: str,
+    text: str,
+    *,
+    notice: str | None = None,
+    closing: str | None = None,
+    attachment: Attachment | None = None,
 ) -> EmailMessage:
-    """Subjects contain names chosen by users: neither line breaks nor encoded words may reach the header."""
+    """A mail in two versions, text and HTML. `mail_layout.py` describes how the text becomes HTML.
+
+    `notice` comes first and stands out; `closing` is the signature. Subjects contain names chosen by users: neither
+    line breaks nor encoded words may reach the header.
+    """
     message = EmailMessage(policy=SMTP)
     message["From"] = settings.mail_from
     message["To"] = ", ".join(filter(is_mail_address, recipients)) or "undisclosed-recipients:;"
-    plain = "".join(character if character.isprintable() else " " for character in subject)
-    message["Subject"] = " ".join(plain.replace("=?", "= ?").split())
+    title = one_line(subject)
+    message["Subject"] = " ".join(title.replace("=?", "= ?").split())
     message["Message-ID"] = f"<{new_id('mail')}@{urlsplit(settings.base_url).hostname or 'localhost'}>"
-    message.set_content(text)
+    message.set_content("\n".join(part for part in (notice and f"{notice}\n", text, closing) if part))
+    html = render_mail(
+        text,
+        title=title.removeprefix(TEST_SUBJECT),
+        seller_name=one_line(settings.seller_name),
+        base_url=settings.base_url,
+        notice=notice,
+        closing=closing,
+    )
+    message.add_alternative(html, subtype="html")
     if attachment is not None:
         message.add_attachment(attachment.pdf, maintype="application", subtype="pdf", filename=attachment.name)
     return message

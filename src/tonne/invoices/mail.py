@@ -7,7 +7,8 @@ from typing import Protocol
 
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
-from tonne.gateways.mail import Attachment, compose_mail, is_mail_address
+from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail, is_mail_address
+from tonne.gateways.mail_layout import fact_lines, one_line
 from tonne.invoices.model import FollowUpSchedule, Invoice
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import Closing, InvoiceRecord
@@ -90,7 +91,7 @@ def compose_cancellation(
 ) -> EmailMessage:
     text = (
         f"Order {record.order_id} and its invoice {record.reference} for {_total(record)} have been cancelled.\n\n"
-        f"{f'Reason: {_one_line(reason)}' if reason else 'No reason was given.'}\n\n"
+        f"{f'Reason: {one_line(reason)}' if reason else 'No reason was given.'}\n\n"
         "Please do not pay this invoice. If you have already paid it, contact us and we will refund you.\n"
     )
     subject = f"Invoice {record.reference} has been cancelled"
@@ -113,13 +114,18 @@ def _compose(
     settings: Settings, recipients: list[str], record: InvoiceRecord, *, subject: str, text: str, pdf: bytes | None
 ) -> EmailMessage:
     attachment = None if pdf is None else Attachment(f"{record.reference}.pdf", pdf)
-    if record.mode == "test":
-        subject = f"[TEST] {subject}"
-        text = f"This is a test. Nothing is owed. Do not send money.\n\n{text}"
+    is_test = record.mode == "test"
     seller = record.seller
-    contact = f"Questions? Contact {_one_line(seller.email)}.\n" if seller.email else ""
-    text = f"To {_one_line(record.buyer.name)}\n\n{text}\n{_one_line(seller.name)}\n{contact}"
-    return compose_mail(settings, recipients, subject, text, attachment=attachment)
+    contact = f"Questions? Contact {one_line(seller.email)}.\n" if seller.email else ""
+    return compose_mail(
+        settings,
+        recipients,
+        f"{TEST_SUBJECT if is_test else ''}{subject}",
+        f"Hello {one_line(record.buyer.name)},\n\n{text}",
+        notice="This is a test. Nothing is owed. Do not send money." if is_test else None,
+        closing=f"{one_line(seller.name)}\n{contact}",
+        attachment=attachment,
+    )
 
 
 def _how_to_pay(record: InvoiceRecord, when: str) -> str:
@@ -127,7 +133,7 @@ def _how_to_pay(record: InvoiceRecord, when: str) -> str:
     if bank.iban is None:
         return (
             f"Please pay {_total(record)} {when} by bank transfer with the reference {record.reference}. Ask"
-            f" {_one_line(record.seller.name)} for the bank details.\n"
+            f" {one_line(record.seller.name)} for the bank details.\n"
         )
     facts = [
         ("Account holder", bank.account_holder),
@@ -137,7 +143,7 @@ def _how_to_pay(record: InvoiceRecord, when: str) -> str:
         ("Amount", _total(record)),
         ("Reference", record.reference),
     ]
-    rows = "".join(f"  {name:<16}{_one_line(value)}\n" for name, value in facts if value)
+    rows = fact_lines([(name, value) for name, value in facts if value])
     return (
         f"Please pay {when} by bank transfer:\n\n{rows}\n"
         f"Quote the reference {record.reference} so that we can match your payment to this invoice.\n"
@@ -146,8 +152,3 @@ def _how_to_pay(record: InvoiceRecord, when: str) -> str:
 
 def _total(record: InvoiceRecord) -> str:
     return f"{record.total} {record.currency}"
-
-
-def _one_line(text: str) -> str:
-    """Third-party text must not look like a paragraph of this mail."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -4,6 +4,7 @@ from tonne.base.clock import to_wire
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import compose_mail, is_mail_address
+from tonne.gateways.mail_layout import fact_lines
 from tonne.gateways.outbox import enqueue
 from tonne.webhooks.model import Lease
 from tonne.webhooks.outcomes import Retry
@@ -52,13 +53,13 @@ async def _mail_admins(tx: Connection, lease: Lease, what: str, outcome: Retry, 
     admins = [email for email in found if is_mail_address(email)]
     if not admins:
         return
+    facts = [("Receiver", lease.url), ("Last response", str(outcome.status or outcome.error))]
     text = (
         f"Your webhook {lease.id} ({lease.mode} mode) {what}.\n\n"
-        f"Receiver: {lease.url}\n"
-        f"Last response: {outcome.status or outcome.error}\n\n"
+        f"{fact_lines(facts)}\n"
         "No event is lost. Tonne keeps them in order and sends them as soon as the receiver returns a 2xx status.\n"
         "It retries at least once an hour.\n\n"
-        f"Recorded attempts: {settings.base_url}/v1/webhooks/{lease.id}/attempts\n"
+        f"The recorded attempts are at {settings.base_url}/v1/webhooks/{lease.id}/attempts\n"
     )
     message = compose_mail(settings, admins, f"Webhook {lease.id} is failing", text)
     await enqueue(tx, lease.organisation_id, admins, message)

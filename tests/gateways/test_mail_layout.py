@@ -1,0 +1,93 @@
+"""The HTML version of mails: the same content as the text, in a safe design."""
+
+import email
+import email.policy
+import re
+from email.message import EmailMessage
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html as lxml_html
+
+from tonne.base.settings import Settings
+from tonne.gateways.mail import Attachment, compose_mail
+from tonne.gateways.mail_layout import Facts, LinkButton, Paragraph, fact_lines, one_line, read_blocks
+
+SETTINGS = Settings(public_url="https://offsets.example.com", seller_name="Offsets & Co <Ltd>")
+TEXT = (
+    "Hello Fjord Bakery AS,\n\nPlease pay by bank transfer:\n\n"
+    "  IBAN            DE89 3704\n  Amount          12.00 EUR\n\n"
+    "Open your order:\nhttps://offsets.example.com/o/ord_1\n\nThank you.\n"
+)
+
+
+def html_of(message: EmailMessage) -> str:
+    parsed = email.message_from_bytes(message.as_bytes(), policy=email.policy.default)
+    body = parsed.get_body(("html",))
+    assert body is not None
+    return str(body.get_content())
+
+
+def compose(text: str = TEXT, subject: str = "Subject", **options: str) -> EmailMessage:
+    return compose_mail(SETTINGS, ["ada@ours.test"], subject, text, **options)  # type: ignore[arg-type]
+
+
+def test_the_text_is_divided_into_paragraphs_facts_and_buttons() -> None:
+    assert read_blocks(TEXT, SETTINGS.base_url) == [
+        Paragraph(["Hello Fjord Bakery AS,"]),
+        Paragraph(["Please pay by bank transfer:"]),
+        Facts([("IBAN", "DE89 3704"), ("Amount", "12.00 EUR")]),
+        LinkButton("Open your order", "https://offsets.example.com/o/ord_1"),
+        Paragraph(["Thank you."]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "url", ["https://elsewhere.test/o/1", "https://offsets.example.com.evil.test/", "javascript:0"]
+)
+def test_only_our_own_urls_become_links(url: str) -> None:
+    [block] = read_blocks(f"Open it:\n{url}\n", SETTINGS.base_url)
+    assert isinstance(block, Paragraph)
+    assert "<a " not in html_of(compose(f"Open it:\n{url}\n"))
+
+
+def test_facts_are_aligned_and_read_back() -> None:
+    facts = [("Order", "ord_1"), ("Amount due", "1 EUR"), ("Empty", "")]
+    assert fact_lines(facts[:2]) == "  Order       ord_1\n  Amount due  1 EUR\n"
+    assert read_blocks(fact_lines(facts), "https://x.test") == [Facts(facts)]
+
+
+def test_a_mail_loads_nothing_from_other_hosts_and_runs_nothing() -> None:
+    html = html_of(compose(subject="[TEST] A subject", notice="This is a test.", closing="Offsets\nQuestions?\n"))
+    assert not re.search(r"<(img|script|link|iframe|object|form)\b|url\(|@import", html)
+    assert set(re.findall(r"https?://[^\s\"'<]+", html)) == {"https://offsets.example.com/o/ord_1"}
+    tree = lxml_html.document_fromstring(html)
+    assert tree.get("lang") == "en"
+    assert [each.text for each in tree.iter("h1")] == ["A subject"]
+    assert [each.get("content") for each in tree.iter("meta") if each.get("name") == "color-scheme"] == ["light dark"]
+    assert all(table.get("role") == "presentation" for table in tree.iter("table"))
+
+
+def test_the_preview_is_the_first_sentence_after_the_greeting() -> None:
+    tree = lxml_html.document_fromstring(html_of(compose()))
+    [hidden] = tree.xpath("//div[contains(@style, 'display:none')]")
+    assert hidden.text == "Please pay by bank transfer: Thank you."
+
+
+def test_the_attachment_comes_after_both_versions() -> None:
+    message = compose_mail(SETTINGS, ["ada@ours.test"], "S", TEXT, attachment=Attachment("a.pdf", b"%PDF-"))
+    assert [part.get_content_type() for part in message.walk()] == [
+        *("multipart/mixed", "multipart/alternative", "text/plain", "text/html"),
+        "application/pdf",
+    ]
+
+
+@given(st.text(max_size=60))
+def test_a_name_adds_no_block_and_no_markup(name: str) -> None:
+    text = f"Hello {one_line(name)},\n\nYour order is paid.\n\n{fact_lines([('Name', name)])}"
+    blocks = read_blocks(text, SETTINGS.base_url)
+    assert [type(block) for block in blocks] == [Paragraph, Paragraph, Facts]
+    plain = lxml_html.document_fromstring(html_of(compose("Hello Ann,\n\nYour order is paid.\n\n  Name  Ann\n")))
+    hostile = lxml_html.document_fromstring(html_of(compose(text)))
+    assert [each.tag for each in hostile.iter()] == [each.tag for each in plain.iter()]
