@@ -121,7 +121,7 @@ class Services:
         self.metrics = Metrics(process)
         self.metrics_endpoint = MetricsEndpoint(self.metrics, QueueReader(database, ALL_QUEUES), settings)
         self.health = HealthEndpoints(database)
-        self.directory = AccountDirectory(database, clock, settings.key_refresh_s)
+        self.directory = AccountDirectory(database, clock, settings.key_refresh_s, seller_tax=settings.seller_tax)
         self.catalogues = Catalogues(database, settings, clock)
         self.authenticator = Authenticator(self.directory, settings)
         self.notifier = Notifier(database)

@@ -188,6 +188,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "org create": lambda story: story.words("New organisation"),
     "org set-fee": lambda story: story.organisation("0.2"),
     "org set-address": lambda story: story.organisation("1 Harbour Street"),
+    "org tax": lambda story: story.organisation("--treatment", "standard", "--rate", "19"),
     "org add-admin": lambda story: story.organisation("ada@ours.test"),
     "org allow-redirect": lambda story: story.organisation("shop.example.com"),
     "org forbid-redirect": lambda story: story.organisation("shop.example.com"),

@@ -9,15 +9,23 @@ from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
 from tonne.base.expiring_cache import ExpiringCache
 from tonne.base.scope import Mode, Scope
+from tonne.base.tax import NO_TAX, TaxTerms
 from tonne.db.pool import Database
 from tonne.http.authenticator import KeyHolder
 
 
 class AccountDirectory:
     def __init__(
-        self, database: Database, clock: Clock, refresh_s: float, monotonic: Callable[[], float] = time.monotonic
+        self,
+        database: Database,
+        clock: Clock,
+        refresh_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        seller_tax: TaxTerms = NO_TAX,
     ) -> None:
         self._database = database
+        self._seller_tax = seller_tax
         self._clock = clock
         self._terms: ExpiringCache[str, Terms] = ExpiringCache(refresh_s, monotonic)
         self._uses: dict[tuple[str, str], datetime] = {}
@@ -48,6 +56,6 @@ class AccountDirectory:
         terms = self._terms.get(scope.account_id)
         if terms is None:
             async with self._database.connection() as connection:
-                terms = await store.find_terms(connection, scope)
+                terms = await store.find_terms(connection, scope, self._seller_tax)
             self._terms.put(scope.account_id, terms)
         return terms

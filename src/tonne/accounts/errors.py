@@ -47,3 +47,7 @@ class RedirectHostInvalid(TonneError, kind=Kind.INVALID, code="redirect_host_inv
 
 class AuditLogNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="audit_log_not_available"):
     message = "API keys of client accounts cannot read the audit log. Use a key of one of the organisation's accounts."
+
+
+class TaxProfileInvalid(TonneError, kind=Kind.INVALID, code="tax_profile_invalid"):
+    message = "The tax profile is not valid. Run `tonne org tax --help` to see what it consists of."

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from tonne.base.scope import Mode, Scope
+from tonne.base.tax import NO_TAX, TaxTerms
 
 
 class AccountKind(StrEnum):
@@ -63,6 +64,10 @@ class Terms:
     auto_advance: bool = True
     # How much of any bundle seems to be available; None unless a test account simulates short supply.
     simulated_supply_grams: int | None = None
+    # Of orders that the account pays.
+    tax: TaxTerms = NO_TAX
+    # The seller's default. It applies to customers at checkout, who are not the organisation.
+    seller_tax: TaxTerms = NO_TAX
 
     def available_grams(self, free_grams: int) -> int:
         """How much this account can buy of what is free."""
@@ -71,6 +76,10 @@ class Terms:
 
     def paid_by(self, method: PaymentMethod) -> "Terms":
         return replace(self, payment_method=method)
+
+    def at_checkout(self) -> "Terms":
+        """For a customer who pays with their own card."""
+        return replace(self, payment_method=PaymentMethod.CARD, tax=self.seller_tax)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import asyncpg
 
 from tonne.accounts.model import Account, AccountKind, ApiKey, Organisation, OrganisationDetails, PaymentMethod, Terms
 from tonne.base.scope import Mode, Scope
+from tonne.base.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.db.pool import Connection
 from tonne.http.authenticator import KeyHolder
 
@@ -197,19 +198,26 @@ async def has_account(connection: Connection, organisation_id: str, mode: Mode, 
 FIND_TERMS = """
 SELECT account.currency, account.payment_method, account.auto_advance, account.beneficiary,
        account.simulated_supply_grams, organisation.fee_rate,
-       coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection
+       coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection,
+       profile.treatment AS tax_treatment, profile.rate AS tax_rate
 FROM accounts account
 JOIN organisations organisation ON organisation.id = account.organisation_id
 JOIN organisation_modes organisation_mode USING (organisation_id, mode)
+LEFT JOIN tax_profiles profile ON profile.organisation_id = account.organisation_id
 WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id = $3
 """
 
 
-async def find_terms(connection: Connection, scope: Scope) -> Terms:
+async def find_terms(connection: Connection, scope: Scope, seller_tax: TaxTerms = NO_TAX) -> Terms:
+    """Callers that price must give `seller_tax`.
+
+    It applies unless the organisation has a treatment of its own, and to customers at checkout.
+    """
     row = await connection.fetchrow(FIND_TERMS, scope.organisation_id, scope.mode, scope.account_id)
     if row is None:
         raise LookupError(f"no account {scope.account_id}")
-    selection = row["default_selection"]
+    selection, treatment = row["default_selection"], row["tax_treatment"]
+    own_tax = None if treatment is None else TaxTerms(TaxTreatment(treatment), Fraction(row["tax_rate"] or 0))
     return Terms(
         currency=row["currency"],
         payment_method=PaymentMethod(row["payment_method"]),
@@ -218,6 +226,8 @@ async def find_terms(connection: Connection, scope: Scope) -> Terms:
         beneficiary=row["beneficiary"],
         auto_advance=row["auto_advance"],
         simulated_supply_grams=row["simulated_supply_grams"],
+        tax=own_tax or seller_tax,
+        seller_tax=seller_tax,
     )
 
 

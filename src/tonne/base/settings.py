@@ -4,13 +4,17 @@ import ipaddress
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from tonne.base.countries import COUNTRIES
 from tonne.base.secret_keys import parse_key, parse_keys
+from tonne.base.tax import TaxTerms, TaxTreatment
+from tonne.base.tax_ids import parse_tax_id
 from tonne.base.urls import WEB, UrlInvalid, parse_url
 
 CONFIG_VARIABLE = "TONNE_CONFIG"
@@ -93,6 +97,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seller_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = DEFAULT_SELLER_NAME
     seller_address: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     seller_tax_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    seller_vat_id: Annotated[str, msgspec.Meta(max_length=50)] = ""
+    seller_registration: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    seller_street: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    seller_postcode: Annotated[str, msgspec.Meta(max_length=20)] = ""
+    seller_city: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    seller_country: Annotated[str, msgspec.Meta(max_length=2)] = ""
     seller_email: Annotated[str, msgspec.Meta(max_length=254)] = ""
     bank_account_holder: Annotated[str, msgspec.Meta(max_length=200)] = ""
     bank_iban: Annotated[str, msgspec.Meta(max_length=50)] = ""
@@ -101,6 +111,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     invoice_due_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
     invoice_reminder_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 3
     invoice_cancel_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 14
+    tax_treatment: Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"] = "none"
+    tax_rate: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?\Z")] = "0"
+    tax_note_reverse_charge: Annotated[str, msgspec.Meta(max_length=500)] = (
+        "Reverse charge: the recipient of the supply is liable for the tax."
+    )
+    tax_note_exempt: Annotated[str, msgspec.Meta(max_length=500)] = "Exempt from tax."
+    tax_note_outside_scope: Annotated[str, msgspec.Meta(max_length=500)] = "Outside the scope of tax."
     hold_link_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
     hold_client_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
     hold_organisation_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
@@ -130,6 +147,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """As URIs: an e-mail address becomes a mailto URI."""
         contacts = [part.strip() for part in self.security_contact.split(",") if part.strip()]
         return tuple(f"mailto:{contact}" if "@" in contact and ":" not in contact else contact for contact in contacts)
+
+    @property
+    def seller_tax(self) -> TaxTerms:
+        """How orders are taxed unless their organisation has a treatment of its own."""
+        treatment = TaxTreatment(self.tax_treatment)
+        is_taxed = treatment is TaxTreatment.STANDARD
+        return TaxTerms(treatment, Fraction(self.tax_rate) / 100 if is_taxed else Fraction(0))
 
     @property
     def proxy_networks(self) -> tuple[Network, ...]:
@@ -221,8 +245,22 @@ def _validate(settings: Settings) -> None:
         raise SettingsError(
             "TONNE_BANK_IBAN is not a valid IBAN: its check digits are wrong. Check it for typing errors."
         )
+    _validate_tax(settings)
     if settings.invoice_cancel_days < settings.invoice_reminder_days:
         raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
+
+
+def _validate_tax(settings: Settings) -> None:
+    country = settings.seller_country
+    if country and country not in COUNTRIES:
+        raise SettingsError("TONNE_SELLER_COUNTRY must be an ISO 3166 code of two capital letters, such as DE.")
+    if settings.seller_vat_id:
+        try:
+            parse_tax_id(settings.seller_vat_id, country or None)
+        except ValueError as error:
+            raise SettingsError(f"TONNE_SELLER_VAT_ID: {error}") from error
+    if settings.seller_tax.treatment is TaxTreatment.STANDARD and not 0 < settings.seller_tax.rate <= 1:
+        raise SettingsError("TONNE_TAX_RATE must be above 0 and at most 100: the tax treatment is standard.")
 
 
 def _validate_secret_keys(settings: Settings) -> None:

@@ -14,6 +14,7 @@ from tonne.base.scope import Mode
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_organisation_default
 from tonne.cli.database import ACTOR, run_in_transaction
+from tonne.cli.organisation_tax import tax
 from tonne.cli.output import print_facts, print_table
 from tonne.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
 
@@ -21,6 +22,9 @@ from tonne.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
 @click.group()
 def org() -> None:
     """Manage organisations, the clients of this service."""
+
+
+org.add_command(tax)
 
 
 @org.command("create")

@@ -29,6 +29,7 @@ class PriceWaiting:
         self._database = database
         self._catalogues = catalogues
         self._clock = clock
+        self._seller_tax = settings.seller_tax
         self._retry = timedelta(seconds=settings.pricing_retry_s)
         self._give_up = timedelta(seconds=settings.pricing_give_up_s)
 
@@ -75,5 +76,7 @@ class PriceWaiting:
             value_minor=order.requested_value_minor,
             choices=None if choices is None else [msgspec.convert(choice, BundleChoiceIn) for choice in choices],
         )
-        terms = (await find_terms(tx, order.scope)).paid_by(order.payment_method)
+        terms = (await find_terms(tx, order.scope, self._seller_tax)).paid_by(order.payment_method)
+        if order.is_paid_at_checkout:
+            terms = terms.at_checkout()
         return price(wanted, terms, await self._catalogues.current(order.scope.mode))

@@ -1,0 +1,66 @@
+"""tonne org tax"""
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from tonne.accounts.set_tax_profile import read_tax_profile, set_tax_profile
+from tonne.accounts.tax_profile import TaxProfile
+from tonne.base.clock import utc_now
+from tonne.base.decimals import parse_decimal
+from tonne.base.tax import TaxTreatment, format_rate
+from tonne.cli.database import ACTOR, run_in_transaction
+from tonne.cli.output import print_facts
+
+DEFAULT = "default"
+_TEXTS = ("country", "tax_id", "legal_note", "buyer_reference", "street", "postcode", "city")
+
+
+class _TaxRate(click.ParamType[Decimal]):
+    name = "per cent"
+
+    def convert(self, value: object, _param: click.Parameter | None, _ctx: click.Context | None) -> Decimal:
+        per_cent = value if isinstance(value, Decimal) else parse_decimal(str(value))
+        if per_cent is None:
+            self.fail("expected a number of per cent such as 19 or 8.1")
+        return per_cent / 100
+
+
+@click.command("tax")
+@click.argument("organisation_id")
+@click.option(
+    "--treatment",
+    type=click.Choice([DEFAULT, *TaxTreatment]),
+    help="How new orders are taxed. default: as the seller's settings say.",
+)
+@click.option("--rate", type=_TaxRate(), help="Rate of the treatment standard.")
+@click.option("--country", help="Country of the organisation, such as DE.")
+@click.option("--tax-id", help="VAT number of the organisation. Validated where the country's rules are known.")
+@click.option("--legal-note", help="Note on invoices, instead of the seller's note for the treatment.")
+@click.option("--buyer-reference", help="Purchase order number or Leitweg-ID that invoices state.")
+@click.option("--street", help="Street and number in electronic invoices.")
+@click.option("--postcode", help="Postcode in electronic invoices.")
+@click.option("--city", help="City in electronic invoices.")
+def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, **texts: str | None) -> None:
+    """Show an organisation's tax profile, or change the fields that are given. "" clears a field.
+
+    Orders that have a price keep their tax.
+    """
+    changes: dict[str, Any] = {name: text or None for name, text in texts.items() if text is not None}
+    if treatment is not None:
+        changes["treatment"] = None if treatment == DEFAULT else TaxTreatment(treatment)
+    if rate is not None:
+        changes["rate"] = rate
+    if changes:
+        found = run_in_transaction(set_tax_profile, organisation_id, changes, actor=ACTOR, now=utc_now())
+    else:
+        found = run_in_transaction(read_tax_profile, organisation_id)
+    print_facts(_facts(found))
+
+
+def _facts(profile: TaxProfile) -> dict[str, str]:
+    rate = "-" if profile.rate is None else f"{format_rate(Fraction(profile.rate))} %"
+    facts = {"treatment": profile.treatment or f"{DEFAULT} (see the setting tax_treatment)", "rate": rate}
+    return facts | {name.replace("_", " "): getattr(profile, name) or "-" for name in _TEXTS}
