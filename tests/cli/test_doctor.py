@@ -210,7 +210,7 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_unmatched, timedelta(days=3), "unmatched live bank transfers are resolved within three days"),
     (_held_mail, timedelta(hours=6), "mails are sent within six hours"),
     (_unsupplied, timedelta(days=1), "paid live orders get supply within a day"),
-    (_to_retire, timedelta(days=7), "live retirements are confirmed within a week"),
+    (_to_retire, timedelta(days=7), "live retirements are confirmed within TONNE_RETIREMENT_DAYS"),
     (_open_unit, timedelta(), "no pooled live unit is retired within three days with a rest that nobody bought"),
     (_failing_webhook, timedelta(hours=1), "live webhooks deliver"),
     (_parked_account, timedelta(hours=1), "no account of a live webhook is parked for an hour"),

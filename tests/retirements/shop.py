@@ -22,14 +22,15 @@ from tonne.catalog.import_rows import FileKind
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.orders import store as order_store
-from tonne.orders.model import Order
-from tonne.orders.move_order import mark_paid
-from tonne.orders.place_order import OrderRequest
+from tonne.orders.model import Order, OrderStatus
+from tonne.orders.move_order import mark_paid, move_order
+from tonne.orders.place_order import CheckoutCustomer, OrderRequest
 from tonne.orders.queue import lock_order
 from tonne.retirements.certificates import find_certificate
 from tonne.retirements.complete_orders import complete_orders
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
 from tonne.retirements.import_lots import import_files
+from tonne.retirements.invariants import INVARIANTS
 from tonne.retirements.work_list import Task, list_tasks_any_account
 from tonne.sheets.csv_lines import SheetFile
 
@@ -138,11 +139,21 @@ class Shop(Scene):
         """Place an order and mark it as paid."""
         return await self.pay(await self.place(scope, grams, *bundles))
 
-    async def place(self, scope: Scope, grams: int, *bundles: str) -> Order:
+    async def buy_at_checkout(self, scope: Scope, grams: int, *bundles: str) -> Order:
+        """A customer has paid on a page of an offset link of the account."""
+        customer = CheckoutCustomer(offset_link_id="lnk_of_the_shop", email="ada@example.com")
+        order = await self.place(scope, grams, *bundles, customer=customer)
+        now = self.clock.now
+        async with self.database.transaction() as tx:
+            paid = await move_order(tx, order, OrderStatus.PAID, now, next_attempt_at=now)
+        self.clock.advance(milliseconds=1)
+        return paid
+
+    async def place(self, scope: Scope, grams: int, *bundles: str, customer: CheckoutCustomer | None = None) -> Order:
         wanted = PriceRequest(
             mass_grams=grams, choices=[BundleChoiceIn(self.bundle_id(name), None) for name in bundles]
         )
-        request = OrderRequest(wanted=wanted, idempotency=Idempotency(None, bytes(32)))
+        request = OrderRequest(wanted=wanted, idempotency=Idempotency(None, bytes(32)), customer=customer)
         return await write(self.services, scope, request, self.clock.now)
 
     async def pay(self, order: Order) -> Order:
@@ -194,6 +205,11 @@ class Shop(Scene):
         content, now = text.getvalue().encode(), self.clock.now
         async with self.database.transaction() as tx:
             return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), now=now, actor=TESTER)
+
+    async def check_supply(self) -> None:
+        """The invariants of this package. Orders of `buy_at_checkout` have no charge, which violates another one."""
+        found = {each.name: await self.fetch(each.sql) for each in INVARIANTS}
+        assert {name: rows for name, rows in found.items() if rows} == {}
 
     async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:
         """A worker has locked and read a retiring order; `meanwhile` then waits for the lock."""

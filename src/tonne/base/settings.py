@@ -122,6 +122,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hold_client_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
     hold_organisation_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
     pool_wait_days: Annotated[int, msgspec.Meta(ge=0, le=3650)] = 30
+    retirement_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
     smtp_url: str = ""
     mail_from: str = "Tonne <tonne@localhost>"
     security_contact: Annotated[str, msgspec.Meta(max_length=1000)] = ""

@@ -172,7 +172,12 @@ def _needed(orders: Sequence[Order], sources: Sources) -> dict[str, int]:
 
 def _recipient(order: Order) -> Recipient:
     is_test = order.scope.mode is Mode.TEST
-    return Recipient(order.scope.account_id, registry_beneficiary(order), is_test and order.auto_advance)
+    return Recipient(
+        order.scope.account_id,
+        registry_beneficiary(order),
+        retires_at_once=is_test and order.auto_advance,
+        in_service_name=order.is_paid_at_checkout,
+    )
 
 
 async def _write(tx: Connection, mode: Mode, supply: Supply, allocations: Sequence[_Allocation], now: datetime) -> None:

@@ -17,7 +17,8 @@ ORDER BY close_at LIMIT $2 FOR UPDATE SKIP LOCKED
 """
 # The rest of a closed unit is in the service's name, and serves fractions of any account.
 CLOSE_UNITS = """
-UPDATE parcels SET status = 'to_retire', close_at = NULL, account_id = NULL, in_service_name = true, beneficiary = $3
+UPDATE parcels SET status = 'to_retire', close_at = NULL, closed_at = $4, account_id = NULL, in_service_name = true,
+                   beneficiary = $3
 FROM unnest($1::text[], $2::text[]) AS wanted (mode, id)
 WHERE parcels.mode = wanted.mode AND parcels.id = wanted.id
 """
@@ -51,7 +52,7 @@ class CloseUnits:
         return await tx.fetch(CLAIM_UNITS, self._clock(), limit)
 
     async def _close_any_account(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
-        await tx.execute(CLOSE_UNITS, *_keys(units), self._settings.seller_name)
+        await tx.execute(CLOSE_UNITS, *_keys(units), self._settings.seller_name, self._clock())
 
     async def _postpone_any_account(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
         await tx.execute(POSTPONE_UNITS, *_keys(units), self._clock() + RETRY_AFTER)

@@ -18,6 +18,8 @@ class ParcelStatus(StrEnum):
     # On the operator's work list.
     TO_RETIRE = "to_retire"
     RETIRED = "retired"
+    # Not retired when its lot was invalidated. Its orders get credits of other lots.
+    INVALID = "invalid"
 
 
 @dataclass(slots=True)

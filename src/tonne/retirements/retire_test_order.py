@@ -65,12 +65,14 @@ RETIRE_PARCELS = """
 WITH own AS (
     SELECT parcel.mode, parcel.id FROM shares share
     JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-    WHERE share.account_id = $1 AND share.order_id = $2 AND share.mode = 'test' AND parcel.status <> 'retired'
+    WHERE share.account_id = $1 AND share.order_id = $2 AND share.mode = 'test'
+      AND parcel.status IN ('open', 'to_retire')
     ORDER BY parcel.id FOR UPDATE OF parcel
 )
 UPDATE parcels SET status = 'retired', close_at = NULL, retired_on = $3, retired_at = $4,
     account_id = CASE WHEN allocated_grams < quantity_grams THEN NULL ELSE account_id END,
     in_service_name = in_service_name OR allocated_grams < quantity_grams,
+    closed_at = CASE WHEN allocated_grams < quantity_grams THEN coalesce(closed_at, $4) ELSE closed_at END,
     beneficiary = CASE WHEN allocated_grams < quantity_grams THEN $5 ELSE beneficiary END
 FROM own WHERE parcels.mode = own.mode AND parcels.id = own.id
 RETURNING parcels.id

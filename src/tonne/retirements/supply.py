@@ -29,6 +29,9 @@ class Recipient:
     beneficiary: str
     # True for test accounts that advance automatically: no operator has to retire anything.
     retires_at_once: bool
+    # Fractions come from units in the service's name, which are retired whole, in advance. Otherwise they wait in a
+    # unit of the account until it is full.
+    in_service_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +211,19 @@ class Supply:
         return grams - missing_grams
 
     def _unit_with_room(self, source: Source, recipient: Recipient) -> Parcel | None:
-        """A unit in the service's name, else the account's own open unit, else a new one.
+        """A unit in the service's name, else the account's own open unit, else a new one. Retired units come first.
 
-        With `retires_at_once` only retired units qualify: the order must not wait for an operator.
+        With `retires_at_once` only retired units qualify: the order must not wait for an operator. With
+        `in_service_name` the account's own unit does not: the order must not wait for other fractions.
         """
-        for pool in (
-            (source.project_id, None, ""),
-            (source.project_id, recipient.account_id, recipient.beneficiary),
-        ):
-            for unit in self._units[pool]:
-                if unit.room_grams and (unit.status is ParcelStatus.RETIRED or not recipient.retires_at_once):
+        shared = (source.project_id, None, "")
+        own = (source.project_id, recipient.account_id, recipient.beneficiary)
+        for unit in sorted(self._units[shared], key=lambda unit: unit.status is not ParcelStatus.RETIRED):
+            if unit.room_grams and (unit.status is ParcelStatus.RETIRED or not recipient.retires_at_once):
+                return unit
+        if not recipient.retires_at_once and not recipient.in_service_name:
+            for unit in self._units[own]:
+                if unit.room_grams:
                     return unit
         if self._available(source.project_id, source.granularity_grams):
             for lot in self._lots[source.project_id]:
@@ -230,6 +236,9 @@ class Supply:
         if _is_retired_at_once(lot, recipient):
             unit.account_id, unit.beneficiary = None, self._service_name
             self._retire(unit, lot)
+        elif recipient.in_service_name:
+            # On the work list at once. Later fractions draw on its rest, before and after it is retired.
+            unit.account_id, unit.beneficiary = None, self._service_name
         else:
             unit.account_id, unit.beneficiary = recipient.account_id, recipient.beneficiary
             unit.status, unit.close_at = ParcelStatus.OPEN, self._now + self._wait

@@ -28,7 +28,7 @@ close_at, retired_on, retirement_url"""
 LOCK_UNITS = f"""
 SELECT {_PARCEL} FROM parcels
 WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams
-  AND (account_id IS NULL OR account_id = ANY ($3::text[]))
+  AND (account_id IS NULL OR account_id = ANY ($3::text[])) AND invalidated_at IS NULL
 ORDER BY id FOR UPDATE
 """  # noqa: S608 - a constant
 
@@ -52,8 +52,9 @@ async def advance_lots(tx: Connection, mode: Mode, lots: Sequence[Lot]) -> None:
 
 
 INSERT_PARCELS = f"""
-INSERT INTO parcels (mode, {_PARCEL}, in_service_name, opened_at, retired_at)
-SELECT $1, {_PARCEL}, account_id IS NULL, $2::timestamptz, CASE WHEN status = 'retired' THEN $2::timestamptz END
+INSERT INTO parcels (mode, {_PARCEL}, in_service_name, opened_at, retired_at, closed_at)
+SELECT $1, {_PARCEL}, account_id IS NULL, $2::timestamptz, CASE WHEN status = 'retired' THEN $2::timestamptz END,
+       CASE WHEN account_id IS NULL THEN $2::timestamptz END
 FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[],
             $11::text[], $12::timestamptz[], $13::date[], $14::text[]) AS new ({_PARCEL})
 """  # noqa: S608 - a constant

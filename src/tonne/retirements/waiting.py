@@ -8,8 +8,8 @@ from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
 
 
-def _pool_wait(settings: Settings, now: datetime) -> Sequence[object]:
-    return now, timedelta(days=settings.pool_wait_days)
+def _retirement_times(settings: Settings, now: datetime) -> Sequence[object]:
+    return now, timedelta(days=settings.pool_wait_days), timedelta(days=settings.retirement_days)
 
 
 QUEUES = (
@@ -52,28 +52,28 @@ WAITING = (
         """,
     ),
     WaitingCheck(
-        "live retirements are confirmed within a week",
+        "live retirements are confirmed within TONNE_RETIREMENT_DAYS",
         "Credits of customers are not retired yet, or the retirement was not confirmed here.",
         "Write the list with `tonne retirement export --mode live`, retire the credits at their registries, and import "
         "the confirmations with `tonne retirement import`.",
-        # A unit in the service's name was open for the whole waiting time. Any other parcel is ready since its last
-        # order got a share.
+        # A unit in the service's name is ready since it was closed; one that an earlier release closed was open for the
+        # whole waiting time. Any other parcel is ready since its last order got a share.
         """
         SELECT format('parcel %s: %s t of project %s', parcel.id, trim_scale(parcel.quantity_grams / 1000000.0),
                       parcel.project_id) AS "where"
         FROM parcels parcel
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN parcel.in_service_name THEN parcel.opened_at + $2::interval
+            SELECT CASE WHEN parcel.in_service_name THEN coalesce(parcel.closed_at, parcel.opened_at + $2::interval)
                    ELSE max(orders.status_changed_at) END AS since
             FROM shares share
             JOIN orders ON orders.account_id = share.account_id AND orders.id = share.order_id
             WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id
         ) ready
         WHERE parcel.mode = 'live' AND parcel.status = 'to_retire'
-          AND ready.since < $1::timestamptz - interval '7 days'
+          AND ready.since < $1::timestamptz - $3::interval
         ORDER BY ready.since
         """,
-        _pool_wait,
+        _retirement_times,
     ),
     WaitingCheck(
         "no pooled live unit is retired within three days with a rest that nobody bought",
