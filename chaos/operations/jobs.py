@@ -48,8 +48,9 @@ CARD_FAULTS = (
     "INSERT ON certificates FOR EACH ROW WHEN (NEW.order_id = '{id}')",
 )
 INVOICE_FAULTS = (
-    "INSERT ON invoices FOR EACH ROW WHEN (NEW.order_id = '{id}')",
-    "UPDATE ON invoices FOR EACH ROW WHEN (NEW.order_id = '{id}' AND NEW.mailed_at IS NOT NULL)",
+    "INSERT ON invoice_orders FOR EACH ROW WHEN (NEW.order_id = '{id}')",
+    "UPDATE ON invoices FOR EACH ROW WHEN (strpos(encode(NEW.record, 'escape'), '{id}') > 0 "
+    "AND NEW.mailed_at IS NOT NULL)",
 )
 MAIL_FAULT = "UPDATE ON mails FOR EACH ROW WHEN (NEW.recipients[1] = '{id}' AND NEW.sent_at IS NOT NULL)"
 WEBHOOK_FAULT = "UPDATE ON webhooks FOR EACH ROW WHEN (NEW.id = '{id}' AND NEW.cursor_position <> OLD.cursor_position)"

@@ -23,6 +23,9 @@ ACROSS_ACCOUNTS = {
     "src/tonne/cards/handle_stripe_event.py": "makes the charge due that a verified message of the gateway names",
     "src/tonne/invoices/issue_invoices.py": "a job of the worker",
     "src/tonne/invoices/follow_up_invoices.py": "a job of the worker",
+    "src/tonne/invoices/cancel_invoice.py": "an invoice may bill several accounts of its organisation",
+    "src/tonne/invoices/cancel_order.py": "an invoice may bill several accounts of its organisation",
+    "src/tonne/invoices/settle_invoice.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/find_invoice.py": "finds an invoice for the operator, who names it by its number",
     "src/tonne/invoices/resolve_transfer.py": "the operator's: a transfer may name no account",
     "src/tonne/invoices/import_statement.py": "the operator's: a bank statement has payments of all accounts",
@@ -55,9 +58,21 @@ ACROSS_ACCOUNTS = {
 # Parameters that say whose rows are meant: a scope, the id of an owner, a value that has its scope, or a secret.
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
-    *("link", "charge", "mail", "secret_hash"),
+    *("link", "charge", "mail", "secret_hash", "invoice"),
     # Each item names its account or organisation.
-    *("keys", "moves", "moments", "attempts", "orders", "updates", "checkouts", "events", "parcels", "shares"),
+    *(
+        "keys",
+        "moves",
+        "moments",
+        "attempts",
+        "orders",
+        "updates",
+        "checkouts",
+        "invoices",
+        "events",
+        "parcels",
+        "shares",
+    ),
     "entries",
 }
 

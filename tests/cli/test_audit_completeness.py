@@ -119,7 +119,11 @@ class Story:
 
     async def invoice(self) -> str:
         order_id = await self.live_order()
-        return await self.fetch("SELECT reference FROM invoices WHERE order_id = $1", order_id)
+        return await self.fetch(
+            "SELECT invoices.reference FROM invoices "
+            "JOIN invoice_orders ON invoice_id = invoices.id WHERE order_id = $1",
+            order_id,
+        )
 
     async def bundle(self) -> Words:
         return (self.world.bundles_live["wind-power"],)

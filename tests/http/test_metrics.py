@@ -151,9 +151,9 @@ ROWS = {
     "amount_minor, currency, status, reference, created_at, settled_at, next_attempt_at) "
     "SELECT account_id, 'chg_1', id, organisation_id, mode, 1, 'simulated', 'none', 1, 'EUR', 'refund_due', 'r', "
     "now(), now(), now() FROM orders",
-    "invoices": "INSERT INTO invoices (account_id, order_id, organisation_id, mode, number, reference, currency, "
+    "invoices": "INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, "
     "total_minor, status, issued_on, due_on, record, created_at, next_attempt_at) "
-    "SELECT account_id, id, organisation_id, mode, 1, 'TN-TEST-1', 'EUR', 1, 'open', now(), now(), '', now(), now() "
+    "SELECT 'inv_1', organisation_id, mode, 1, 'TN-TEST-1', 'EUR', 1, 'open', now(), now(), '', now(), now() "
     "FROM orders",
     "bank_transfers": "INSERT INTO bank_transfers (id, digest, mode, booked_on, amount_minor, currency, payer, "
     "reference, outcome, imported_at, imported_by) "

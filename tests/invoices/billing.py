@@ -46,7 +46,7 @@ class Billing(Scene):
 
     async def settle(self, order: Order) -> None:
         async with self.database.transaction() as tx:
-            await settle_invoice(tx, order.scope, order.id, actor=TESTER, now=self.clock.now)
+            await settle_invoice(tx, await self.invoice(order), actor=TESTER, now=self.clock.now)
 
     async def invoice(self, order: Order) -> Invoice:
         async with self.database.connection() as connection:

@@ -212,7 +212,7 @@ async def test_a_statement_with_one_line_of_every_kind(billing: Billing, world: 
     assert "in EUR" in messages[5]
     assert "TN-LIVE-000004, TN-LIVE-000006" in messages[6]
     assert "TN-LIVE-000099" in messages[7]
-    rows = await billing.fetch("SELECT outcome, order_id FROM bank_transfers ORDER BY id")
+    rows = await billing.fetch("SELECT outcome, invoice_id FROM bank_transfers ORDER BY id")
     assert len(rows) == len(booked)
     await billing.check_invariants()
 
@@ -309,7 +309,7 @@ async def test_two_imports_of_one_statement_at_once_book_it_once(billing: Billin
 async def test_an_invoice_settled_during_the_import_is_not_settled_again(billing: Billing, world: World) -> None:
     [order] = await bill(billing, world)
     async with billing.database.transaction() as tx:
-        await settle_invoice(tx, order.scope, order.id, actor=TESTER, now=billing.clock.now)
+        await settle_invoice(tx, await billing.invoice(order), actor=TESTER, now=billing.clock.now)
         importing = asyncio.create_task(book(billing, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
         await billing.until_waiting_for_lock()
     [booked] = await importing

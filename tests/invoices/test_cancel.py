@@ -17,10 +17,15 @@ from tonne.cli.doctor import examine
 from tonne.orders.model import OrderStatus
 
 OPEN_INVOICE = """
-INSERT INTO invoices (account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status,
-                      issued_on, due_on, record, created_at, next_attempt_at)
-SELECT account_id, id, organisation_id, mode, 1, 'RF-1', currency, total_cost_minor, 'open', '2026-11-01',
-       '2026-12-01', '', created_at, created_at FROM orders
+WITH issued AS (
+    INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on,
+                          due_on, record, created_at, next_attempt_at)
+    SELECT 'inv_1', organisation_id, mode, 1, 'RF-1', currency, total_cost_minor, 'open', '2026-11-01', '2026-12-01',
+           '', created_at, created_at FROM orders)
+INSERT INTO invoice_orders (invoice_id, account_id, order_id, reference, placed_at, quantity_grams, offset_minor,
+                            fee_minor, total_minor)
+SELECT 'inv_1', account_id, id, '', created_at, quantity_grams, offset_cost_minor, commission_minor, total_cost_minor
+FROM orders
 """
 
 
@@ -121,6 +126,8 @@ async def test_an_open_invoice_is_cancelled_with_its_order(api: ApiClient, servi
 async def test_a_paid_invoice_is_not_cancelled(api: ApiClient, services: Services, row: Row) -> None:
     order = await api.order()
     await Scene(services).execute(OPEN_INVOICE)
-    await Scene(services).execute("UPDATE invoices SET status = 'paid', next_attempt_at = NULL")
+    await Scene(services).execute(
+        "UPDATE invoices SET status = 'paid', settled_minor = total_minor, next_attempt_at = NULL"
+    )
     await api.post(f"/v1/orders/{order['id']}/cancel", {})
     assert (await row("SELECT status FROM invoices"))[0] == "paid"

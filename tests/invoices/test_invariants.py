@@ -9,7 +9,7 @@ from tonne.invoices.import_statement import import_statement
 from tonne.invoices.invariants import INVARIANTS
 from tonne.sheets.csv_lines import SheetFile
 
-NUMBERS, STANDING, SUMS, TRANSFERS = (invariant.name for invariant in INVARIANTS)
+NUMBERS, STANDING, ORDERS, SUMS, TRANSFERS = (invariant.name for invariant in INVARIANTS)
 
 # Invoice 1 is open, 2 was settled by hand, 3 by two transfers, and 4 is partly paid.
 STATEMENT = b"""booked_on,amount,currency,payer,reference
@@ -21,20 +21,27 @@ BREACHES: list[tuple[str, str, set[str]]] = [
     (NUMBERS, "UPDATE invoice_series SET last_number = 5 WHERE mode = 'live'", set()),
     (NUMBERS, "UPDATE invoice_series SET last_number = 1 WHERE mode = 'test'", set()),
     (NUMBERS, "UPDATE invoices SET number = 9 WHERE number = 2", set()),
-    (NUMBERS, "DELETE FROM invoices WHERE number = 1", set()),
-    (STANDING, "UPDATE invoices SET status = 'open' WHERE number = 2", set()),
-    (STANDING, "UPDATE invoices SET status = 'paid' WHERE number = 1", set()),
+    (
+        NUMBERS,
+        "WITH billed AS (DELETE FROM invoice_orders USING invoices WHERE id = invoice_id AND number = 1) DELETE "
+        + "FROM invoices WHERE number = 1",
+        set(),
+    ),
+    (STANDING, "UPDATE invoices SET status = 'open', settled_minor = NULL WHERE number = 2", set()),
+    (STANDING, "UPDATE invoices SET status = 'paid', settled_minor = 1 WHERE number = 1", set()),
     (STANDING, "UPDATE orders SET status = 'cancelled' WHERE status = 'placed'", set()),
     (SUMS, "UPDATE invoices SET total_minor = total_minor + 1 WHERE number = 2", set()),
-    (SUMS, "UPDATE invoices SET currency = 'USD' WHERE number = 1", set()),
-    (SUMS, "UPDATE orders SET payment_method = 'card' WHERE status = 'placed'", set()),
+    (SUMS, "UPDATE invoice_orders SET total_minor = total_minor + 1, tax_minor = 1", set()),
+    (SUMS, "UPDATE invoices SET order_count = 2 WHERE number = 1", set()),
+    (ORDERS, "UPDATE invoices SET currency = 'USD' WHERE number = 1", set()),
+    (ORDERS, "UPDATE orders SET payment_method = 'card' WHERE status = 'placed'", set()),
     (TRANSFERS, "UPDATE bank_transfers SET amount_minor = amount_minor - 1 WHERE outcome = 'matched'", set()),
     (TRANSFERS, "UPDATE bank_transfers SET amount_minor = 1395", set()),
     (TRANSFERS, "UPDATE bank_transfers SET outcome = 'under'", set()),
     (TRANSFERS, "UPDATE bank_transfers SET outcome = 'over' WHERE outcome = 'matched'", set()),
     (TRANSFERS, "UPDATE bank_transfers SET currency = 'USD' WHERE outcome = 'under'", set()),
     (TRANSFERS, "UPDATE bank_transfers SET mode = 'test'", set()),
-    (TRANSFERS, "UPDATE invoices SET status = 'open' WHERE number = 3", {STANDING}),
+    (TRANSFERS, "UPDATE invoices SET status = 'open', settled_minor = NULL WHERE number = 3", {STANDING}),
 ]
 
 

@@ -244,7 +244,7 @@ async def test_orders_paid_by_card_get_no_invoice(billing: Billing, world: World
     async with billing.database.transaction() as tx:
         await tx.execute("UPDATE orders SET payment_method = 'card'")
     assert not await billing.issue.run_once()
-    assert await billing.fetch("SELECT FROM invoices WHERE order_id = $1", order.id) == []
+    assert await billing.fetch("SELECT FROM invoice_orders WHERE order_id = $1", order.id) == []
 
 
 async def test_an_organisation_without_admins_is_billed_too(

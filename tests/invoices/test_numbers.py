@@ -189,7 +189,7 @@ async def test_if_a_payment_races_the_deadline_exactly_one_wins(billing: Billing
     "poison",
     [
         "UPDATE orders SET organisation_id = 'org_gone' WHERE id = '{}'",
-        "ALTER TABLE invoices ADD CHECK (order_id <> '{}')",
+        "ALTER TABLE invoice_orders ADD CHECK (order_id <> '{}')",
     ],
     ids=["unreadable", "unwritable"],
 )

@@ -194,14 +194,14 @@ CASES = {
     "issue an invoice": Case(
         "issue_invoices",
         PoisonScene.place,
-        _on("invoices", "INSERT", "NEW.order_id = '{id}'"),
-        "SELECT EXISTS (SELECT FROM invoices WHERE order_id = $1)",
+        _on("invoice_orders", "INSERT", "NEW.order_id = '{id}'"),
+        "SELECT EXISTS (SELECT FROM invoice_orders WHERE order_id = $1)",
     ),
     "mail an invoice": Case(
         "follow_up_invoices",
         PoisonScene.issue_invoices,
-        _on("invoices", "UPDATE", "NEW.order_id = '{id}' AND NEW.mailed_at IS NOT NULL"),
-        "SELECT mailed_at IS NOT NULL FROM invoices WHERE order_id = $1",
+        _on("invoices", "UPDATE", "strpos(encode(NEW.record, 'escape'), '{id}') > 0 AND NEW.mailed_at IS NOT NULL"),
+        "SELECT mailed_at IS NOT NULL FROM invoices JOIN invoice_orders ON invoice_id = id WHERE order_id = $1",
     ),
     "allocate": Case(
         "allocate_orders",

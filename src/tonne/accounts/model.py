@@ -21,6 +21,18 @@ class PaymentMethod(StrEnum):
     CARD = "card"
 
 
+class Billing(StrEnum):
+    """When the orders of an account are billed.
+
+    Each on an invoice of its own; together at the end of the month (UTC); or together as soon as they reach a
+    threshold, and at the latest at the end of the month.
+    """
+
+    PER_ORDER = "per_order"
+    MONTHLY = "monthly"
+    THRESHOLD = "threshold"
+
+
 @dataclass(frozen=True, slots=True)
 class Organisation:
     id: str

@@ -63,7 +63,7 @@ def list_(mode: str | None, status: str | None, limit: int) -> None:
         (
             *(i.reference, i.status, i.total, str(i.due_on)),
             *map(_day, (i.mailed_at, i.reminded_at, i.settled_at)),
-            *(i.scope.organisation_id, i.order_id),
+            *(i.organisation_id, i.first_order_id if i.order_count == 1 else i.orders_text),
         )
         for i in invoices
     ]
@@ -97,7 +97,7 @@ def show_(number: str, mode: str | None) -> None:
 
     async def work(tx: Connection) -> tuple[Invoice, list[Transfer]]:
         found = await _find(tx, number, mode)
-        return found, await list_transfers(tx, found.scope, found.order_id)
+        return found, await list_transfers(tx, found)
 
     found, transfers = run_in_transaction(work)
     facts = {
@@ -109,9 +109,8 @@ def show_(number: str, mode: str | None) -> None:
         "mailed": _moment(found.mailed_at),
         "reminded": _moment(found.reminded_at),
         "settled": _moment(found.settled_at) + (f" by {found.settled_by}" if found.settled_by else ""),
-        "order": found.order_id,
-        "account": found.scope.account_id,
-        "organisation": found.scope.organisation_id,
+        "order": found.first_order_id if found.order_count == 1 else found.orders_text,
+        "organisation": found.organisation_id,
     }
     print_facts(facts)
     if transfers:
@@ -129,11 +128,11 @@ def settle(number: str, mode: str | None, note: str) -> None:
 
     async def work(tx: Connection) -> Invoice:
         found = await _find(tx, number, mode)
-        await settle_invoice(tx, found.scope, found.order_id, actor=ACTOR, now=utc_now(), note=note)
+        await settle_invoice(tx, found, actor=ACTOR, now=utc_now(), note=note)
         return found
 
     settled = run_in_transaction(work)
-    click.echo(f"Invoice {settled.reference} for {settled.total} and order {settled.order_id} are marked as paid.")
+    click.echo(f"Invoice {settled.reference} for {settled.due} and {settled.orders_text} are marked as paid.")
 
 
 @invoice.command("resend")

@@ -9,6 +9,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store
+from tonne.invoices.billed_order_store import mark_cancelled
 from tonne.invoices.mail import compose_cancellation, find_recipients
 from tonne.invoices.model import InvoiceStatus
 from tonne.orders.errors import OrderNotFound
@@ -38,22 +39,45 @@ async def cancel_order(
     """
     await _notify_recipients(tx, order, settings, reason)
     await note_cancellation(tx, order, actor=actor, reason=reason)
-    has_open_invoice = await store.close_invoice(tx, order.key, InvoiceStatus.CANCELLED, actor=actor, now=now)
-    actions = ["order.cancelled", "invoice.cancelled"] if has_open_invoice else ["order.cancelled"]
     entries = [
         audit.Entry(
-            action=action,
+            action="order.cancelled",
             subject_id=order.id,
             organisation_id=order.scope.organisation_id,
             mode=order.scope.mode,
-            before={"status": order.status if action == "order.cancelled" else InvoiceStatus.OPEN},
+            before={"status": order.status},
             after={"status": OrderStatus.CANCELLED},
             details={"reason": reason},
-        )
-        for action in actions
+        ),
+        *await _take_off_invoice(tx, order, actor=actor, reason=reason, now=now),
     ]
     await audit.record_all(tx, entries, actor=actor, at=now)
     return await move_order(tx, order, OrderStatus.CANCELLED, now)
+
+
+async def _take_off_invoice(
+    tx: Connection, order: Order, *, actor: Actor, reason: str | None, now: datetime
+) -> list[audit.Entry]:
+    """Credit the order on its open invoice. The invoice is cancelled once all its orders are."""
+    found = await store.find_invoice(tx, order.scope, order.id)
+    if found is None or order.priced is None:
+        return []
+    [invoice] = await store.lock_invoices_any_account(tx, [found.id])
+    if invoice.status is not InvoiceStatus.OPEN:
+        return []
+    await mark_cancelled(tx, invoice, [order.key])
+    status = await store.add_credit(tx, invoice, order.priced.total_cost_minor, actor=actor, now=now)
+    return [
+        audit.Entry(
+            action="invoice.cancelled" if status is InvoiceStatus.CANCELLED else "invoice.credited",
+            subject_id=invoice.id,
+            organisation_id=invoice.organisation_id,
+            mode=invoice.mode,
+            before={"status": invoice.status, "due_minor": invoice.due_minor},
+            after={"status": status, "due_minor": invoice.due_minor - order.priced.total_cost_minor},
+            details={"reference": invoice.reference, "order_id": order.id, "reason": reason},
+        )
+    ]
 
 
 async def _notify_recipients(tx: Connection, order: Order, settings: Settings, reason: str | None) -> None:

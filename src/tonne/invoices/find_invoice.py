@@ -17,7 +17,7 @@ async def find_by_number_any_account(connection: Connection, number: str, mode: 
     if len(found) != 1:
         raise InvoiceNotFound
     [invoice] = found
-    if mode not in {None, invoice.scope.mode}:
+    if mode not in {None, invoice.mode}:
         raise InvoiceNotFound(f"{invoice.reference} is not an invoice of {mode} mode.")
     return invoice
 
@@ -33,5 +33,5 @@ def _references(number: str, mode: Mode | None) -> list[str]:
 
 async def organisations_without_recipient(connection: Connection, invoices: Iterable[Invoice]) -> list[str]:
     """The ids of the organisations that have open invoices among these, but no admin to mail them to."""
-    billed = {invoice.scope.organisation_id for invoice in invoices if invoice.status is InvoiceStatus.OPEN}
+    billed = {invoice.organisation_id for invoice in invoices if invoice.status is InvoiceStatus.OPEN}
     return [id_ for id_ in sorted(billed) if not await find_recipients(connection, id_)]

@@ -9,13 +9,13 @@ import structlog
 
 from tonne.base.actor import job_actor
 from tonne.base.clock import Clock
-from tonne.base.scope import Mode, Scope
+from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store as invoice_store
-from tonne.invoices.cancel_order import cancel_order
+from tonne.invoices.cancel_invoice import cancel_invoice
 from tonne.invoices.errors import InvoiceNotOpen
 from tonne.invoices.mail import (
     ComposeMail,
@@ -25,10 +25,8 @@ from tonne.invoices.mail import (
     in_words,
     write_mail,
 )
-from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStatus, InvoiceStep
+from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.invoices.settle_invoice import settle_invoice
-from tonne.orders.load import load_order
-from tonne.orders.queue import lock_order
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
@@ -38,7 +36,7 @@ NO_RECIPIENT_RETRY = timedelta(minutes=5)
 ACTOR = job_actor("follow_up_invoices")
 
 _log = structlog.get_logger()
-_Mark = Callable[[Connection, Scope, str, datetime, datetime], Awaitable[bool]]
+_Mark = Callable[[Connection, Invoice, datetime, datetime], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +65,10 @@ class FollowUpInvoices:
     async def _take_step(self, invoice: Invoice) -> None:
         now, schedule = self.clock(), FollowUpSchedule.from_settings(self.settings)
         async with self.database.connection() as connection:
-            order = await load_order(connection, invoice.scope, invoice.order_id)
-            settles_itself = order is not None and order.scope.mode is Mode.TEST and order.auto_advance
+            settles_itself = await invoice_store.settles_itself(connection, invoice)
             step, due_at = schedule.next_step(invoice, now, settles_itself=settles_itself)
             if due_at > now:
-                await invoice_store.postpone(connection, invoice.scope, invoice.order_id, due_at)
+                await invoice_store.postpone(connection, invoice, due_at)
                 return
         if step is InvoiceStep.MAIL:
             mailed = replace(invoice, mailed_at=now)
@@ -86,24 +83,24 @@ class FollowUpInvoices:
             with suppress(InvoiceNotOpen):
                 async with self.database.transaction() as tx:
                     note = "settled automatically in test mode"
-                    await settle_invoice(tx, invoice.scope, invoice.order_id, actor=ACTOR, now=now, note=note)
+                    await settle_invoice(tx, invoice, actor=ACTOR, now=now, note=note)
         else:
             await self._cancel(invoice, now)
 
     async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime) -> None:
         """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""
-        now, organisation_id = self.clock(), invoice.scope.organisation_id
+        now, organisation_id = self.clock(), invoice.organisation_id
         async with self.database.connection() as connection:
             recipients = await find_recipients(connection, organisation_id)
             if not recipients:
                 _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
-                if invoice.scope.mode is Mode.LIVE:
+                if invoice.mode is Mode.LIVE:
                     until = now + NO_RECIPIENT_RETRY
-                    await invoice_store.postpone(connection, invoice.scope, invoice.order_id, until)
+                    await invoice_store.postpone(connection, invoice, until)
                     return
         message = await write_mail(compose, self.settings, recipients, invoice, now) if recipients else None
         async with self.database.transaction() as tx:
-            if not await mark(tx, invoice.scope, invoice.order_id, now, due_at):
+            if not await mark(tx, invoice, now, due_at):
                 return
             if message is not None:
                 await enqueue(tx, organisation_id, recipients, message)
@@ -112,7 +109,4 @@ class FollowUpInvoices:
         today = in_words(now.astimezone(UTC).date())
         reason = f"Invoice {invoice.reference} was due on {in_words(invoice.due_on)} and was not paid by {today}."
         async with self.database.transaction() as tx:
-            order = await lock_order(tx, invoice.scope, invoice.order_id)
-            current = None if order is None else await invoice_store.find_invoice(tx, order.scope, order.id)
-            if order is not None and current is not None and current.status is InvoiceStatus.OPEN:
-                await cancel_order(tx, order, settings=self.settings, actor=ACTOR, reason=reason, now=now)
+            await cancel_invoice(tx, invoice, settings=self.settings, actor=ACTOR, reason=reason, now=now)

@@ -17,11 +17,8 @@ from tonne.invoices import transfer_store
 from tonne.invoices.bank_statement import StatementLine, read_statement
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.reference import references_in
-from tonne.invoices.settle_invoice import mark_invoice_paid
+from tonne.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.invoices.transfer_store import Transfer, TransferOutcome
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders
-from tonne.orders.queue import lock_orders
 from tonne.sheets.csv_lines import SheetFile
 
 SETTLING = (TransferOutcome.MATCHED, TransferOutcome.OVER)
@@ -41,12 +38,11 @@ class _NamedInvoice:
     """An invoice named by lines of the statement, with what it has received up to the current line."""
 
     invoice: Invoice
-    order: Order
     received_minor: int
 
     @property
     def is_open(self) -> bool:
-        return self.invoice.status is InvoiceStatus.OPEN and self.order.status is OrderStatus.PLACED
+        return self.invoice.status is InvoiceStatus.OPEN
 
 
 async def import_statement(
@@ -64,9 +60,9 @@ async def import_statement(
             continue
         outcome, named, message = _match(line, mode, invoices)
         booked.append(BookedLine(line, outcome, named.invoice.reference if named else None, message))
-        transfers.append(Transfer(line, outcome, named.invoice.order_key if named else None))
+        transfers.append(Transfer(line, outcome, named.invoice.id if named else None))
         if named and outcome in SETTLING:
-            paid.append(named.order)
+            paid.append(named.invoice.id)
             note = f"bank transfer of {line.booked_on}"
             entries.append(await mark_invoice_paid(tx, named.invoice, actor=actor, now=now, note=note))
             named.invoice = replace(named.invoice, status=InvoiceStatus.PAID)
@@ -74,8 +70,7 @@ async def import_statement(
         await transfer_store.insert_transfers_any_account(tx, mode, transfers, actor=actor, now=now)
         await audit.record_all(tx, [_import_entry(mode, file, booked), *entries], actor=actor, at=now)
     if paid:
-        moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in paid]
-        await move_orders(tx, moves, now)
+        await pay_orders_any_account(tx, paid, now)
     return booked
 
 
@@ -90,19 +85,12 @@ def _import_entry(mode: Mode, file: SheetFile, booked: Sequence[BookedLine]) -> 
 
 
 async def _named_invoices(tx: Connection, lines: Sequence[StatementLine]) -> dict[str, _NamedInvoice]:
-    """The invoices that the lines may name, by reference. Their orders are locked."""
+    """The invoices that the lines may name, by reference. They and their orders are locked."""
     references = {reference for line in lines for place in references_in(line.reference) for reference in place}
-    keys = [found.order_key for found in await invoice_store.find_by_references_any_account(tx, list(references))]
-    orders = await lock_orders(tx, keys)
-    # Read again: an invoice may have been settled or cancelled before its order was locked. One that was issued since
-    # the first read is left out: its order is not locked.
-    invoices = await invoice_store.find_by_references_any_account(tx, list(references))
-    received = await transfer_store.sum_received(tx, keys)
-    return {
-        invoice.reference: _NamedInvoice(invoice, orders[invoice.order_id], received.get(invoice.order_id, 0))
-        for invoice in invoices
-        if invoice.order_id in orders
-    }
+    ids = [found.id for found in await invoice_store.find_by_references_any_account(tx, list(references))]
+    invoices = await lock_with_orders_any_account(tx, ids)
+    received = await transfer_store.sum_received_any_account(tx, ids)
+    return {invoice.reference: _NamedInvoice(invoice, received.get(invoice.id, 0)) for invoice in invoices}
 
 
 def _match(
@@ -116,13 +104,13 @@ def _match(
     if not named.is_open:
         return TransferOutcome.NOT_OPEN, named, f"the invoice is already {invoice.status}: refund {line.amount}."
     named.received_minor += line.amount_minor
-    rest_minor = invoice.total_minor - named.received_minor
+    rest_minor = invoice.due_minor - named.received_minor
     rest = f"{format_money(abs(rest_minor), invoice.currency)} {invoice.currency}"
     if rest_minor > 0:
-        return TransferOutcome.UNDER, named, f"{rest} of {invoice.total} still missing."
+        return TransferOutcome.UNDER, named, f"{rest} of {invoice.due} still missing."
     if rest_minor < 0:
-        return TransferOutcome.OVER, named, f"{invoice.total} paid, and {rest} too much: refund {rest}."
-    return TransferOutcome.MATCHED, named, f"{invoice.total} paid."
+        return TransferOutcome.OVER, named, f"{invoice.due} paid, and {rest} too much: refund {rest}."
+    return TransferOutcome.MATCHED, named, f"{invoice.due} paid."
 
 
 def _find_named(
@@ -142,6 +130,6 @@ def _find_named(
         return None, f"ambiguous: may be any of {', '.join(sorted(names))}."
     named = invoices[names.pop()]
     invoice = named.invoice
-    if (invoice.scope.mode, invoice.currency) != (mode, line.currency):
-        return None, f"{invoice.reference} is in {invoice.scope.mode} mode and in {invoice.currency}."
+    if (invoice.mode, invoice.currency) != (mode, line.currency):
+        return None, f"{invoice.reference} is in {invoice.mode} mode and in {invoice.currency}."
     return named, ""

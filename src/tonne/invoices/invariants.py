@@ -14,45 +14,63 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "an invoice's status matches its order's",
-        "An invoice is open, paid or cancelled although its order is not.",
+        "an invoice's status matches its orders'",
+        "An invoice is open, paid or cancelled although one of its orders is not.",
         """
         SELECT format('invoice %s is %s, order %s of account %s is %s', invoices.reference, invoices.status, orders.id,
                       orders.account_id, orders.status) AS "where"
-        FROM invoices JOIN orders ON orders.account_id = invoices.account_id AND orders.id = invoices.order_id
+        FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+        JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
         WHERE (invoices.status, orders.status) NOT IN (VALUES
             ('open', 'placed'), ('cancelled', 'cancelled'),
             ('paid', 'paid'), ('paid', 'retiring'), ('paid', 'complete'))
+          AND NOT (billed.cancelled AND orders.status = 'cancelled')
         """,
     ),
     Invariant(
-        "an invoice's total is its order's total",
-        "An invoice has another total, currency or mode than its order.",
+        "the orders of an invoice match it",
+        "An order was billed with another amount, currency or mode than it has.",
         """
-        SELECT format('invoice %s: %s %s, order %s of account %s: %s %s', invoices.reference, invoices.total_minor,
-                      invoices.currency, orders.id, orders.account_id, orders.total_cost_minor, orders.currency)
-                   AS "where"
-        FROM invoices JOIN orders ON orders.account_id = invoices.account_id AND orders.id = invoices.order_id
-        WHERE (invoices.total_minor, invoices.currency, invoices.mode, invoices.organisation_id, 'invoice')
-              IS DISTINCT FROM (orders.total_cost_minor, orders.currency, orders.mode, orders.organisation_id,
-                                orders.payment_method)
+        SELECT format('invoice %s: %s %s, order %s of account %s: %s %s', invoices.reference,
+                      billed.offset_minor + billed.fee_minor, invoices.currency, orders.id, orders.account_id,
+                      orders.total_cost_minor, orders.currency) AS "where"
+        FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+        JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+        WHERE (billed.offset_minor, billed.fee_minor, invoices.currency, invoices.mode, invoices.organisation_id,
+               invoices.payment_method)
+              IS DISTINCT FROM (orders.offset_cost_minor, orders.commission_minor, orders.currency, orders.mode,
+                                orders.organisation_id, orders.payment_method)
+        """,
+    ),
+    Invariant(
+        "an invoice's total is the sum of its orders",
+        "An invoice asks for more or less than its orders cost, or its credit notes do not fit its orders.",
+        """
+        SELECT format('invoice %s: %s in total, %s of %s orders billed', invoices.reference, invoices.total_minor,
+                      sum(billed.total_minor), count(billed.order_id)) AS "where"
+        FROM invoices LEFT JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+        GROUP BY invoices.id
+        HAVING (invoices.total_minor, invoices.tax_minor, invoices.order_count::bigint)
+               IS DISTINCT FROM (sum(billed.total_minor)::bigint, sum(billed.tax_minor)::bigint, count(billed.order_id))
+            OR invoices.credited_minor < coalesce(sum(billed.total_minor) FILTER (WHERE billed.cancelled), 0)
         """,
     ),
     Invariant(
         "bank transfers add up to the invoices they settled",
         "An invoice was settled although its transfers do not cover it, or not settled although they do.",
         """
-        SELECT format('invoice %s is %s: %s of %s minor units in %s transfers', invoices.reference, invoices.status,
-                      sum(transfer.amount_minor), invoices.total_minor, count(*)) AS "where"
-        FROM invoices JOIN bank_transfers transfer
-          ON transfer.account_id = invoices.account_id AND transfer.order_id = invoices.order_id
-        WHERE transfer.outcome IN ('matched', 'over', 'under')
-        GROUP BY invoices.account_id, invoices.order_id
-        HAVING bool_or(transfer.currency <> invoices.currency OR transfer.mode <> invoices.mode)
-            OR count(*) FILTER (WHERE transfer.outcome <> 'under')
-               <> (sum(transfer.amount_minor) >= invoices.total_minor)::integer
-            OR bool_or(transfer.outcome = 'over') <> (sum(transfer.amount_minor) > invoices.total_minor)
-            OR (sum(transfer.amount_minor) >= invoices.total_minor AND invoices.status <> 'paid')
+        SELECT format('invoice %s is %s: %s of %s minor units in %s transfers', due.reference, due.status,
+                      sum(transfer.amount_minor), due.minor, count(*)) AS "where"
+        FROM (SELECT id, reference, status, currency, mode,
+                     coalesce(settled_minor, total_minor - credited_minor) AS minor
+              FROM invoices) AS due
+        JOIN bank_transfers transfer ON transfer.invoice_id = due.id
+        WHERE transfer.outcome IN ('matched', 'over', 'under') AND due.status <> 'cancelled'
+        GROUP BY due.id, due.reference, due.status, due.currency, due.mode, due.minor
+        HAVING bool_or(transfer.currency <> due.currency OR transfer.mode <> due.mode)
+            OR count(*) FILTER (WHERE transfer.outcome <> 'under') <> (sum(transfer.amount_minor) >= due.minor)::integer
+            OR bool_or(transfer.outcome = 'over') <> (sum(transfer.amount_minor) > due.minor)
+            OR (sum(transfer.amount_minor) >= due.minor AND due.status <> 'paid')
         """,
     ),
 )

@@ -12,7 +12,8 @@ from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.invoices import store as invoice_store
-from tonne.invoices.model import compose_invoice
+from tonne.invoices.billed_order_store import insert_billed_orders
+from tonne.invoices.model import billed_order, compose_invoice
 from tonne.invoices.seller_details import missing_settings
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
@@ -80,9 +81,13 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
         last_day = await invoice_store.find_issue_date_any_account(tx, billed[0].scope.mode, first - 1)
         today = now.astimezone(UTC).date()
         issued_on = today if last_day is None else max(today, last_day)
-        for number, order in enumerate(billed, start=first):
-            invoice = compose_invoice(order, number, organisations[order.scope.organisation_id], settings, issued_on)
-            await invoice_store.insert_invoice(tx, order.scope, invoice, now)
+        invoices = [
+            compose_invoice(order, number, organisations[order.scope.organisation_id], settings, issued_on)
+            for number, order in enumerate(billed, start=first)
+        ]
+        await invoice_store.insert_invoices(tx, invoices, now)
+        pairs = zip(invoices, billed, strict=True)
+        await insert_billed_orders(tx, [billed_order(invoice, order) for invoice, order in pairs])
     if free:
         moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in free]
         await move_orders(tx, moves, now)

@@ -7,9 +7,11 @@ from typing import Literal
 
 import msgspec
 
+from tonne.accounts.model import Billing, PaymentMethod
+from tonne.base.ids import new_id
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
-from tonne.base.scope import Mode, Scope
+from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.invoices.record import (
     BankAccount,
@@ -25,6 +27,9 @@ from tonne.invoices.seller_details import printed_tax_id
 from tonne.orders.model import Order, OrderKey
 
 FEE_LABEL = "Service fee"
+# Where clients put their own reference in the metadata of an order; the first that is given counts.
+REFERENCE_NAMES = ("reference", "order_reference", "order_id", "order_number")
+MAX_REFERENCE = 255
 TEST_NOTE = "Test mode: nothing is owed. Do not send money."
 
 
@@ -36,10 +41,17 @@ class InvoiceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invoice:
-    """`record` is the issued content as JSON. In test mode `mailed_at` is also set if there was no recipient."""
+    """`record` is the issued content as JSON. In test mode `mailed_at` is also set if there was no recipient.
 
-    scope: Scope
-    order_id: str
+    `first_order_id` is one of its orders, and the only one unless it is consolidated. `credited_minor` is the sum of
+    its credit notes.
+    """
+
+    id: str
+    organisation_id: str
+    mode: Mode
+    order_count: int
+    first_order_id: str
     number: int
     reference: str
     currency: str
@@ -48,19 +60,37 @@ class Invoice:
     issued_on: date
     due_on: date
     record: bytes
+    billing: Billing = Billing.PER_ORDER
+    payment_method: PaymentMethod = PaymentMethod.INVOICE
+    tax_minor: int | None = None
+    credited_minor: int = 0
+    settled_minor: int | None = None
     mailed_at: datetime | None = None
     reminded_at: datetime | None = None
     settled_at: datetime | None = None
     settled_by: str | None = None
 
     @property
-    def order_key(self) -> OrderKey:
-        return OrderKey(self.scope.account_id, self.order_id)
+    def due_minor(self) -> int:
+        """What is to be paid: the total less its credit notes."""
+        return self.total_minor - self.credited_minor
+
+    @property
+    def orders_text(self) -> str:
+        """For people: `order ord_…` or `2,000 orders`."""
+        return f"order {self.first_order_id}" if self.order_count == 1 else f"{self.order_count:,} orders"
 
     @property
     def total(self) -> str:
         """For people: `27.78 EUR`."""
-        return f"{format_money(self.total_minor, self.currency)} {self.currency}"
+        return self.money(self.total_minor)
+
+    @property
+    def due(self) -> str:
+        return self.money(self.due_minor)
+
+    def money(self, amount_minor: int) -> str:
+        return f"{format_money(amount_minor, self.currency)} {self.currency}"
 
     @property
     def closing(self) -> Closing | None:
@@ -72,6 +102,27 @@ class Invoice:
 
     def read_record(self) -> InvoiceRecord:
         return msgspec.json.decode(self.record, type=InvoiceRecord)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledOrder:
+    """An order as it was billed. `reference` is the client's own; if `cancelled`, a credit note took it off."""
+
+    invoice_id: str
+    account_id: str
+    order_id: str
+    reference: str
+    placed_at: datetime
+    quantity_grams: int
+    offset_minor: int
+    fee_minor: int
+    tax_minor: int | None
+    total_minor: int
+    cancelled: bool = False
+
+    @property
+    def key(self) -> OrderKey:
+        return OrderKey(self.account_id, self.order_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +167,11 @@ def compose_invoice(
         note=TEST_NOTE if mode is Mode.TEST else None,
     )
     return Invoice(
-        scope=order.scope,
-        order_id=order.id,
+        id=new_id("inv"),
+        organisation_id=order.scope.organisation_id,
+        mode=mode,
+        order_count=1,
+        first_order_id=order.id,
         number=number,
         reference=reference,
         currency=currency,
@@ -127,6 +181,36 @@ def compose_invoice(
         due_on=due_on,
         record=msgspec.json.encode(record),
     )
+
+
+def billed_order(invoice: Invoice, order: Order) -> BilledOrder:
+    """The line of an order on an invoice."""
+    if order.priced is None:
+        raise LookupError(f"order {order.id} has no price")
+    return BilledOrder(
+        invoice_id=invoice.id,
+        account_id=order.scope.account_id,
+        order_id=order.id,
+        reference=client_reference(order.metadata, order.idempotency_key),
+        placed_at=order.created_at,
+        quantity_grams=sum(line.quantity_grams for line in order.lines),
+        offset_minor=order.priced.offset_cost_minor,
+        fee_minor=order.priced.commission_minor,
+        tax_minor=None,
+        total_minor=order.priced.total_cost_minor,
+    )
+
+
+def client_reference(metadata: str, idempotency_key: str) -> str:
+    """The client's own name of an order: text or a number in its metadata, else the idempotency key."""
+    values = msgspec.json.decode(metadata)
+    for name in REFERENCE_NAMES:
+        value = values.get(name)
+        if isinstance(value, str) and value.strip():
+            return " ".join(value.split())[:MAX_REFERENCE]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)[:MAX_REFERENCE]
+    return idempotency_key
 
 
 def _seller(settings: Settings) -> InvoiceSeller:

@@ -22,7 +22,7 @@ async def resend_invoice(
     The mail of a paid or cancelled invoice does not ask for money.
     """
     closing = invoice.closing
-    organisation_id = invoice.scope.organisation_id
+    organisation_id = invoice.organisation_id
     recipients = await find_recipients(tx, organisation_id)
     if not recipients:
         raise InvoiceWithoutRecipient(f"{organisation_id} has no admin. Add one with `tonne org add-admin`.")
@@ -38,9 +38,9 @@ async def resend_invoice(
         organisation_id,
         "invoice.resent",
         actor=actor,
-        subject_id=invoice.order_id,
+        subject_id=invoice.id,
         at=now,
-        mode=invoice.scope.mode,
+        mode=invoice.mode,
         reference=invoice.reference,
         recipients=recipients,
     )
@@ -51,7 +51,7 @@ async def _mark_mailed(tx: Connection, invoice: Invoice, settings: Settings, now
     """For the first mail of an invoice, which the worker must not send as well."""
     mailed = replace(invoice, mailed_at=now)
     _, due_at = FollowUpSchedule.from_settings(settings).next_step(mailed, now, settles_itself=False)
-    if not await store.mark_held_mailed(tx, invoice.scope, invoice.order_id, now, due_at):
+    if not await store.mark_held_mailed(tx, invoice, now, due_at):
         raise InvoiceNotOpen(
             f"Invoice {invoice.reference} is about to be mailed. Check that `tonne worker` is running."
         )

@@ -1,5 +1,7 @@
-"""Settle an invoice: it is marked as paid, once, and so is its order."""
+"""Settle an invoice: it is marked as paid, once, and so are all its orders."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from tonne.accounts import audit
@@ -9,26 +11,26 @@ from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.invoices import store as invoice_store
+from tonne.invoices.billed_order_store import find_order_keys_any_account
 from tonne.invoices.errors import InvoiceNotFound, InvoiceNotOpen, OrderPaidByCard
 from tonne.invoices.issue_invoices import issue_invoices
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.orders.errors import OrderNotFound
+from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
-from tonne.orders.move_order import mark_paid
-from tonne.orders.queue import lock_order
+from tonne.orders.move_order import Transitions, move_orders
+from tonne.orders.queue import lock_keys, lock_order
+
+# Orders that are in memory at the same time while an invoice is settled.
+CHUNK = 500
 
 
-async def settle_invoice(
-    tx: Connection, scope: Scope, order_id: str, *, actor: Actor, now: datetime, note: str = ""
-) -> Order:
-    """Settle the invoice of an order. Call it last in the transaction."""
-    order = await _lock(tx, scope, order_id)
-    invoice = await invoice_store.find_invoice(tx, scope, order_id)
-    if invoice is None:
-        raise InvoiceNotFound
-    entry = await mark_invoice_paid(tx, invoice, actor=actor, now=now, note=note)
+async def settle_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str = "") -> None:
+    """Mark an open invoice and all its orders as paid. Call it last in the transaction. Raises InvoiceNotOpen."""
+    [locked] = await lock_with_orders_any_account(tx, [invoice.id])
+    entry = await mark_invoice_paid(tx, locked, actor=actor, now=now, note=note)
     await audit.record_all(tx, [entry], actor=actor, at=now)
-    return await mark_paid(tx, order, now)
+    await pay_orders_any_account(tx, [locked.id], now)
 
 
 async def settle_test_invoice(
@@ -44,27 +46,52 @@ async def settle_test_invoice(
     if order.priced is not None and order.priced.total_cost_minor == 0:
         # Issuing has marked it as paid.
         return await _lock(tx, scope, order_id)
-    return await settle_invoice(tx, scope, order_id, actor=actor, now=now)
+    invoice = await invoice_store.find_invoice(tx, scope, order_id)
+    if invoice is None:
+        raise InvoiceNotFound
+    await settle_invoice(tx, invoice, actor=actor, now=now)
+    return await _lock(tx, scope, order_id)
+
+
+async def lock_with_orders_any_account(tx: Connection, invoice_ids: Sequence[str]) -> list[Invoice]:
+    """Lock the orders of invoices, then the invoices, and return these as they are then."""
+    await lock_keys(tx, [each.key for each in await find_order_keys_any_account(tx, invoice_ids)])
+    return await invoice_store.lock_invoices_any_account(tx, invoice_ids)
 
 
 async def mark_invoice_paid(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str) -> audit.Entry:
-    """Without its order, which the caller has locked and moves in the same transaction.
+    """Without its orders, which the caller has locked, and pays in the same transaction with `pay_orders_any_account`.
 
     Returns the entry for the audit log, so that a bank statement can write those of all its lines at once.
     """
-    if not await invoice_store.close_invoice(tx, invoice.order_key, InvoiceStatus.PAID, actor=actor, now=now):
+    if not await invoice_store.mark_paid(tx, invoice, actor=actor, now=now):
         if invoice.status is InvoiceStatus.CANCELLED:
-            raise InvoiceNotOpen(f"Invoice {invoice.reference} and its order are cancelled. Refund the payment.")
+            raise InvoiceNotOpen(f"Invoice {invoice.reference} is cancelled. Refund the payment.")
         raise InvoiceNotOpen(f"Invoice {invoice.reference} is already paid. Refund the second payment.")
     return audit.Entry(
         action="invoice.settled",
-        subject_id=invoice.order_id,
-        organisation_id=invoice.scope.organisation_id,
-        mode=invoice.scope.mode,
+        subject_id=invoice.id,
+        organisation_id=invoice.organisation_id,
+        mode=invoice.mode,
         before={"status": InvoiceStatus.OPEN},
         after={"status": InvoiceStatus.PAID},
-        details={"reference": invoice.reference, "total": invoice.total, "note": note},
+        details={
+            "reference": invoice.reference,
+            "total": invoice.due,
+            "orders": invoice.order_count,
+            "first_order_id": invoice.first_order_id,
+            "note": note,
+        },
     )
+
+
+async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now: datetime) -> None:
+    """Mark the locked orders of settled invoices as paid. Call it last in the transaction."""
+    keys = [each.key for each in await find_order_keys_any_account(tx, invoice_ids)]
+    for start in range(0, len(keys), CHUNK):
+        orders = await load_orders(tx, keys[start : start + CHUNK])
+        moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in orders]
+        await move_orders(tx, moves, now)
 
 
 async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:

@@ -5,6 +5,7 @@ from datetime import date, datetime
 
 import asyncpg
 
+from tonne.accounts.model import Billing, PaymentMethod
 from tonne.base.actor import Actor
 from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
@@ -13,16 +14,24 @@ from tonne.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
 from tonne.orders.model import OrderKey
 
 _INVOICE = """
-invoices.account_id, invoices.order_id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference,
-invoices.currency, invoices.total_minor, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
-invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by
+invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference, invoices.currency,
+invoices.total_minor, invoices.tax_minor, invoices.credited_minor, invoices.settled_minor, invoices.billing,
+invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
+invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by,
+(SELECT each.order_id FROM invoice_orders each WHERE each.invoice_id = invoices.id LIMIT 1) AS first_order_id
 """
 
 
 def _invoice(row: asyncpg.Record) -> Invoice:
-    values = dict(row)
-    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
-    return Invoice(scope=scope, status=InvoiceStatus(values.pop("status")), **values)
+    return Invoice(
+        **{
+            **row,
+            "mode": Mode(row["mode"]),
+            "status": InvoiceStatus(row["status"]),
+            "billing": Billing(row["billing"]),
+            "payment_method": PaymentMethod(row["payment_method"]),
+        }
+    )
 
 
 FIND_ORGANISATION = """
@@ -41,8 +50,8 @@ async def find_billed_organisation(connection: Connection, organisation_id: str)
 
 
 HAVE_INVOICES = """
-SELECT invoices.order_id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN invoices ON invoices.account_id = wanted.account_id AND invoices.order_id = wanted.id
+SELECT billed.order_id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN invoice_orders billed ON billed.account_id = wanted.account_id AND billed.order_id = wanted.id
 """
 
 
@@ -56,7 +65,8 @@ LIST_WITHOUT_INVOICE = """
 SELECT orders.id FROM orders
 WHERE orders.mode = 'live' AND orders.status = 'placed' AND orders.payment_method = 'invoice'
   AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0
-  AND NOT EXISTS (SELECT FROM invoices WHERE invoices.account_id = orders.account_id AND invoices.order_id = orders.id)
+  AND NOT EXISTS (SELECT FROM invoice_orders billed
+                  WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
 ORDER BY orders.created_at, orders.id
 """
 
@@ -83,29 +93,46 @@ async def find_issue_date_any_account(tx: Connection, mode: Mode, number: int) -
     return day
 
 
-INSERT_INVOICE = """
-INSERT INTO invoices (account_id, order_id, organisation_id, mode, number, reference, currency, total_minor, status,
-                      issued_on, due_on, record, created_at, next_attempt_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)
+INSERT_INVOICES = """
+INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing,
+                      payment_method, order_count, status, issued_on, due_on, record, created_at, next_attempt_at)
+SELECT issued.id, issued.organisation_id, issued.mode, issued.number, issued.reference, issued.currency,
+       issued.total_minor, issued.tax_minor, issued.billing, issued.payment_method, issued.order_count, 'open',
+       issued.issued_on, issued.due_on, issued.record, $1, $1
+FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
+            $10::text[], $11::text[], $12::integer[], $13::date[], $14::date[], $15::bytea[])
+     AS issued (id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing, payment_method,
+                order_count, issued_on, due_on, record)
 """
+_INSERTED = (
+    "id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing, payment_method, "
+    "order_count, issued_on, due_on, record"
+)
 
 
-async def insert_invoice(tx: Connection, scope: Scope, invoice: Invoice, now: datetime) -> None:
-    """Its mail is due at once."""
-    await tx.execute(
-        INSERT_INVOICE,
-        *(scope.account_id, invoice.order_id, scope.organisation_id, scope.mode, invoice.number, invoice.reference),
-        *(invoice.currency, invoice.total_minor, invoice.status, invoice.issued_on, invoice.due_on, invoice.record),
-        now,
-    )
+async def insert_invoices(tx: Connection, invoices: Sequence[Invoice], now: datetime) -> None:
+    """Their mails are due at once. The caller adds their orders."""
+    await tx.execute(INSERT_INVOICES, now, *columns(invoices, _INSERTED))
 
 
-FIND_INVOICE = f"SELECT {_INVOICE} FROM invoices WHERE account_id = $1 AND order_id = $2"  # noqa: S608 - a constant
+FIND_INVOICE = f"""
+SELECT {_INVOICE} FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
+WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY billed.cancelled, invoices.number DESC LIMIT 1
+"""  # noqa: S608 - a constant
 
 
 async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> Invoice | None:
+    """The invoice of an order."""
     row = await connection.fetchrow(FIND_INVOICE, scope.account_id, order_id)
     return None if row is None else _invoice(row)
+
+
+LOCK_INVOICES = f"SELECT {_INVOICE} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE OF invoices"  # noqa: S608 - a constant
+
+
+async def lock_invoices_any_account(tx: Connection, ids: Sequence[str]) -> list[Invoice]:
+    """Lock invoices until the transaction ends, and return them as they are then. Lock their orders before."""
+    return [_invoice(row) for row in await tx.fetch(LOCK_INVOICES, ids)]
 
 
 FIND_BY_REFERENCES = f"SELECT {_INVOICE} FROM invoices WHERE reference = ANY ($1::text[])"  # noqa: S608 - a constant
@@ -131,26 +158,44 @@ async def list_invoices_any_account(
 # A lease: if the worker dies, the invoices are due again when it expires.
 CLAIM_DUE = f"""
 UPDATE invoices SET next_attempt_at = $2
-FROM (SELECT account_id, order_id FROM invoices WHERE next_attempt_at <= $1
+FROM (SELECT id FROM invoices WHERE next_attempt_at <= $1
       ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
-WHERE invoices.account_id = due.account_id AND invoices.order_id = due.order_id
+WHERE invoices.id = due.id
 RETURNING {_INVOICE}
 """  # noqa: S608 - a constant
 
 
 async def claim_due_any_account(connection: Connection, now: datetime, until: datetime, limit: int) -> list[Invoice]:
     rows = await connection.fetch(CLAIM_DUE, now, until, limit)
-    return sorted(map(_invoice, rows), key=lambda invoice: (invoice.scope.mode, invoice.number))
+    return sorted(map(_invoice, rows), key=lambda invoice: (invoice.mode, invoice.number))
 
 
-POSTPONE = "UPDATE invoices SET next_attempt_at = $3 WHERE account_id = $1 AND order_id = $2 AND status = 'open'"
+POSTPONE = "UPDATE invoices SET next_attempt_at = $2 WHERE id = $1 AND status = 'open'"
 
 
-async def postpone(connection: Connection, scope: Scope, order_id: str, until: datetime) -> None:
-    await connection.execute(POSTPONE, scope.account_id, order_id, until)
+async def postpone(connection: Connection, invoice: Invoice, until: datetime) -> None:
+    await connection.execute(POSTPONE, invoice.id, until)
 
 
-WAKE_OPEN = "UPDATE invoices SET next_attempt_at = $2 WHERE account_id = $1 AND status = 'open'"
+SETTLES_ITSELF = """
+SELECT invoices.mode = 'test' AND NOT EXISTS (
+    SELECT FROM invoice_orders billed
+    JOIN accounts ON accounts.organisation_id = invoices.organisation_id AND accounts.id = billed.account_id
+    WHERE billed.invoice_id = invoices.id AND NOT accounts.auto_advance)
+FROM invoices WHERE invoices.id = $1
+"""
+
+
+async def settles_itself(connection: Connection, invoice: Invoice) -> bool:
+    """Whether it is a test invoice of accounts whose orders advance automatically."""
+    return await connection.fetchval(SETTLES_ITSELF, invoice.id) is True
+
+
+WAKE_OPEN = """
+UPDATE invoices SET next_attempt_at = $2
+FROM invoice_orders billed
+WHERE billed.account_id = $1 AND billed.invoice_id = invoices.id AND invoices.status = 'open'
+"""
 
 
 async def wake_open(tx: Connection, scope: Scope, now: datetime) -> None:
@@ -160,47 +205,64 @@ async def wake_open(tx: Connection, scope: Scope, now: datetime) -> None:
 
 # Compare-and-set: if two workers compose the same mail, one of them enqueues it.
 MARK_MAILED = """
-UPDATE invoices SET mailed_at = $3, next_attempt_at = $4
-WHERE account_id = $1 AND order_id = $2 AND status = 'open' AND mailed_at IS NULL RETURNING true
+UPDATE invoices SET mailed_at = $2, next_attempt_at = $3
+WHERE id = $1 AND status = 'open' AND mailed_at IS NULL RETURNING true
 """
 
 
-async def mark_mailed(tx: Connection, scope: Scope, order_id: str, now: datetime, next_attempt_at: datetime) -> bool:
-    return await tx.fetchval(MARK_MAILED, scope.account_id, order_id, now, next_attempt_at) is True
+async def mark_mailed(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime) -> bool:
+    return await tx.fetchval(MARK_MAILED, invoice.id, now, next_attempt_at) is True
 
 
 # A worker has tried to mail it before, so its due time has moved: the organisation had no admin.
 MARK_HELD_MAILED = """
-UPDATE invoices SET mailed_at = $3, next_attempt_at = $4
-WHERE account_id = $1 AND order_id = $2 AND status = 'open' AND mailed_at IS NULL AND next_attempt_at > created_at
-RETURNING true
+UPDATE invoices SET mailed_at = $2, next_attempt_at = $3
+WHERE id = $1 AND status = 'open' AND mailed_at IS NULL AND next_attempt_at > created_at RETURNING true
 """
 
 
-async def mark_held_mailed(
-    tx: Connection, scope: Scope, order_id: str, now: datetime, next_attempt_at: datetime
-) -> bool:
+async def mark_held_mailed(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime) -> bool:
     """For an invoice that waits for a recipient. False if it does not: then the worker is about to mail it."""
-    return await tx.fetchval(MARK_HELD_MAILED, scope.account_id, order_id, now, next_attempt_at) is True
+    return await tx.fetchval(MARK_HELD_MAILED, invoice.id, now, next_attempt_at) is True
 
 
 MARK_REMINDED = """
-UPDATE invoices SET reminded_at = $3, next_attempt_at = $4
-WHERE account_id = $1 AND order_id = $2 AND status = 'open' AND reminded_at IS NULL RETURNING true
+UPDATE invoices SET reminded_at = $2, next_attempt_at = $3
+WHERE id = $1 AND status = 'open' AND reminded_at IS NULL RETURNING true
 """
 
 
-async def mark_reminded(tx: Connection, scope: Scope, order_id: str, now: datetime, next_attempt_at: datetime) -> bool:
-    return await tx.fetchval(MARK_REMINDED, scope.account_id, order_id, now, next_attempt_at) is True
+async def mark_reminded(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime) -> bool:
+    return await tx.fetchval(MARK_REMINDED, invoice.id, now, next_attempt_at) is True
 
 
 # Compare-and-set: an invoice is either paid once or cancelled.
-CLOSE = """
-UPDATE invoices SET status = $5, settled_at = $3, settled_by = $4, next_attempt_at = NULL
-WHERE account_id = $1 AND order_id = $2 AND status = 'open' RETURNING true
+MARK_PAID = """
+UPDATE invoices SET status = 'paid', settled_at = $2, settled_by = $3, next_attempt_at = NULL,
+                    settled_minor = total_minor - credited_minor
+WHERE id = $1 AND status = 'open' RETURNING true
 """
 
 
-async def close_invoice(tx: Connection, key: OrderKey, status: InvoiceStatus, *, actor: Actor, now: datetime) -> bool:
-    """Set the final status of an open invoice; false if it is not open."""
-    return await tx.fetchval(CLOSE, key.account_id, key.id, now, str(actor), status) is True
+async def mark_paid(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> bool:
+    """False if it is not open."""
+    return await tx.fetchval(MARK_PAID, invoice.id, now, str(actor)) is True
+
+
+# A fully credited invoice that nobody has paid is cancelled; nothing is left to pay.
+CREDIT = """
+UPDATE invoices SET credited_minor = credited_minor + $2,
+    status = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN 'cancelled' ELSE status END,
+    settled_at = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN $3 ELSE settled_at END,
+    settled_by = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN $4 ELSE settled_by END,
+    next_attempt_at = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN NULL ELSE next_attempt_at END
+WHERE id = $1 AND credited_minor + $2 <= total_minor RETURNING status
+"""
+
+
+async def add_credit(
+    tx: Connection, invoice: Invoice, amount_minor: int, *, actor: Actor, now: datetime
+) -> InvoiceStatus | None:
+    """Returns the new status of the locked invoice; None if the credit would exceed its total."""
+    status = await tx.fetchval(CREDIT, invoice.id, amount_minor, now, str(actor))
+    return None if status is None else InvoiceStatus(status)

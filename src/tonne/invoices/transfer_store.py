@@ -11,17 +11,16 @@ import asyncpg
 from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.money import format_money
-from tonne.base.scope import Mode, Scope
-from tonne.db.columns import columns
+from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.invoices.bank_statement import StatementLine
-from tonne.orders.model import OrderKey
+from tonne.invoices.model import Invoice
 
 # Transfers that need a person. The parts of an open invoice do not: the rest may still arrive. What is not an incoming
 # payment was never expected to match.
 UNRESOLVED = """
 FROM bank_transfers transfer
-LEFT JOIN invoices ON invoices.account_id = transfer.account_id AND invoices.order_id = transfer.order_id
+LEFT JOIN invoices ON invoices.id = transfer.invoice_id
 WHERE transfer.resolved_at IS NULL AND transfer.outcome <> 'matched' AND transfer.amount_minor > 0
   AND (transfer.outcome <> 'under' OR invoices.status = 'cancelled')
 """
@@ -41,11 +40,11 @@ class TransferOutcome(StrEnum):
 
 
 class Transfer(NamedTuple):
-    """`invoice` is the key of the order whose invoice it pays, if known."""
+    """`invoice_id` is the invoice that it pays, if known."""
 
     line: StatementLine
     outcome: TransferOutcome
-    invoice: OrderKey | None
+    invoice_id: str | None
 
 
 LOCK_IMPORTS = "SELECT pg_advisory_xact_lock($1)"
@@ -65,27 +64,25 @@ async def find_known_any_account(tx: Connection, digests: Sequence[bytes]) -> se
 
 
 SUM_RECEIVED = """
-SELECT transfer.order_id, sum(transfer.amount_minor)::bigint AS received_minor
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN bank_transfers transfer ON transfer.account_id = wanted.account_id AND transfer.order_id = wanted.id
-WHERE transfer.outcome = 'under' GROUP BY transfer.account_id, transfer.order_id
+SELECT invoice_id, sum(amount_minor)::bigint AS received_minor FROM bank_transfers
+WHERE invoice_id = ANY ($1::text[]) AND outcome = 'under' GROUP BY invoice_id
 """
 
 
-async def sum_received(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, int]:
-    """The amounts received so far for partly paid invoices, by order id."""
-    rows = await tx.fetch(SUM_RECEIVED, *columns(keys, "account_id, id"))
-    return {row["order_id"]: row["received_minor"] for row in rows}
+async def sum_received_any_account(tx: Connection, invoice_ids: Sequence[str]) -> dict[str, int]:
+    """The amounts received so far for partly paid invoices, by id."""
+    rows = await tx.fetch(SUM_RECEIVED, invoice_ids)
+    return {row["invoice_id"]: row["received_minor"] for row in rows}
 
 
 INSERT_TRANSFERS = """
-INSERT INTO bank_transfers (id, digest, mode, booked_on, amount_minor, currency, payer, reference, outcome, account_id,
-                            order_id, imported_at, imported_by)
+INSERT INTO bank_transfers (id, digest, mode, booked_on, amount_minor, currency, payer, reference, outcome, invoice_id,
+                            imported_at, imported_by)
 SELECT transfer.id, transfer.digest, $1, transfer.booked_on, transfer.amount_minor, transfer.currency, transfer.payer,
-       transfer.reference, transfer.outcome, transfer.account_id, transfer.order_id, $2, $3
+       transfer.reference, transfer.outcome, transfer.invoice_id, $2, $3
 FROM unnest($4::text[], $5::bytea[], $6::date[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[],
-            $12::text[], $13::text[])
-     AS transfer (id, digest, booked_on, amount_minor, currency, payer, reference, outcome, account_id, order_id)
+            $12::text[])
+     AS transfer (id, digest, booked_on, amount_minor, currency, payer, reference, outcome, invoice_id)
 """
 
 
@@ -96,26 +93,26 @@ async def insert_transfers_any_account(
     rows = [
         (
             *(new_id("trf"), line.digest(mode), line.booked_on, line.amount_minor, line.currency, line.payer),
-            *(line.reference, outcome, invoice and invoice.account_id, invoice and invoice.id),
+            *(line.reference, outcome, invoice_id),
         )
-        for line, outcome, invoice in transfers
+        for line, outcome, invoice_id in transfers
     ]
     await tx.execute(INSERT_TRANSFERS, mode, now, str(actor), *zip(*rows, strict=True))
 
 
 LIST_TRANSFERS = """
 SELECT booked_on, amount_minor, currency, payer, reference, outcome FROM bank_transfers
-WHERE account_id = $1 AND order_id = $2 ORDER BY booked_on, id
+WHERE invoice_id = $1 ORDER BY booked_on, id
 """
 
 
-async def list_transfers(connection: Connection, scope: Scope, order_id: str) -> list[Transfer]:
-    """The transfers for the invoice of an order. Their line numbers in the statements are not stored."""
+async def list_transfers(connection: Connection, invoice: Invoice) -> list[Transfer]:
+    """The transfers for an invoice. Their line numbers in the statements are not stored."""
     transfers = []
-    for row in await connection.fetch(LIST_TRANSFERS, scope.account_id, order_id):
+    for row in await connection.fetch(LIST_TRANSFERS, invoice.id):
         values = dict(row)
         outcome = TransferOutcome(values.pop("outcome"))
-        transfers.append(Transfer(StatementLine(line=0, **values), outcome, OrderKey(scope.account_id, order_id)))
+        transfers.append(Transfer(StatementLine(line=0, **values), outcome, invoice.id))
     return transfers
 
 

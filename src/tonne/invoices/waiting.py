@@ -65,8 +65,8 @@ WAITING = (
         FROM orders
         WHERE orders.mode = 'live' AND orders.status = 'placed' AND orders.payment_method = 'invoice'
           AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0 AND cardinality($1::text[]) > 0
-          AND NOT EXISTS (SELECT FROM invoices
-                          WHERE invoices.account_id = orders.account_id AND invoices.order_id = orders.id)
+          AND NOT EXISTS (SELECT FROM invoice_orders billed
+                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
         ORDER BY orders.created_at, orders.id
         """,
         _held_back_by,
@@ -102,12 +102,11 @@ WAITING = (
         "Ask the customer for the rest, or accept it with `tonne invoice settle`.",
         """
         SELECT format('invoice %s: %s of %s minor units of %s received, last on %s', invoices.reference,
-                      sum(transfer.amount_minor), invoices.total_minor, invoices.currency, max(transfer.booked_on))
-               AS "where"
-        FROM invoices JOIN bank_transfers transfer
-          ON transfer.account_id = invoices.account_id AND transfer.order_id = invoices.order_id
+                      sum(transfer.amount_minor), invoices.total_minor - invoices.credited_minor,
+                      invoices.currency, max(transfer.booked_on)) AS "where"
+        FROM invoices JOIN bank_transfers transfer ON transfer.invoice_id = invoices.id
         WHERE invoices.mode = 'live' AND invoices.status = 'open' AND transfer.outcome = 'under'
-        GROUP BY invoices.account_id, invoices.order_id
+        GROUP BY invoices.id
         HAVING max(transfer.imported_at) < $1::timestamptz - interval '7 days'
         ORDER BY max(transfer.imported_at)
         """,

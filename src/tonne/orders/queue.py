@@ -28,19 +28,20 @@ ORDER BY orders.account_id, orders.id FOR NO KEY UPDATE OF orders
 """
 
 
-async def _lock(tx: Connection, keys: Sequence[OrderKey]) -> None:
+async def lock_keys(tx: Connection, keys: Sequence[OrderKey]) -> None:
+    """Lock orders without loading them, which may be many."""
     await tx.execute(LOCK_ORDERS, *columns(keys, "account_id, id"))
 
 
 async def lock_order(tx: Connection, scope: Scope, order_id: str) -> Order | None:
     """Lock an order until the transaction ends, and return it as it is then."""
-    await _lock(tx, [OrderKey(scope.account_id, order_id)])
+    await lock_keys(tx, [OrderKey(scope.account_id, order_id)])
     return await load_order(tx, scope, order_id)
 
 
 async def lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
     """Lock several orders; returns them by id."""
-    await _lock(tx, keys)
+    await lock_keys(tx, keys)
     return {order.id: order for order in await load_orders(tx, list(dict.fromkeys(keys)))}
 
 

@@ -1,0 +1,64 @@
+"""SQL of the orders on invoices."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tonne.db.columns import columns
+from tonne.db.pool import Connection
+from tonne.invoices.model import BilledOrder, Invoice
+from tonne.orders.model import OrderKey
+
+
+class InvoiceOrderKey(NamedTuple):
+    invoice_id: str
+    key: OrderKey
+
+
+_BILLED = """
+invoice_id, account_id, order_id, reference, placed_at, quantity_grams, offset_minor, fee_minor, tax_minor, total_minor
+"""
+INSERT_BILLED = f"""
+INSERT INTO invoice_orders ({_BILLED})
+SELECT {_BILLED}
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bigint[], $7::bigint[], $8::bigint[],
+            $9::bigint[], $10::bigint[]) AS billed ({_BILLED})
+"""  # noqa: S608 - columns above
+
+
+async def insert_billed_orders(tx: Connection, orders: Sequence[BilledOrder]) -> None:
+    await tx.execute(INSERT_BILLED, *columns(orders, " ".join(_BILLED.split())))
+
+
+LIST_BILLED = f"""
+SELECT {_BILLED}, cancelled FROM invoice_orders WHERE invoice_id = $1 ORDER BY account_id, placed_at, order_id
+"""  # noqa: S608 - columns above
+
+
+async def list_billed_orders(connection: Connection, invoice: Invoice) -> list[BilledOrder]:
+    """By account, oldest first."""
+    return [BilledOrder(**row) for row in await connection.fetch(LIST_BILLED, invoice.id)]
+
+
+FIND_KEYS = """
+SELECT invoice_id, account_id, order_id FROM invoice_orders
+WHERE invoice_id = ANY ($1::text[]) AND NOT cancelled ORDER BY account_id, order_id
+"""
+
+
+async def find_order_keys_any_account(connection: Connection, invoice_ids: Sequence[str]) -> list[InvoiceOrderKey]:
+    """The orders that these invoices bill, without those that credit notes took off."""
+    rows = await connection.fetch(FIND_KEYS, invoice_ids)
+    return [InvoiceOrderKey(row["invoice_id"], OrderKey(row["account_id"], row["order_id"])) for row in rows]
+
+
+MARK_CANCELLED = """
+UPDATE invoice_orders SET cancelled = true
+FROM unnest($2::text[], $3::text[]) AS credited (account_id, id)
+WHERE invoice_orders.invoice_id = $1 AND invoice_orders.account_id = credited.account_id
+  AND invoice_orders.order_id = credited.id
+"""
+
+
+async def mark_cancelled(tx: Connection, invoice: Invoice, keys: Sequence[OrderKey]) -> None:
+    """A credit note takes these orders off the invoice."""
+    await tx.execute(MARK_CANCELLED, invoice.id, *columns(keys, "account_id, id"))
