@@ -49,8 +49,7 @@ CARD_FAULTS = (
 )
 INVOICE_FAULTS = (
     "INSERT ON invoice_orders FOR EACH ROW WHEN (NEW.order_id = '{id}')",
-    "UPDATE ON invoices FOR EACH ROW WHEN (strpos(encode(NEW.record, 'escape'), '{id}') > 0 "
-    "AND NEW.mailed_at IS NOT NULL)",
+    "UPDATE ON invoices FOR EACH ROW WHEN (position('{id}'::bytea IN NEW.record) > 0 AND NEW.mailed_at IS NOT NULL)",
 )
 MAIL_FAULT = "UPDATE ON mails FOR EACH ROW WHEN (NEW.recipients[1] = '{id}' AND NEW.sent_at IS NOT NULL)"
 WEBHOOK_FAULT = "UPDATE ON webhooks FOR EACH ROW WHEN (NEW.id = '{id}' AND NEW.cursor_position <> OLD.cursor_position)"

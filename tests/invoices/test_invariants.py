@@ -17,14 +17,17 @@ STATEMENT = b"""booked_on,amount,currency,payer,reference
 2026-03-05,3.95,EUR,Ada,TN-LIVE-000003
 2026-03-05,3.95,EUR,Ada,TN-LIVE-000004
 """
+DELETE_FIRST = """
+WITH gone AS (DELETE FROM invoices WHERE number = 1 RETURNING id)
+DELETE FROM invoice_orders USING gone WHERE id = invoice_id
+"""
 BREACHES: list[tuple[str, str, set[str]]] = [
     (NUMBERS, "UPDATE invoice_series SET last_number = 5 WHERE mode = 'live'", set()),
     (NUMBERS, "UPDATE invoice_series SET last_number = 1 WHERE mode = 'test'", set()),
     (NUMBERS, "UPDATE invoices SET number = 9 WHERE number = 2", set()),
     (
         NUMBERS,
-        "WITH billed AS (DELETE FROM invoice_orders USING invoices WHERE id = invoice_id AND number = 1) DELETE "
-        + "FROM invoices WHERE number = 1",
+        DELETE_FIRST,
         set(),
     ),
     (STANDING, "UPDATE invoices SET status = 'open', settled_minor = NULL WHERE number = 2", set()),
