@@ -1,34 +1,79 @@
-"""The content of an invoice, frozen when it is issued. Mails, PDFs and the matching of payments use this record."""
+"""The content of an invoice, frozen when it is issued. Mails, PDFs and the matching of payments use this record.
+
+Fields with defaults are missing from the records of earlier releases.
+"""
 
 from typing import Literal
 
 import msgspec
 
+Treatment = Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"]
+
+
+class PostalAddress(msgspec.Struct, frozen=True):
+    """The parts of an address that an electronic invoice needs. `country` is an ISO 3166 code."""
+
+    country: str
+    street: str | None = None
+    postcode: str | None = None
+    city: str | None = None
+
 
 class InvoiceSeller(msgspec.Struct, frozen=True):
+    """`registration` is a number in a register of companies."""
+
     name: str
     address_lines: list[str]
     tax_id: str | None
     email: str | None
+    vat_id: str | None = None
+    registration: str | None = None
+    postal: PostalAddress | None = None
 
 
 class InvoiceBuyer(msgspec.Struct, frozen=True):
+    """`reference` is a purchase order number, or the Leitweg-ID of a public buyer."""
+
     name: str
     address_lines: list[str]
+    tax_id: str | None = None
+    reference: str | None = None
+    postal: PostalAddress | None = None
 
 
 class InvoiceLine(msgspec.Struct, frozen=True):
-    """`quantity` in tonnes; `unit_price` per tonne and `amount` in the currency of the invoice."""
+    """`quantity` in tonnes; `unit_price` per tonne and `amount` in the currency of the invoice, without tax.
+
+    On a consolidated invoice, a line names its order, the client's reference of it, and its client account. `rate` is
+    in per cent.
+    """
 
     description: str
     quantity: str
     unit_price: str
     amount: str
+    order_id: str | None = None
+    reference: str | None = None
+    account: str | None = None
+    treatment: Treatment = "none"
+    rate: str | None = None
 
 
 class InvoiceFee(msgspec.Struct, frozen=True):
     label: str
     amount: str
+    treatment: Treatment = "none"
+    rate: str | None = None
+
+
+class InvoiceTax(msgspec.Struct, frozen=True):
+    """The tax of all lines and fees with one treatment and rate. `net` is their sum, `rate` is in per cent."""
+
+    treatment: Treatment
+    rate: str | None
+    net: str
+    tax: str
+    note: str | None = None
 
 
 class BankAccount(msgspec.Struct, frozen=True):
@@ -38,8 +83,26 @@ class BankAccount(msgspec.Struct, frozen=True):
     bank_name: str | None
 
 
+class CorrectedInvoice(msgspec.Struct, frozen=True):
+    """The invoice that a credit note cancels or reduces."""
+
+    number: str
+    issued_on: str
+
+
+class InvoicePeriod(msgspec.Struct, frozen=True):
+    """First and last day of the orders of a consolidated invoice."""
+
+    first_day: str
+    last_day: str
+
+
 class InvoiceRecord(msgspec.Struct, frozen=True):
-    """Dates as `YYYY-MM-DD`. The amounts of the lines and the fee sum to the total."""
+    """Dates as `YYYY-MM-DD`. The lines, the fees and the taxes sum to the total, which the buyer pays.
+
+    `fee` and `more_fees`: one per treatment and rate. Without `taxes` the document does not mention tax. Amounts of a
+    credit note are positive: what the buyer gets back.
+    """
 
     number: str
     mode: Literal["live", "test"]
@@ -55,6 +118,16 @@ class InvoiceRecord(msgspec.Struct, frozen=True):
     bank: BankAccount
     reference: str
     note: str | None
+    document: Literal["invoice", "credit_note"] = "invoice"
+    taxes: list[InvoiceTax] = []
+    more_fees: list[InvoiceFee] = []
+    # The day of the supply: when the order was placed.
+    supplied_on: str | None = None
+    period: InvoicePeriod | None = None
+    # The client account and the client's own reference of the only order.
+    account: str | None = None
+    order_reference: str | None = None
+    corrects: CorrectedInvoice | None = None
 
 
 class Closing(msgspec.Struct, frozen=True):
