@@ -160,7 +160,10 @@ async def test_an_order_paid_by_invoice_is_refused(api: ApiClient) -> None:
 async def test_cancel_works_like_the_endpoint_for_all_orders(api: ApiClient) -> None:
     order = await api.order()
     answer = await _help(api, order, "cancel", {"reason": "Trying it out"})
-    assert (answer.status_code, answer.json()) == (200, {**order, "status": "cancelled"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {**order, "status": "cancelled", "cancellation_reason": "requested_by_client"},
+    )
     again = await _help(api, order, "cancel")
     assert (again.status_code, codes(again)) == (409, ["order_transition_invalid"])
 

@@ -49,7 +49,7 @@ async def test_a_cancellation_is_recorded_with_actor_and_reason(
     order = await api.order()
     answer = await api.post(f"/v1/orders/{order['id']}/cancel", {"reason": " Ordered twice "})
     assert answer.status_code == 200, answer.text
-    assert answer.json() == {**order, "status": "cancelled"}
+    assert answer.json() == {**order, "status": "cancelled", "cancellation_reason": "requested_by_client"}
     assert (await api.get(f"/v1/orders/{order['id']}")).json() == answer.json()
     events = (await api.get("/v1/events")).json()["data"]
     assert events[0]["event_type"] == "order.cancelled"
@@ -80,6 +80,8 @@ async def test_cancelling_from_any_other_status_is_refused(
     expected = f"An order that is {status} cannot become cancelled."
     if status is OrderStatus.CANCELLED:
         expected = "The order is already cancelled."
+    if status is OrderStatus.PAID:
+        expected = "A paid order can only be cancelled with a refund."
     assert answer.json()["error"]["message"] == expected
     assert (await api.get(f"/v1/orders/{order.id}")).json() == before
     async with services.database.connection() as connection:

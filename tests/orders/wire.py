@@ -25,6 +25,13 @@ ORDER_FIELDS = [
     "estimate_id",
     "requested_value",
     "requested_quantity",
+    "payment_state",
+    "tax",
+    "amount_due",
+    "refunded_amount",
+    "failure_reason",
+    "cancellation_reason",
+    "beneficiary",
 ]
 BUNDLE_FIELDS = {
     "bundle_id",
@@ -56,8 +63,12 @@ def assert_wire_form(order: dict[str, Any], decimals: int = 2) -> None:
     assert order["payment_method"] in {"invoice", "card"}
     assert isinstance(order["metadata"], dict)
     assert order["projects"] == []
+    assert order["payment_state"] == "unpaid"
+    assert is_money(order["refunded_amount"], decimals)
+    assert order["beneficiary"]["name"]
     for name in ("certificate", "public_certificate_url", "offset_link_id", "email"):
         assert order[name] is None
+    assert (order["failure_reason"] is not None) is (order["status"] == "failed")
     assert (order["requested_value"] is None) is (order["type"] == "quantity")
     assert (order["requested_quantity"] is None) is (order["type"] == "value")
     if order["requested_value"] is not None:
@@ -68,7 +79,7 @@ def assert_wire_form(order: dict[str, Any], decimals: int = 2) -> None:
         _assert_priced(order, decimals)
     else:
         assert order["bundles"] == []
-        assert [order[name] for name in (*PRICES, "quantity")] == [None] * 4
+        assert [order[name] for name in (*PRICES, "quantity", "tax", "amount_due")] == [None] * 6
 
 
 def _assert_priced(order: dict[str, Any], decimals: int) -> None:

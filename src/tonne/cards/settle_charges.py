@@ -9,9 +9,9 @@ import structlog
 from tonne.cards import charge_store
 from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
 from tonne.db.pool import Connection
-from tonne.gateways.card import ChargeResult
-from tonne.orders.model import Order, OrderKey, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders
+from tonne.gateways.card import ChargeOutcome, ChargeResult
+from tonne.orders.model import FailureReason, Order, OrderKey, OrderStatus
+from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import lock_orders, schedule_payment
 
 _log = structlog.get_logger()
@@ -64,8 +64,7 @@ def _is_placed(order: Order) -> bool:
 
 
 def _paid(orders: Iterable[Order], now: datetime) -> list[Transitions]:
-    paid = [(order, replace(order, status=OrderStatus.PAID)) for order in orders]
-    return [Transitions(order, [then], then.due_at(now)) for order, then in paid]
+    return [Transitions(order, [with_payment(order)], with_payment(order).due_at(now)) for order in orders]
 
 
 async def _plan_retries(
@@ -84,12 +83,18 @@ async def _plan_retries(
         is_open = update.status is not ChargeStatus.FAILED
         delay = None if is_open else schedule.retry_delay(update.outcome, tries[order.id])
         if delay is None and not is_open and not order.is_paid_at_checkout:
-            failed.append(Transitions(order, [replace(order, status=OrderStatus.FAILED)]))
+            failed.append(Transitions(order, [_failed(order, update)]))
         else:
             moments[order.key] = None if delay is None else order.due_at(now + delay)
     if moments:
         await schedule_payment(tx, moments)
     return failed
+
+
+def _failed(order: Order, update: ChargeUpdate) -> Order:
+    needs_payer = update.outcome is ChargeOutcome.AUTHENTICATION_REQUIRED
+    reason = FailureReason.AUTHENTICATION_REQUIRED if needs_payer else FailureReason.CARD_DECLINED
+    return replace(order, status=OrderStatus.FAILED, failure_reason=reason)
 
 
 def _log_failures(applied: Sequence[tuple[Order, ChargeUpdate]]) -> None:

@@ -13,7 +13,7 @@ from tonne.checkout.queue import DueCheckout
 from tonne.db.batches import run_claimed
 from tonne.db.pool import Connection, Database
 from tonne.invoices.cancel_order import cancel_order
-from tonne.orders.model import OrderStatus
+from tonne.orders.model import CancellationReason, OrderStatus
 from tonne.orders.queue import lock_order
 
 DELETE_BATCH = 1000
@@ -72,7 +72,8 @@ class CloseCheckouts:
             await queue.schedule_close(tx, checkout.scope, checkout.id, now + CHECK_INTERVAL)
         else:
             await queue.close(tx, checkout.scope, checkout.id)
-            await cancel_order(tx, order, settings=self._settings, actor=ACTOR, reason=REASON, now=now)
+            code = CancellationReason.CHECKOUT_EXPIRED
+            await cancel_order(tx, order, settings=self._settings, actor=ACTOR, reason=REASON, now=now, code=code)
 
 
 async def _forget(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:

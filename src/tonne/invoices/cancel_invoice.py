@@ -10,6 +10,7 @@ from tonne.invoices.cancel_order import cancel_order
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.settle_invoice import lock_with_orders_any_account
 from tonne.orders.load import load_orders
+from tonne.orders.model import CancellationReason
 
 
 async def cancel_invoice(
@@ -21,4 +22,5 @@ async def cancel_invoice(
         return
     keys = [each.key for each in await find_order_keys_any_account(tx, [invoice.id])]
     for order in await load_orders(tx, keys):
-        await cancel_order(tx, order, settings=settings, actor=actor, reason=reason, now=now)
+        code = CancellationReason.INVOICE_UNPAID
+        await cancel_order(tx, order, settings=settings, actor=actor, reason=reason, now=now, code=code)

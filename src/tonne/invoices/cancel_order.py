@@ -1,9 +1,10 @@
 """Cancel an order: requested by a client or an operator, or because its invoice was not paid in time."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from tonne.accounts import audit
-from tonne.base.actor import Actor
+from tonne.base.actor import Actor, ActorKind
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
@@ -12,11 +13,18 @@ from tonne.invoices import store
 from tonne.invoices.billed_order_store import mark_cancelled
 from tonne.invoices.mail import compose_cancellation, find_recipients
 from tonne.invoices.model import InvoiceStatus
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.orders.model import CancellationReason, Order, OrderStatus
 from tonne.orders.move_order import move_order
 from tonne.orders.queue import lock_order
 from tonne.orders.store import note_cancellation
+
+_CODES = {
+    ActorKind.KEY: CancellationReason.REQUESTED_BY_CLIENT,
+    ActorKind.CLI: CancellationReason.REQUESTED_BY_OPERATOR,
+    ActorKind.SYSTEM: CancellationReason.REQUESTED_BY_OPERATOR,
+    ActorKind.PAYER: CancellationReason.CHECKOUT_REPLACED,
+}
 
 
 async def cancel_order_by_id(
@@ -30,13 +38,23 @@ async def cancel_order_by_id(
 
 
 async def cancel_order(
-    tx: Connection, order: Order, *, settings: Settings, actor: Actor, reason: str | None, now: datetime
+    tx: Connection,
+    order: Order,
+    *,
+    settings: Settings,
+    actor: Actor,
+    reason: str | None,
+    now: datetime,
+    code: CancellationReason | None = None,
 ) -> Order:
     """Cancel a locked order and its open invoice, and notify everyone who was mailed that invoice.
 
-    Raises TransitionInvalid if the order can no longer be cancelled. Call it last in the transaction. If a payment
+    `reason` is for people; `code`, which clients see, follows from the actor unless a job gives one. Raises
+    TransitionInvalid if the order can no longer be cancelled. Call it last in the transaction. If a payment
     races it, exactly one of the two wins; a charge that is captured afterwards is refunded when it is settled.
     """
+    if order.status is OrderStatus.PAID:
+        raise TransitionInvalid("A paid order can only be cancelled with a refund.")
     await _notify_recipients(tx, order, settings, reason)
     await note_cancellation(tx, order, actor=actor, reason=reason)
     entries = [
@@ -52,6 +70,7 @@ async def cancel_order(
         *await _take_off_invoice(tx, order, actor=actor, reason=reason, now=now),
     ]
     await audit.record_all(tx, entries, actor=actor, at=now)
+    order = replace(order, cancellation_reason=code or _CODES[actor.kind])
     return await move_order(tx, order, OrderStatus.CANCELLED, now)
 
 

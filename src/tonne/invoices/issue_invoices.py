@@ -1,7 +1,7 @@
 """Issue invoices for placed orders that are paid by invoice, with the next numbers of the series of their mode."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -17,7 +17,7 @@ from tonne.invoices.model import billed_order, compose_invoice
 from tonne.invoices.seller_details import missing_settings
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders
+from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import postpone, run_due_any_account
 
 # Live orders whose invoices wait for settings of the seller are retried after this time.
@@ -89,7 +89,7 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
         pairs = zip(invoices, billed, strict=True)
         await insert_billed_orders(tx, [billed_order(invoice, order) for invoice, order in pairs])
     if free:
-        moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in free]
+        moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
         await move_orders(tx, moves, now)
 
 

@@ -1,7 +1,6 @@
 """Settle an invoice: it is marked as paid, once, and so are all its orders."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from tonne.accounts import audit
@@ -18,7 +17,7 @@ from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders
+from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import lock_keys, lock_order
 
 # Orders that are in memory at the same time while an invoice is settled.
@@ -90,7 +89,7 @@ async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now
     keys = [each.key for each in await find_order_keys_any_account(tx, invoice_ids)]
     for start in range(0, len(keys), CHUNK):
         orders = await load_orders(tx, keys[start : start + CHUNK])
-        moves = [Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)) for order in orders]
+        moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in orders]
         await move_orders(tx, moves, now)
 
 

@@ -9,12 +9,24 @@ import asyncpg
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.scope import Mode, Scope
+from tonne.base.tax import TaxTreatment
 from tonne.catalog.model import ExchangeRate
 from tonne.catalog.price import OrderType
 from tonne.catalog.pricing import Priced, PricedLine
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
-from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, ProjectStatus
+from tonne.orders.model import (
+    BeneficiaryKind,
+    CancellationReason,
+    FailureReason,
+    Order,
+    OrderKey,
+    OrderProject,
+    OrderStatus,
+    OrderTax,
+    PaymentState,
+    ProjectStatus,
+)
 from tonne.orders.store import LINE_COLUMNS, PROJECT_COLUMNS
 
 # The currency of the catalogue matters only to an order with an exchange rate. LEFT JOIN: an order may be placed before
@@ -25,8 +37,10 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.requested_value_minor, orders.bundle_selection, orders.quantity_grams, orders.offset_cost_minor,
        orders.total_cost_minor, orders.commission_minor, orders.fee_rate, orders.exchange_rate,
        orders.exchange_rate_source, orders.exchange_rate_as_of, orders.estimate_id, orders.offset_link_id, orders.email,
-       orders.metadata, orders.created_at, coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        accounts.beneficiary AS account_beneficiary,
+       orders.metadata, orders.created_at, orders.payment_state, orders.tax_treatment, orders.tax_rate,
+       orders.tax_minor, orders.refunded_minor, orders.failure_reason, orders.cancellation_reason,
+       orders.beneficiary_kind, coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
        accounts.simulated_supply_grams
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
@@ -103,6 +117,14 @@ def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[O
         account_beneficiary=row["account_beneficiary"],
         auto_advance=row["auto_advance"],
         simulated_supply_grams=row["simulated_supply_grams"],
+        payment_state=PaymentState(row["payment_state"]),
+        tax=OrderTax(TaxTreatment(row["tax_treatment"]), Fraction(row["tax_rate"]), row["tax_minor"]),
+        refunded_minor=row["refunded_minor"],
+        failure_reason=None if row["failure_reason"] is None else FailureReason(row["failure_reason"]),
+        cancellation_reason=None
+        if row["cancellation_reason"] is None
+        else CancellationReason(row["cancellation_reason"]),
+        beneficiary_kind=BeneficiaryKind(row["beneficiary_kind"]),
         projects=projects,
     )
 

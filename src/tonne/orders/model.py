@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.scope import Scope
+from tonne.base.tax import TaxTreatment
 from tonne.catalog.price import OrderType
 from tonne.catalog.pricing import Priced, PricedLine
 
@@ -29,6 +31,7 @@ TRANSITIONS: dict[tuple[OrderStatus, OrderStatus], str] = {
     (OrderStatus.PLACED, OrderStatus.CANCELLED): "cancelled by the client, an operator or an unpaid invoice",
     (OrderStatus.PLACED, OrderStatus.FAILED): "card declined and no retries left",
     (OrderStatus.PLACED, OrderStatus.PAID): "card captured, invoice settled, or nothing to pay",
+    (OrderStatus.PAID, OrderStatus.CANCELLED): "cancelled with a refund, before any gram is allocated",
     (OrderStatus.PAID, OrderStatus.RETIRING): "every gram allocated to projects",
     (OrderStatus.RETIRING, OrderStatus.COMPLETE): "every gram retired",
 }
@@ -42,6 +45,51 @@ EVENT_TYPES: dict[OrderStatus, str] = {
     OrderStatus.COMPLETE: "order.completed",
     OrderStatus.FAILED: "order.failed",
 }
+
+
+class PaymentState(StrEnum):
+    """Where the money of an order is. An order may be fulfilled before it is paid."""
+
+    UNPAID = "unpaid"
+    PAID = "paid"
+    # In full. After a partial refund the order is still paid.
+    REFUNDED = "refunded"
+    DISPUTED = "disputed"
+
+
+class FailureReason(StrEnum):
+    PRICE_UNAVAILABLE = "price_unavailable"
+    NOT_PAYABLE = "not_payable"
+    CARD_DECLINED = "card_declined"
+    AUTHENTICATION_REQUIRED = "authentication_required"
+
+
+class CancellationReason(StrEnum):
+    REQUESTED_BY_CLIENT = "requested_by_client"
+    REQUESTED_BY_OPERATOR = "requested_by_operator"
+    INVOICE_UNPAID = "invoice_unpaid"
+    CHECKOUT_EXPIRED = "checkout_expired"
+    # The customer began again, in another window.
+    CHECKOUT_REPLACED = "checkout_replaced"
+
+
+class BeneficiaryKind(StrEnum):
+    ORGANISATION = "organisation"
+    # A private name: it appears on the certificate, but never at a registry.
+    PERSON = "person"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTax:
+    """`tax_minor` is None until the order is priced, or until it is billed on a consolidated invoice."""
+
+    treatment: TaxTreatment = TaxTreatment.NONE
+    rate: Fraction = Fraction(0)
+    tax_minor: int | None = None
+
+
+# Of a priced order that no tax is charged on.
+UNTAXED = OrderTax(tax_minor=0)
 
 
 class ProjectStatus(StrEnum):
@@ -104,6 +152,12 @@ class Order:
     auto_advance: bool = True
     # A test account may simulate short supply: an order above this quantity waits in `paid`.
     simulated_supply_grams: int | None = None
+    payment_state: PaymentState = PaymentState.UNPAID
+    tax: OrderTax = OrderTax()
+    refunded_minor: int = 0
+    failure_reason: FailureReason | None = None
+    cancellation_reason: CancellationReason | None = None
+    beneficiary_kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION
     # Set when supply is allocated.
     projects: tuple[OrderProject, ...] = ()
     # Set when the order is complete.
@@ -117,6 +171,13 @@ class Order:
     @property
     def lines(self) -> tuple[PricedLine, ...]:
         return () if self.priced is None else self.priced.lines
+
+    @property
+    def amount_due_minor(self) -> int | None:
+        """What the payer pays: the total cost and the tax on it. None until both are known."""
+        if self.priced is None or self.tax.tax_minor is None:
+            return None
+        return self.priced.total_cost_minor + self.tax.tax_minor
 
     @property
     def is_paid_at_checkout(self) -> bool:

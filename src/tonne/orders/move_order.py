@@ -9,7 +9,7 @@ from tonne.db.pool import Connection
 from tonne.events.log import NewEvent, append, append_to_streams
 from tonne.orders import store
 from tonne.orders.errors import TransitionInvalid
-from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderStatus
+from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderStatus, PaymentState
 from tonne.orders.schemas import order_document
 
 
@@ -33,7 +33,14 @@ async def move_order(
 
 async def mark_paid(tx: Connection, order: Order, now: datetime) -> Order:
     """Move a placed order to paid. It is due at once, and a worker allocates supply."""
-    return await move_order(tx, order, OrderStatus.PAID, now, next_attempt_at=order.due_at(now))
+    return await move_order(
+        tx, replace(order, payment_state=PaymentState.PAID), OrderStatus.PAID, now, next_attempt_at=order.due_at(now)
+    )
+
+
+def with_payment(order: Order) -> Order:
+    """The order once its payment has arrived."""
+    return replace(order, status=OrderStatus.PAID, payment_state=PaymentState.PAID)
 
 
 @dataclass(frozen=True, slots=True)

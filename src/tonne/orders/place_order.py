@@ -23,7 +23,7 @@ from tonne.events.log import append
 from tonne.events.notify import Notifier
 from tonne.orders import store
 from tonne.orders.errors import EstimateUnknown
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.model import UNTAXED, Order, OrderStatus, OrderTax
 from tonne.orders.move_order import event_of
 from tonne.orders.schemas import order_document
 
@@ -88,7 +88,7 @@ async def place_order(
         return None
     events = [event_of(order, document)]
     if not is_waiting:
-        received = replace(order, status=OrderStatus.RECEIVED, priced=None)
+        received = replace(order, status=OrderStatus.RECEIVED, priced=None, tax=OrderTax())
         events.insert(0, event_of(received, order_document(received)))
     await append(tx, scope, events, now)
     return PlacedOrder(order, document)
@@ -127,6 +127,7 @@ def _compose(
         created_at=now,
         beneficiary=terms.beneficiary,
         account_beneficiary=terms.beneficiary,
+        tax=UNTAXED if priced is not None else OrderTax(),
         auto_advance=terms.auto_advance,
     )
 

@@ -19,7 +19,7 @@ from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Connection, Database
 from tonne.orders import store
 from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderKey, OrderStatus
+from tonne.orders.model import UNTAXED, FailureReason, Order, OrderKey, OrderStatus
 from tonne.orders.move_order import move_order
 from tonne.orders.queue import postpone, run_due_any_account
 
@@ -58,14 +58,14 @@ class PriceWaiting:
             priced = await self._price(tx, order)
         except (PriceUnavailable, PriceRoundsToZero):
             if now - order.created_at >= self._give_up:
-                await move_order(tx, order, OrderStatus.FAILED, now)
+                await _fail(tx, order, FailureReason.PRICE_UNAVAILABLE, now)
             else:
                 await postpone(tx, [order.key], OrderStatus.RECEIVED, now + self._retry)
         except TonneError:
             # A retry is pointless: a bundle is gone, the value buys less than a gram, or a card cannot pay so little.
-            await move_order(tx, order, OrderStatus.FAILED, now)
+            await _fail(tx, order, FailureReason.NOT_PAYABLE, now)
         else:
-            order = replace(order, priced=priced)
+            order = replace(order, priced=priced, tax=UNTAXED)
             await store.price_order(tx, order)
             await move_order(tx, order, OrderStatus.PLACED, now, next_attempt_at=order.due_at(now))
 
@@ -80,3 +80,7 @@ class PriceWaiting:
         if order.is_paid_at_checkout:
             terms = terms.at_checkout()
         return price(wanted, terms, await self._catalogues.current(order.scope.mode))
+
+
+async def _fail(tx: Connection, order: Order, reason: FailureReason, now: datetime) -> None:
+    await move_order(tx, replace(order, failure_reason=reason), OrderStatus.FAILED, now)

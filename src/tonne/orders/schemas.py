@@ -30,7 +30,15 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.estimates.schemas import MassIn, MetadataOut
 from tonne.http.client_fields import IdempotencyKey, Metadata
 from tonne.http.json_body import JsonNumber
-from tonne.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
+from tonne.orders.model import (
+    CancellationReason,
+    FailureReason,
+    Order,
+    OrderProject,
+    OrderStatus,
+    PaymentState,
+    ProjectStatus,
+)
 
 
 def _read_value(value: Any) -> str:
@@ -102,6 +110,10 @@ class ProjectItemOut(msgspec.Struct):
     ]
 
 
+class BeneficiaryOut(msgspec.Struct):
+    name: Annotated[str, Meta(description="Name on the certificate.", examples=["Fjord Bakery AS"])]
+
+
 class OrderOut(msgspec.Struct):
     """Every field is always present. What is not known yet is null or an empty list."""
 
@@ -121,7 +133,10 @@ class OrderOut(msgspec.Struct):
     ]
     currency: CurrencyCode
     offset_cost: Annotated[Money | None, Meta(description="Cost without the fee. Null until placed.")]
-    total_cost: Annotated[Money | None, Meta(description="What is charged. Null until placed.", examples=["7976.80"])]
+    total_cost: Annotated[
+        Money | None,
+        Meta(description="`offset_cost` + `commission`, without tax. Null until placed.", examples=["7976.80"]),
+    ]
     commission: Annotated[Money | None, Meta(description="The fee. Null until placed.", examples=["800.80"])]
     quantity: Annotated[Tonnes | None, Meta(description="Tonnes to retire. Null until placed.", examples=["1040"])]
     payment_method: Annotated[PaymentMethod, Meta(description="How it is paid.", examples=["invoice"])]
@@ -172,6 +187,29 @@ class OrderOut(msgspec.Struct):
     requested_quantity: Annotated[
         Tonnes | None, Meta(description="The tonnes that were ordered. Null for a value.", examples=["1040"])
     ]
+    payment_state: Annotated[
+        PaymentState,
+        Meta(
+            description="Where the money is. `refunded`: in full. `disputed`: the payer has disputed the card payment.",
+            examples=["unpaid"],
+        ),
+    ]
+    tax: Annotated[
+        Money | None,
+        Meta(description="Tax on `total_cost`. Null until placed, or until billed together.", examples=["0.00"]),
+    ]
+    amount_due: Annotated[
+        Money | None, Meta(description="What the payer pays: `total_cost` + `tax`.", examples=["7976.80"])
+    ]
+    refunded_amount: Annotated[Money, Meta(description="What has been paid back so far.", examples=["0.00"])]
+    failure_reason: Annotated[
+        FailureReason | None, Meta(description="Why the order failed, or null.", examples=[None, "card_declined"])
+    ]
+    cancellation_reason: Annotated[
+        CancellationReason | None,
+        Meta(description="Why the order was cancelled, or null.", examples=[None, "requested_by_client"]),
+    ]
+    beneficiary: Annotated[BeneficiaryOut, Meta(description="In whose name the credits are retired.")]
 
 
 _PROJECT_EXAMPLE = {
@@ -186,7 +224,7 @@ _PROJECT_EXAMPLE = {
 }
 # Changes to the example of OrderOut, which is a placed order.
 UNPRICED_EXAMPLE: dict[str, Any] = {
-    **dict.fromkeys(("offset_cost", "total_cost", "commission", "quantity")),
+    **dict.fromkeys(("offset_cost", "total_cost", "commission", "quantity", "tax", "amount_due")),
     "bundles": [],
 }
 RETIRING_EXAMPLE: dict[str, Any] = {"status": OrderStatus.RETIRING, "projects": [_PROJECT_EXAMPLE]}
@@ -250,6 +288,17 @@ def _order_out(order: Order) -> OrderOut:
         offset_link_id=order.offset_link_id,
         email=order.email,
         estimate_id=order.estimate_id,
-        requested_value=None if value_minor is None else format_money(value_minor, currency),
+        requested_value=_money(value_minor, currency),
         requested_quantity=None if grams is None else format_tonnes(grams),
+        payment_state=order.payment_state,
+        tax=_money(order.tax.tax_minor, currency),
+        amount_due=_money(order.amount_due_minor, currency),
+        refunded_amount=format_money(order.refunded_minor, currency),
+        failure_reason=order.failure_reason,
+        cancellation_reason=order.cancellation_reason,
+        beneficiary=BeneficiaryOut(order.beneficiary),
     )
+
+
+def _money(amount_minor: int | None, currency: str) -> str | None:
+    return None if amount_minor is None else format_money(amount_minor, currency)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple
 
 from tonne.base.actor import Actor
@@ -12,7 +13,7 @@ from tonne.base.scope import Mode, Scope
 from tonne.catalog.pricing import Priced
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.model import Order, OrderStatus, OrderTax
 
 # Of `order_lines` and `order_projects`, without keys and positions: the fields of PricedLine and OrderProject.
 LINE_COLUMNS = """bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor, \
@@ -106,9 +107,10 @@ WITH new AS (
                         payment_method, requested_quantity_grams, requested_value_minor, bundle_selection,
                         quantity_grams, offset_cost_minor, total_cost_minor, commission_minor, fee_rate, exchange_rate,
                         exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, email, metadata,
-                        beneficiary, created_at, status_changed_at, next_attempt_at, wire_document, placed_by_key)
+                        beneficiary, created_at, status_changed_at, next_attempt_at, wire_document, placed_by_key,
+                        tax_treatment, tax_rate, tax_minor, beneficiary_kind)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::jsonb, $14, $15, $16, $17, $18, $19, $20, $21,
-            $22, $23, $24, $25, $26, $27, $27, $28, $29, $38)
+            $22, $23, $24, $25, $26, $27, $27, $28, $29, $38, $39, $40, $41, $42)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
@@ -156,13 +158,16 @@ async def insert_order(
         document,
         *columns(order.lines, LINE_COLUMNS),
         placed_by_key,
+        *_tax_columns(order.tax),
+        order.beneficiary_kind,
     )
     return inserted
 
 
 # Compare-and-set on the status.
 MOVE_ORDER = """
-UPDATE orders SET status = $4, status_changed_at = $5, next_attempt_at = $7, wire_document = $6
+UPDATE orders SET status = $4, status_changed_at = $5, next_attempt_at = $7, wire_document = $6,
+                  payment_state = $8, refunded_minor = $9, failure_reason = $10, cancellation_reason = $11
 WHERE account_id = $1 AND id = $2 AND status = $3 RETURNING true
 """
 
@@ -178,7 +183,9 @@ async def move_order(
 ) -> bool:
     """`order` is the new state. False if the stored status is not `expected`."""
     moved = await tx.fetchval(
-        MOVE_ORDER, order.scope.account_id, order.id, expected, order.status, now, document, next_attempt_at
+        MOVE_ORDER,
+        *(order.scope.account_id, order.id, expected, order.status, now, document, next_attempt_at),
+        *(order.payment_state, order.refunded_minor, order.failure_reason, order.cancellation_reason),
     )
     return moved is True
 
@@ -186,9 +193,13 @@ async def move_order(
 # For several orders. Only the last status of each is written, even if it makes several transitions.
 MOVE_ORDERS = """
 UPDATE orders SET status = move.status, status_changed_at = $7, next_attempt_at = move.next_attempt_at,
-                  wire_document = move.document
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[])
-     AS move (account_id, id, expected, status, document, next_attempt_at)
+                  wire_document = move.document, payment_state = move.payment_state,
+                  refunded_minor = move.refunded_minor, failure_reason = move.failure_reason,
+                  cancellation_reason = move.cancellation_reason
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[], $8::text[], $9::bigint[],
+            $10::text[], $11::text[])
+     AS move (account_id, id, expected, status, document, next_attempt_at, payment_state, refunded_minor,
+              failure_reason, cancellation_reason)
 WHERE orders.account_id = move.account_id AND orders.id = move.id AND orders.status = move.expected
 RETURNING orders.id
 """
@@ -207,22 +218,34 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
         MOVE_ORDERS,
         *columns(moves, "order.scope.account_id, order.id, expected, order.status, document, next_attempt_at"),
         now,
+        *columns(moves, "order.payment_state, order.refunded_minor, order.failure_reason, order.cancellation_reason"),
     )
     return {row["id"] for row in rows}
 
 
 # Only documents that differ: rewriting an order that looks the same would cost a row version.
 REWRITE_DOCUMENTS = """
-UPDATE orders SET wire_document = changed.document
-FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS changed (account_id, id, status, document)
+UPDATE orders SET wire_document = changed.document, payment_state = changed.payment_state,
+                  refunded_minor = changed.refunded_minor, beneficiary = changed.beneficiary,
+                  tax_treatment = changed.tax_treatment, tax_rate = changed.tax_rate, tax_minor = changed.tax_minor
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::numeric[],
+            $9::bigint[], $10::bytea[])
+     AS changed (account_id, id, status, payment_state, refunded_minor, beneficiary, tax_treatment, tax_rate,
+                 tax_minor, document)
 WHERE orders.account_id = changed.account_id AND orders.id = changed.id AND orders.status = changed.status
   AND orders.wire_document <> changed.document
 """
 
 
 async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: Sequence[bytes]) -> None:
-    """Each order with its new document."""
-    await tx.execute(REWRITE_DOCUMENTS, *columns(orders, "scope.account_id, id, status"), documents)
+    """Each order with its new document, and the columns that may change while the status does not."""
+    await tx.execute(
+        REWRITE_DOCUMENTS,
+        *columns(orders, "scope.account_id, id, status, payment_state, refunded_minor, beneficiary, tax.treatment"),
+        [_numeric(order.tax.rate) for order in orders],
+        [order.tax.tax_minor for order in orders],
+        documents,
+    )
 
 
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
@@ -236,7 +259,8 @@ async def note_cancellation(tx: Connection, order: Order, *, actor: Actor, reaso
 PRICE_ORDER = f"""
 WITH priced AS (
     UPDATE orders SET quantity_grams = $3, offset_cost_minor = $4, total_cost_minor = $5, commission_minor = $6,
-        fee_rate = $7, exchange_rate = $8, exchange_rate_source = $9, exchange_rate_as_of = $10
+        fee_rate = $7, exchange_rate = $8, exchange_rate_source = $9, exchange_rate_as_of = $10, tax_treatment = $19,
+        tax_rate = $20, tax_minor = $21
     WHERE account_id = $1 AND id = $2 AND quantity_grams IS NULL
     RETURNING account_id, id
 )
@@ -254,6 +278,7 @@ async def price_order(tx: Connection, order: Order) -> None:
         order.id,
         *_price_columns(order.priced),
         *columns(order.lines, LINE_COLUMNS),
+        *_tax_columns(order.tax),
     )
 
 
@@ -287,8 +312,16 @@ def _price_columns(priced: Priced | None) -> tuple[object, ...]:
         priced.offset_cost_minor,
         priced.total_cost_minor,
         priced.commission_minor,
-        Decimal(priced.fee_rate.numerator) / priced.fee_rate.denominator,
+        _numeric(priced.fee_rate),
         None if exchange is None else exchange.rate,
         None if exchange is None else exchange.source,
         None if exchange is None else exchange.as_of,
     )
+
+
+def _tax_columns(tax: OrderTax) -> tuple[object, ...]:
+    return tax.treatment, _numeric(tax.rate), tax.tax_minor
+
+
+def _numeric(rate: Fraction) -> Decimal:
+    return Decimal(rate.numerator) / rate.denominator
