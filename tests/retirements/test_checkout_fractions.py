@@ -9,7 +9,7 @@ from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.clock import MARCH
 from tonne.orders.load import load_order
 from tonne.orders.model import Order
-from tonne.retirements.expected_completion import Awaited, Expectation, expected_completion
+from tonne.receipts.expected_completion import Awaited, Expectation, expected_completion
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus
 from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
 
