@@ -1,6 +1,7 @@
 """tonne account"""
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 
 import click
@@ -17,12 +18,24 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_account_default
 from tonne.catalog.store import load_catalogue
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.cli.output import print_table
+from tonne.cli.output import Column, Output, TimeColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, MODE
 from tonne.db.pool import Connection
 from tonne.retirements.resume_orders import resume_orders
 
 _METHOD = click.Choice([method.value for method in PaymentMethod])
+COLUMNS: tuple[Column[Account], ...] = (
+    Column("id", lambda a: a.scope.account_id),
+    Column("mode", lambda a: a.scope.mode),
+    Column("name", lambda a: a.name, shrinks=True),
+    Column("currency", lambda a: a.currency),
+    Column("payment_method", lambda a: a.payment_method, head="pays by"),
+    Column("kind", lambda a: a.kind),
+    Column("beneficiary", lambda a: a.beneficiary, shrinks=True),
+    Column("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
+    Column("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
+    TimeColumn("created_at", lambda a: a.created_at, head="created", in_table=False),
+)
 
 
 @click.group()
@@ -92,13 +105,20 @@ async def _open(tx: Connection, account: Account) -> str | None:
 
 @account.command("list")
 @click.argument("organisation_id")
-def list_(organisation_id: str) -> None:
+@output_options
+def list_(organisation_id: str, output: Output) -> None:
     """List the accounts of an organisation."""
-    rows = [
-        (a.scope.account_id, a.scope.mode, a.kind, a.name, a.currency, a.payment_method, a.beneficiary)
-        for a in run_in_transaction(lookup.list_accounts, organisation_id)
-    ]
-    print_table(("id", "mode", "kind", "name", "currency", "pays by", "beneficiary"), rows)
+    found = run_in_transaction(lookup.list_accounts, organisation_id)
+    print_rows(found, COLUMNS, output, empty="No accounts. Create one with `tonne account create`.")
+
+
+@account.command("show")
+@click.argument("account_id")
+@output_options
+def show(account_id: str, output: Output) -> None:
+    """Show an account."""
+    found = run_in_transaction(lookup.require_account_any_account, account_id)
+    print_object(found, [replace(column, in_table=True) for column in COLUMNS], output)
 
 
 @account.command("update")

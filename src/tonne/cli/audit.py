@@ -7,13 +7,25 @@ import click
 import msgspec
 
 from tonne.accounts.audit_store import AuditFilter, StoredEntry, list_entries_any_account
-from tonne.base.clock import to_wire
 from tonne.base.scope import Mode
 from tonne.cli.database import run_in_transaction
-from tonne.cli.output import print_table
+from tonne.cli.output import Column, Output, TimeColumn, output_options, print_rows
 from tonne.cli.parameters import MODE, MOMENT
 
 MAX_CHANGE = 100
+COLUMNS: tuple[Column[StoredEntry], ...] = (
+    TimeColumn("created_at", lambda e: e.created_at, head="time"),
+    Column("actor", lambda e: str(e.actor), shrinks=True),
+    Column("action", lambda e: e.action),
+    Column("subject_id", lambda e: e.subject_id, head="subject"),
+    Column("details", lambda e: e.details, head="change", show=lambda e: _change(e), shrinks=True),
+    Column("organisation_id", lambda e: e.organisation_id, head="organisation"),
+    Column("mode", lambda e: e.mode),
+    Column("address", lambda e: e.actor.address),
+    Column("before", lambda e: e.before, in_table=False),
+    Column("after", lambda e: e.after, in_table=False),
+    Column("id", lambda e: e.id, in_table=False),
+)
 
 
 @click.command()
@@ -25,7 +37,7 @@ MAX_CHANGE = 100
 @click.option("--since", type=MOMENT, help="Only entries from this time on.")
 @click.option("--until", type=MOMENT, help="Only entries before this time.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all values.")
+@output_options
 def audit(
     *,
     organisation_id: str | None,
@@ -36,7 +48,7 @@ def audit(
     since: datetime | None,
     until: datetime | None,
     limit: int,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Show who changed what, newest first.
 
@@ -51,39 +63,9 @@ def audit(
         until=until,
     )
     entries = run_in_transaction(list_entries_any_account, organisation_id, wanted, limit)
-    if as_json:
-        for entry in entries:
-            click.echo(msgspec.json.encode(_document(entry)))
-        return
-    if not entries:
-        click.echo("No entries.")
-        return
-    rows = [
-        (
-            *(to_wire(entry.created_at), str(entry.actor), entry.actor.address or "-", entry.organisation_id or "-"),
-            *(entry.mode or "-", entry.action, entry.subject_id, _change(entry)),
-        )
-        for entry in entries
-    ]
-    print_table(("time", "actor", "address", "organisation", "mode", "action", "subject", "change"), rows)
+    print_rows(entries, COLUMNS, output, empty="No entries.")
     if len(entries) == limit:
         click.echo(f"There may be more: these are the newest {limit:,}. Use --limit or --until.", err=True)
-
-
-def _document(entry: StoredEntry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "created_at": to_wire(entry.created_at),
-        "actor": str(entry.actor),
-        "address": entry.actor.address,
-        "organisation_id": entry.organisation_id,
-        "mode": entry.mode,
-        "action": entry.action,
-        "subject_id": entry.subject_id,
-        "before": entry.before,
-        "after": entry.after,
-        "details": entry.details,
-    }
 
 
 def _change(entry: StoredEntry) -> str:

@@ -21,11 +21,18 @@ from tonne.cli.database import (
     settings_from_environment,
     with_connection,
 )
-from tonne.cli.output import print_table
+from tonne.cli.output import Column, Output, output_options, print_object
 from tonne.db.migrate import require_compatible
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_gateways import card_gateways
+
+FACTS: tuple[Column[CardDetails], ...] = (
+    Column("brand", lambda c: c.brand),
+    Column("last_four", lambda c: c.last_four),
+    Column("expires", lambda c: c.expires),
+    Column("customer", lambda c: c.customer),
+)
 
 
 @click.group()
@@ -88,13 +95,11 @@ def _without_logs() -> Iterator[None]:
 
 @card.command("show")
 @click.argument("account_id")
-def show(account_id: str) -> None:
+@output_options
+def show(account_id: str, output: Output) -> None:
     """Show the stored card of an account."""
     stored = run_for_account(account_id, require_card)
-    print_table(
-        ("brand", "last four", "expires", "customer"),
-        [(stored.brand, stored.last_four, stored.expires, stored.customer)],
-    )
+    print_object(stored, FACTS, output)
 
 
 @card.command("remove")

@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 
 from tonne.base.clock import utc_now
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.catalog.bundle_store import ListedBundle, list_bundles
 from tonne.catalog.import_catalogue import CatalogueError
@@ -16,8 +14,9 @@ from tonne.catalog.import_rows import FileKind, Files
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
-from tonne.cli.output import print_table, printable
+from tonne.cli.output import Column, MoneyColumn, Output, TonnesColumn, output_options, print_rows, print_table
 from tonne.cli.parameters import MODE
+from tonne.cli.table import printable
 from tonne.retirements.import_lots import import_files
 from tonne.sheets.csv_lines import SheetFile
 
@@ -25,6 +24,15 @@ from tonne.sheets.csv_lines import SheetFile
 SHOWN = 100
 _NAMES = f"the names are {', '.join(FileKind)}"
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
+
+COLUMNS: tuple[Column[ListedBundle], ...] = (
+    Column("id", lambda b: b.id),
+    Column("slug", lambda b: b.slug),
+    MoneyColumn("unit_price", lambda b: b.unit_price_minor, lambda b: b.currency, head="price"),
+    Column("enabled", lambda b: b.enabled),
+    TonnesColumn("free_quantity", lambda b: b.free_grams, head="free tonnes"),
+    Column("name", lambda b: b.name, shrinks=True),
+)
 
 
 @click.group()
@@ -68,14 +76,12 @@ def import_lots(mode: str, file: Path) -> None:
 
 @catalogue.command("list")
 @_mode_option
-def list_all(mode: str) -> None:
+@output_options
+def list_all(mode: str, output: Output) -> None:
     """List the bundles of a catalogue, including those not on sale."""
     bundles = run_in_transaction(list_bundles, Mode(mode))
-    if not bundles:
-        click.echo(f"The {mode} catalogue has no bundles yet: import some with `tonne catalogue import --mode {mode}`.")
-        return
-    header = ("id", "slug", "name", "price", "enabled", "free tonnes")
-    print_table(header, [_cells(bundle) for bundle in bundles])
+    empty = f"The {mode} catalogue has no bundles yet: import some with `tonne catalogue import --mode {mode}`."
+    print_rows(bundles, COLUMNS, output, empty=empty)
 
 
 @catalogue.command()
@@ -148,9 +154,3 @@ def _collect(sources: Sequence[Path]) -> Files:
                 raise click.ClickException(f"{kind} was given twice: import one after the other.")
             files[kind] = read_file(path)
     return files
-
-
-def _cells(bundle: ListedBundle) -> tuple[str, ...]:
-    price = f"{format_money(bundle.unit_price_minor, bundle.currency)} {bundle.currency}"
-    enabled = "yes" if bundle.enabled else "no"
-    return (bundle.id, bundle.slug, bundle.name, price, enabled, format_tonnes(bundle.free_grams))

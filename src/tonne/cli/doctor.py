@@ -18,7 +18,7 @@ from tonne.catalog.waiting import WAITING as CATALOGUE_WAITING
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
 from tonne.cli.database import run_in_transaction
-from tonne.cli.output import printable
+from tonne.cli.table import printable
 from tonne.db.invariant import Invariant
 from tonne.db.pool import Connection
 from tonne.db.waiting_check import WaitingCheck

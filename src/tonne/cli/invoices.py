@@ -1,16 +1,29 @@
 """tonne invoice"""
 
 from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from tonne.base.clock import to_wire, utc_now
+from tonne.accounts.names import Names, find_names_any_account
+from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
-from tonne.cli.output import print_facts, print_table
+from tonne.cli.output import (
+    STATUS_STYLES,
+    Column,
+    MoneyColumn,
+    Output,
+    Table,
+    TimeColumn,
+    output_options,
+    print_object,
+    print_rows,
+    print_table,
+)
 from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
 from tonne.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
@@ -28,6 +41,27 @@ from tonne.sheets.errors import quoted
 SHOWN = 10
 _mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. Not needed with a full reference.")
 
+FACTS: tuple[Column[Invoice], ...] = (
+    Column("number", lambda i: i.reference),
+    Column("status", lambda i: i.status, styles=STATUS_STYLES),
+    MoneyColumn("total", lambda i: i.total_minor, lambda i: i.currency),
+    TimeColumn("issued_on", lambda i: i.issued_on, head="issued"),
+    TimeColumn("due_on", lambda i: i.due_on, head="due"),
+    TimeColumn("mailed_at", lambda i: i.mailed_at, head="mailed"),
+    TimeColumn("reminded_at", lambda i: i.reminded_at, head="reminded"),
+    TimeColumn("settled_at", lambda i: i.settled_at, head="settled"),
+    Column("settled_by", lambda i: i.settled_by),
+    Column("order_id", lambda i: i.first_order_id if i.order_count == 1 else None, head="order", show=lambda i: _orders(i)),
+    Column("order_count", lambda i: i.order_count, in_table=False),
+    Column("organisation_id", lambda i: i.organisation_id, head="organisation"),
+)
+TRANSFERS: tuple[Column[Transfer], ...] = (
+    TimeColumn("booked_on", lambda t: t.line.booked_on, head="booked"),
+    MoneyColumn("amount", lambda t: t.line.amount_minor, lambda t: t.line.currency),
+    Column("payer", lambda t: t.line.payer, show=lambda t: quoted(t.line.payer), shrinks=True),
+    Column("outcome", lambda t: t.outcome, styles=STATUS_STYLES),
+)
+
 
 @click.group()
 def invoice() -> None:
@@ -44,34 +78,24 @@ def invoice() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Maximum number per mode."
 )
-def list_(mode: str | None, status: str | None, limit: int) -> None:
+@output_options
+def list_(mode: str | None, status: str | None, limit: int, output: Output) -> None:
     """List invoices, newest first."""
 
     with plain_failures():
         missing = missing_settings(settings_from_environment())
 
-    async def work(tx: Connection) -> tuple[list[Invoice], list[str], list[str]]:
+    async def work(tx: Connection) -> tuple[list[Invoice], Names, list[str], list[str]]:
         modes = Mode if mode is None else (Mode(mode),)
         wanted = None if status is None else InvoiceStatus(status)
         found = [each for one in modes for each in await list_invoices_any_account(tx, one, wanted, limit)]
         is_asked = Mode.LIVE in modes and wanted in {None, InvoiceStatus.OPEN}
         held_back = await list_live_orders_without_invoice_any_account(tx) if missing and is_asked else []
-        return found, await organisations_without_recipient(tx, found), held_back
+        names = await find_names_any_account(tx, [each.organisation_id for each in found])
+        return found, names, await organisations_without_recipient(tx, found), held_back
 
-    invoices, unreachable, held_back = run_in_transaction(work)
-    rows = [
-        (
-            *(i.reference, i.status, i.total, str(i.due_on)),
-            *map(_day, (i.mailed_at, i.reminded_at, i.settled_at)),
-            *(i.organisation_id, i.first_order_id if i.order_count == 1 else i.orders_text),
-        )
-        for i in invoices
-    ]
-    heads = ("number", "status", "total", "due", "mailed", "reminded", "settled", "organisation", "order")
-    if rows:
-        print_table(heads, rows)
-    else:
-        click.echo("No invoices.")
+    invoices, names, unreachable, held_back = run_in_transaction(work)
+    print_rows(invoices, _columns(names), output, empty="No invoices.")
     for organisation_id in unreachable:
         click.echo(
             f"{organisation_id} has no admin to mail its invoices to. Add one with `tonne org add-admin`, then run "
@@ -92,7 +116,8 @@ def list_(mode: str | None, status: str | None, limit: int) -> None:
 @invoice.command("show")
 @click.argument("number")
 @_mode_of_number
-def show_(number: str, mode: str | None) -> None:
+@output_options
+def show_(number: str, mode: str | None, output: Output) -> None:
     """Show an invoice and its payments. NUMBER is 123 or TN-LIVE-000123."""
 
     async def work(tx: Connection) -> tuple[Invoice, list[Transfer]]:
@@ -100,23 +125,7 @@ def show_(number: str, mode: str | None) -> None:
         return found, await list_transfers(tx, found)
 
     found, transfers = run_in_transaction(work)
-    facts = {
-        "number": found.reference,
-        "status": found.status.value,
-        "total": found.total,
-        "issued": str(found.issued_on),
-        "due": str(found.due_on),
-        "mailed": _moment(found.mailed_at),
-        "reminded": _moment(found.reminded_at),
-        "settled": _moment(found.settled_at) + (f" by {found.settled_by}" if found.settled_by else ""),
-        "order": found.first_order_id if found.order_count == 1 else found.orders_text,
-        "organisation": found.organisation_id,
-    }
-    print_facts(facts)
-    if transfers:
-        click.echo()
-        rows = [(str(t.line.booked_on), t.line.amount, quoted(t.line.payer), t.outcome) for t in transfers]
-        print_table(("booked", "amount", "payer", "outcome"), rows)
+    print_object(found, FACTS, output, [Table("transfers", transfers, TRANSFERS)])
 
 
 @invoice.command("settle")
@@ -167,6 +176,7 @@ def pdf(number: str, mode: str | None, output: Path) -> None:
         output.write_bytes(invoice_pdf(found.read_record(), found.closing))
     except OSError as error:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from error
+    click.echo(f"{output}: invoice {found.reference} for {found.total}.")
 
 
 @invoice.command("import-statement")
@@ -203,9 +213,19 @@ async def _find(tx: Connection, number: str, mode: str | None) -> Invoice:
     return await find_by_number_any_account(tx, number, None if mode is None else Mode(mode))
 
 
-def _day(moment: datetime | None) -> str:
-    return "-" if moment is None else str(moment.astimezone(UTC).date())
+def _orders(found: Invoice) -> str:
+    return found.first_order_id if found.order_count == 1 else found.orders_text
 
 
-def _moment(moment: datetime | None) -> str:
-    return "-" if moment is None else to_wire(moment)
+def _columns(names: Names) -> tuple[Column[Invoice], ...]:
+    return (
+        *FACTS[:3],
+        Column("organisation_name", lambda i: names.of(i.organisation_id), head="organisation", shrinks=True),
+        *(replace(column, show=_day_of(column)) for column in FACTS[4:8]),
+        *(replace(column, in_table=False) for column in (FACTS[3], *FACTS[8:])),
+    )
+
+
+def _day_of(column: Column[Invoice]) -> Callable[[Invoice], str]:
+    """Days are enough in a list."""
+    return lambda i: column.text(i).partition(" ")[0]

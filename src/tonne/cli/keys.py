@@ -4,9 +4,22 @@ import click
 
 from tonne.accounts import lookup
 from tonne.accounts.api_keys import issue_key, revoke_key
-from tonne.base.clock import to_wire, utc_now
+from tonne.accounts.model import ApiKey
+from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.cli.output import print_table
+from tonne.cli.output import Column, Output, TimeColumn, output_options, print_rows
+
+COLUMNS: tuple[Column[ApiKey], ...] = (
+    Column("id", lambda k: k.id),
+    Column("mode", lambda k: k.scope.mode),
+    Column("name", lambda k: k.name, shrinks=True),
+    Column("last_four", lambda k: k.last_four, head="key", show=lambda k: f"...{k.last_four}"),
+    TimeColumn("last_used_at", lambda k: k.last_used_at, head="last used"),
+    TimeColumn("revoked_at", lambda k: k.revoked_at, head="revoked"),
+    Column("account_id", lambda k: k.scope.account_id, head="default account"),
+    Column("organisation_id", lambda k: k.scope.organisation_id, in_table=False),
+    TimeColumn("created_at", lambda k: k.created_at, in_table=False),
+)
 
 
 @click.group()
@@ -29,17 +42,11 @@ def create(account_id: str, name: str) -> None:
 
 @key.command("list")
 @click.argument("organisation_id")
-def list_(organisation_id: str) -> None:
+@output_options
+def list_(organisation_id: str, output: Output) -> None:
     """List an organisation's keys by their last four characters."""
-    rows = [
-        (
-            *(k.id, k.scope.mode, k.name, f"...{k.last_four}", k.scope.account_id),
-            to_wire(k.last_used_at) if k.last_used_at else "never",
-            to_wire(k.revoked_at) if k.revoked_at else "-",
-        )
-        for k in run_in_transaction(lookup.list_keys, organisation_id)
-    ]
-    print_table(("id", "mode", "name", "key", "default account", "last used", "revoked"), rows)
+    found = run_in_transaction(lookup.list_keys, organisation_id)
+    print_rows(found, COLUMNS, output, empty="No keys. Create one with `tonne key create`.")
 
 
 @key.command("revoke")

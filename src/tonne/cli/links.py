@@ -1,6 +1,7 @@
 """tonne link"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -18,7 +19,7 @@ from tonne.checkout.change_link import (
 )
 from tonne.checkout.create_link import create_account_link
 from tonne.checkout.link_model import OffsetLink
-from tonne.checkout.link_schemas import OffsetLinkIn, offset_link_out
+from tonne.checkout.link_schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
 from tonne.checkout.link_secret import MAX_OVERLAP_S, rotate_link_secret
 from tonne.checkout.link_store import list_links
 from tonne.cli.database import (
@@ -28,7 +29,7 @@ from tonne.cli.database import (
     run_in_transaction,
     settings_from_environment,
 )
-from tonne.cli.output import print_facts, print_table
+from tonne.cli.output import STATUS_STYLES, Column, Output, TimeColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE
 from tonne.db.pool import Connection
 from tonne.webhooks.check_secret_key import check_secret_key
@@ -47,6 +48,83 @@ _TEXTS = (
     ("--redirect-url", "redirect_url", "Target of the button after the payment. See `tonne org allow-redirect`."),
     ("--redirect-label", "redirect_label", "Name on that button, which reads “Back to NAME”."),
     ("--expires", "expires_at", "When the link closes, such as 2030-12-31T23:59:59Z."),
+)
+
+
+COLUMNS: tuple[Column[OffsetLink], ...] = (
+    Column("id", lambda link: link.id),
+    Column("state", lambda link: _state(link), styles=STATUS_STYLES),
+    Column("title", lambda link: link.title, shrinks=True),
+    TimeColumn("created_at", lambda link: link.created_at, head="created"),
+    TimeColumn("expires_at", lambda link: link.expires_at, head="expires"),
+    Column("account_id", lambda link: link.scope.account_id, in_table=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLink:
+    out: OffsetLinkOut
+    state: str
+    takes_cards: bool
+    account_id: str
+    currency: str
+
+
+FACTS: tuple[Column[ShownLink], ...] = (
+    Column("id", lambda link: link.out.id),
+    Column("url", lambda link: link.out.url, head="address"),
+    Column(
+        "state",
+        lambda link: link.state,
+        show=lambda link: link.state if link.takes_cards else f"{link.state}, but no card gateway is set up",
+        styles=STATUS_STYLES,
+    ),
+    Column("takes_cards", lambda link: link.takes_cards, in_table=False),
+    Column("title", lambda link: link.out.title),
+    Column("message", lambda link: link.out.message),
+    Column(
+        "bundles",
+        lambda link: [f"{b.bundle_id}={b.percentage or ''}".rstrip("=") for b in link.out.bundle_selection or ()],
+        show=lambda link: (
+            " ".join(f"{b.bundle_id}={b.percentage or ''}".rstrip("=") for b in link.out.bundle_selection or ())
+            or "the account's default bundles"
+        ),
+    ),
+    Column("preset_quantity", lambda link: link.out.preset_quantity, in_table=False),
+    Column("min_quantity", lambda link: link.out.min_quantity, in_table=False),
+    Column(
+        "max_quantity",
+        lambda link: link.out.max_quantity,
+        head="quantity",
+        show=lambda link: _amounts(link.out.preset_quantity, link.out.min_quantity, link.out.max_quantity, "t"),
+    ),
+    Column("preset_value", lambda link: link.out.preset_value, in_table=False),
+    Column("min_value", lambda link: link.out.min_value, in_table=False),
+    Column(
+        "max_value",
+        lambda link: link.out.max_value,
+        head="value",
+        show=lambda link: _amounts(link.out.preset_value, link.out.min_value, link.out.max_value, link.currency),
+    ),
+    Column("currency", lambda link: link.currency, in_table=False),
+    Column(
+        "amount_editable",
+        lambda link: link.out.amount_editable,
+        head="amount",
+        show=lambda link: "free" if link.out.amount_editable else "fixed",
+    ),
+    Column("redirect_url", lambda link: link.out.redirect_url, head="redirect URL"),
+    Column("redirect_label", lambda link: link.out.redirect_label),
+    Column(
+        "expires_at", lambda link: link.out.expires_at, head="expires", show=lambda link: link.out.expires_at or "never"
+    ),
+    Column("created_at", lambda link: link.out.created_at, head="created"),
+    Column(
+        "account_id",
+        lambda link: link.account_id,
+        head="account",
+        show=lambda link: f"{link.account_id} ({link.out.account_type})",
+    ),
 )
 
 
@@ -120,39 +198,23 @@ async def _rotate(tx: Connection, link_id: str, overlap_seconds: int, *, setting
 @link_group.command("list")
 @click.option("--account", "account_id", required=True, help="The account whose links to list.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Number of links.")
-def list_(account_id: str, limit: int) -> None:
+@output_options
+def list_(account_id: str, limit: int, output: Output) -> None:
     """List the links of an account, newest first."""
     found = run_for_account(account_id, list_links, START, limit)
-    print_table(("id", "state", "title"), [(link.id, _state(link), link.title) for link in found])
+    print_rows(found, COLUMNS, output, empty="No links. Create one with `tonne link create`.")
 
 
 @link_group.command("show")
 @click.argument("link_id")
-def show(link_id: str) -> None:
+@output_options
+def show(link_id: str, output: Output) -> None:
     """Show the settings and the public address of a link."""
     settings = settings_from_environment()
     link, owner = run_in_transaction(show_link_any_account, link_id, settings=settings)
-    currency = owner.currency
-    out = offset_link_out(link, currency, settings.base_url)
-    bundles = [f"{choice.bundle_id}={choice.percentage or ''}".rstrip("=") for choice in out.bundle_selection or ()]
-    print_facts(
-        {
-            "id": out.id,
-            "address": out.url,
-            "state": _state(link) if owner.takes_cards else f"{_state(link)}, but no card gateway is set up",
-            "title": out.title,
-            "message": out.message or "-",
-            "bundles": " ".join(bundles) or "the account's default bundles",
-            "quantity": _amounts(out.preset_quantity, out.min_quantity, out.max_quantity, "t"),
-            "value": _amounts(out.preset_value, out.min_value, out.max_value, currency),
-            "amount": "free" if out.amount_editable else "fixed",
-            "redirect URL": out.redirect_url or "-",
-            "redirect label": out.redirect_label or "-",
-            "expires": out.expires_at or "never",
-            "created": out.created_at,
-            "account": f"{link.scope.account_id} ({out.account_type})",
-        }
-    )
+    out = offset_link_out(link, owner.currency, settings.base_url)
+    shown = ShownLink(out, _state(link), owner.takes_cards, link.scope.account_id, owner.currency)
+    print_object(shown, FACTS, output)
 
 
 @link_group.command("update")

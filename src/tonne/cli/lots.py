@@ -2,15 +2,26 @@
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from tonne.base.clock import to_wire, utc_now
+from tonne.base.clock import utc_now
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
-from tonne.cli.output import print_facts, print_table
+from tonne.cli.output import (
+    STATUS_STYLES,
+    Column,
+    Output,
+    Table,
+    TimeColumn,
+    TonnesColumn,
+    output_options,
+    print_object,
+    print_rows,
+)
 from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
 from tonne.retirements.errors import LotNotFound
@@ -35,6 +46,27 @@ EXPORT_COLUMNS = (
 )
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
+COLUMNS: tuple[Column[ListedLot], ...] = (
+    Column("id", lambda each: each.id, head="lot"),
+    Column("registry", lambda each: each.registry),
+    Column("registry_project_id", lambda each: each.registry_project_id, head="project"),
+    Column("vintage", lambda each: each.vintage, show=lambda each: str(each.vintage)),
+    TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
+    TonnesColumn("free_quantity", lambda each: each.free_grams, head="free"),
+    Column("status", lambda each: each.status, show=lambda each: _status(each), styles=STATUS_STYLES, shrinks=True),
+    Column("serials", lambda each: _serials(each), shrinks=True),
+    Column("mode", lambda each: each.mode, in_table=False),
+    Column("serial_block", lambda each: each.serial_block, in_table=False),
+    Column("first_number", lambda each: each.first_number, in_table=False),
+    Column("last_number", lambda each: each.last_number, in_table=False),
+    TimeColumn("retired_on", lambda each: each.retired_on, in_table=False),
+    TimeColumn("withdrawn_at", lambda each: each.withdrawn_at, in_table=False),
+    Column("reason", lambda each: each.reason, in_table=False),
+    TimeColumn("created_at", lambda each: each.created_at, head="imported", in_table=False),
+)
+_HIDDEN_FACTS = {"serial_block", "first_number", "last_number", "retired_on", "withdrawn_at", "reason"}
+FACTS = tuple(replace(column, in_table=column.name not in _HIDDEN_FACTS) for column in COLUMNS)
+
 
 @click.group()
 def lot() -> None:
@@ -43,23 +75,22 @@ def lot() -> None:
 
 @lot.command("list")
 @_mode_option
-def list_(mode: str) -> None:
+@output_options
+def list_(mode: str, output: Output) -> None:
     """List all lots with their free tonnes, including withdrawn ones."""
 
     async def work(tx: Connection) -> list[ListedLot]:
         return [*await list_lots(tx, Mode(mode)), *await list_withdrawn_lots(tx, Mode(mode))]
 
     lots = run_in_transaction(work)
-    if not lots:
-        click.echo(f"There are no lots in {mode} mode: import some with `tonne catalogue import-lots --mode {mode}`.")
-        return
-    heads = ("lot", "registry", "project", "vintage", "serials", "tonnes", "free", "status")
-    print_table(heads, [_cells(each) for each in lots])
+    empty = f"There are no lots in {mode} mode: import some with `tonne catalogue import-lots --mode {mode}`."
+    print_rows(lots, COLUMNS, output, empty=empty)
 
 
 @lot.command("show")
 @click.argument("lot_id")
-def show(lot_id: str) -> None:
+@output_options
+def show(lot_id: str, output: Output) -> None:
     """Show a lot and the orders that hold its credits."""
 
     async def work(tx: Connection) -> tuple[ListedLot, list[ListedParcel]]:
@@ -69,31 +100,19 @@ def show(lot_id: str) -> None:
         return found, await list_parcels_any_account(tx, found)
 
     found, parcels = run_in_transaction(work)
-    print_facts(
-        {
-            "lot": found.id,
-            "mode": found.mode.value,
-            "project": f"{found.registry} {found.registry_project_id}",
-            "vintage": str(found.vintage),
-            "serials": _serials(found),
-            "tonnes": format_tonnes(found.quantity_grams),
-            "free": format_tonnes(found.free_grams),
-            "status": _status(found),
-            "imported": to_wire(found.created_at),
-        }
+    parcel_columns: tuple[Column[ListedParcel], ...] = (
+        Column("id", lambda each: each.id, head="parcel"),
+        Column("serials", lambda each: _parcel_serials(found, each)),
+        TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
+        Column("status", lambda each: each.status, styles=STATUS_STYLES),
+        TimeColumn("retired_on", lambda each: each.retired_on, head="retired"),
+        Column("order_ids", lambda each: each.order_ids, head="orders", shrinks=True),
     )
-    if parcels:
-        click.echo()
-        rows = [
-            (
-                each.id,
-                serial_range(found.serial_block, found.first_number, each.start_grams, each.quantity_grams),
-                *(format_tonnes(each.quantity_grams), each.status, str(each.retired_on or "-")),
-                ", ".join(each.order_ids),
-            )
-            for each in parcels
-        ]
-        print_table(("parcel", "serials", "tonnes", "status", "retired", "orders"), rows)
+    print_object(found, FACTS, output, [Table("parcels", parcels, parcel_columns)])
+
+
+def _parcel_serials(found: ListedLot, each: ListedParcel) -> str:
+    return serial_range(found.serial_block, found.first_number, each.start_grams, each.quantity_grams)
 
 
 @lot.command("export")
@@ -129,13 +148,6 @@ def withdraw(lot_id: str, reason: str) -> None:
     withdrawn = run_in_transaction(withdraw_lot, lot_id, reason=reason, actor=ACTOR, now=utc_now())
     tonnes = format_tonnes(withdrawn.quantity_grams)
     click.echo(f"Lot {withdrawn.id} ({_serials(withdrawn)}, {tonnes} t) is withdrawn.")
-
-
-def _cells(each: ListedLot) -> tuple[str, ...]:
-    return (
-        *(each.id, each.registry, each.registry_project_id, str(each.vintage), _serials(each)),
-        *(format_tonnes(each.quantity_grams), format_tonnes(each.free_grams), _status(each)),
-    )
 
 
 def _serials(each: ListedLot) -> str:

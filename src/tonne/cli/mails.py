@@ -1,17 +1,36 @@
 """tonne mail"""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import click
 
 from tonne.accounts import audit
 from tonne.accounts.lookup import require_organisation
-from tonne.base.clock import to_wire, utc_now
+from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_in_transaction
-from tonne.cli.output import print_facts, print_table, printable
+from tonne.cli.output import STATUS_STYLES, Column, Format, Output, TimeColumn, output_options, print_object, print_rows
+from tonne.cli.table import printable
 from tonne.db.pool import Connection
 from tonne.gateways.failed_mails import discard_mail_any_account, retry_mail_any_account
 from tonne.gateways.outbox_listing import MailState, StoredMail, list_mails_any_account, require_mail_any_account
+
+COLUMNS: tuple[Column[StoredMail], ...] = (
+    Column("id", lambda m: m.id),
+    Column("state", lambda m: m.state, styles=STATUS_STYLES),
+    TimeColumn("created_at", lambda m: m.created_at, head="created"),
+    Column("recipients", lambda m: m.recipients, head="to", shrinks=True),
+    Column("subject", lambda m: _subject(m), shrinks=True),
+    Column("organisation_id", lambda m: m.organisation_id, head="organisation", in_table=False),
+    Column("reason", lambda m: m.reason, in_table=False),
+    Column("attempts", lambda m: m.attempts, in_table=False),
+    TimeColumn("sent_at", lambda m: m.sent_at, head="sent", in_table=False),
+)
+FACTS: tuple[Column[StoredMail], ...] = (
+    *(replace(column, in_table=True) for column in COLUMNS),
+    Column("attachments", lambda m: _attachments(m)),
+    Column("text", lambda m: _text(m), in_table=False),
+)
 
 
 @click.group()
@@ -23,7 +42,8 @@ def mail() -> None:
 @click.option("--org", "organisation_id", help="Show only mails of this organisation.")
 @click.option("--state", type=click.Choice([state.value for state in MailState]), help="Show only mails in this state.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Number of mails.")
-def list_(organisation_id: str | None, state: str | None, limit: int) -> None:
+@output_options
+def list_(organisation_id: str | None, state: str | None, limit: int, output: Output) -> None:
     """List mails, newest first.
 
     waiting: will be sent. sent: accepted by the mail server. failed: given up after the last attempt. discarded: failed
@@ -31,43 +51,24 @@ def list_(organisation_id: str | None, state: str | None, limit: int) -> None:
     (see `tonne org allow-test-mail`).
     """
     found = run_in_transaction(_list, organisation_id, None if state is None else MailState(state), limit)
-    rows = [
-        (each.id, each.state, to_wire(each.created_at), ", ".join(each.recipients), _subject(each)) for each in found
-    ]
-    if not rows:
-        click.echo("No mails.")
-        return
-    print_table(("id", "state", "created", "to", "subject"), rows)
+    print_rows(found, COLUMNS, output, empty="No mails.")
 
 
 @mail.command("show")
 @click.argument("mail_id")
 @click.option("--raw", is_flag=True, help="Print the whole message, to save it as an .eml file.")
-def show(mail_id: str, raw: bool) -> None:
+@output_options
+def show(mail_id: str, raw: bool, output: Output) -> None:
     """Show a mail: its state, text and attachments."""
     found = run_in_transaction(require_mail_any_account, mail_id)
     if raw:
         click.echo(found.raw, nl=False)
         return
-    body = found.message.get_body(("plain",))
-    attachments = [part.get_filename() or part.get_content_type() for part in found.message.iter_attachments()]
-    print_facts(
-        {
-            "id": found.id,
-            "organisation": found.organisation_id,
-            "state": found.state,
-            "reason": found.reason or "-",
-            "attempts": str(found.attempts),
-            "created": to_wire(found.created_at),
-            "sent": to_wire(found.sent_at) if found.sent_at else "-",
-            "to": ", ".join(found.recipients),
-            "subject": _subject(found),
-            "attachments": ", ".join(attachments) or "-",
-        }
-    )
-    click.echo()
-    for line in ("" if body is None else str(body.get_content())).splitlines():
-        click.echo(printable(line))
+    print_object(found, FACTS, output)
+    if output.format is Format.TABLE:
+        click.echo()
+        for line in _text(found).splitlines():
+            click.echo(printable(line))
 
 
 @mail.command("retry")
@@ -103,3 +104,12 @@ async def _list(tx: Connection, organisation_id: str | None, state: MailState | 
 
 def _subject(found: StoredMail) -> str:
     return str(found.message["Subject"] or "")
+
+
+def _text(found: StoredMail) -> str:
+    body = found.message.get_body(("plain",))
+    return "" if body is None else str(body.get_content())
+
+
+def _attachments(found: StoredMail) -> list[str]:
+    return [part.get_filename() or part.get_content_type() for part in found.message.iter_attachments()]

@@ -1,13 +1,24 @@
 """tonne order"""
 
+from dataclasses import dataclass
+
 import click
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.clock import to_wire, utc_now
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
+from tonne.accounts.names import Names, find_names_any_account
+from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
-from tonne.cli.output import print_facts, print_table
+from tonne.cli.output import (
+    STATUS_STYLES,
+    Column,
+    MoneyColumn,
+    Output,
+    TimeColumn,
+    TonnesColumn,
+    output_options,
+    print_object,
+    print_rows,
+)
 from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
 from tonne.invoices.cancel_order import cancel_order_by_id
@@ -37,34 +48,70 @@ def order() -> None:
 @click.option("--email", help="Only orders of the customer with this address.")
 @click.option("--reference", "idempotency_key", help="Only the orders with this idempotency key.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
-def list_(limit: int, **filters: str | None) -> None:
+@output_options
+def list_(limit: int, output: Output, **filters: str | None) -> None:
     """List the newest orders of all organisations."""
-    found = run_in_transaction(lambda tx: search_orders_any_account(tx, OrderSearch(**filters), limit))
-    if not found:
-        click.echo("No order matches.")
-        return
-    heads = ("order", "mode", "status", "received", "tonnes", "total", "payment", "customer", "account")
-    print_table(heads, [_cells(each) for each in found])
+
+    async def work(tx: Connection) -> tuple[list[FoundOrder], Names]:
+        found = await search_orders_any_account(tx, OrderSearch(**filters), limit)
+        return found, await find_names_any_account(tx, [each.account_id for each in found])
+
+    found, names = run_in_transaction(work)
+    print_rows(found, _columns(names), output, empty="No order matches.")
 
 
-def _cells(found: FoundOrder) -> tuple[str, ...]:
-    cost, grams = found.total_cost_minor, found.quantity_grams
+def _columns(names: Names) -> tuple[Column[FoundOrder], ...]:
     return (
-        found.id,
-        found.mode,
-        found.status,
-        to_wire(found.created_at),
-        "-" if grams is None else format_tonnes(grams),
-        "-" if cost is None else f"{format_money(cost, found.currency)} {found.currency}",
-        found.payment_method,
-        found.email or "-",
-        found.account_id,
+        Column("id", lambda o: o.id, head="order"),
+        Column("status", lambda o: o.status, styles=STATUS_STYLES),
+        TimeColumn("created_at", lambda o: o.created_at, head="received"),
+        TonnesColumn("quantity", lambda o: o.quantity_grams, head="tonnes"),
+        MoneyColumn("total_cost", lambda o: o.total_cost_minor, lambda o: o.currency, head="total"),
+        Column("account_name", lambda o: names.of(o.account_id), head="account", shrinks=True),
+        Column("email", lambda o: o.email, head="customer", shrinks=True),
+        Column("mode", lambda o: o.mode),
+        Column("payment_method", lambda o: o.payment_method, head="payment"),
+        Column("idempotency_key", lambda o: o.idempotency_key, in_table=False),
+        Column("account_id", lambda o: o.account_id, in_table=False),
+        Column("organisation_id", lambda o: o.organisation_id, in_table=False),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOrder:
+    order: Order
+    invoice: Invoice | None
+    # What is said about the invoice, and what the order waits for.
+    invoice_state: str
+    waits_for: str | None
+    placed_by: str | None
+
+
+FACTS: tuple[Column[ShownOrder], ...] = (
+    Column("id", lambda o: o.order.id, head="order"),
+    Column("status", lambda o: o.order.status, styles=STATUS_STYLES),
+    Column("waits_for", lambda o: o.waits_for),
+    Column("mode", lambda o: o.order.scope.mode),
+    TimeColumn("created_at", lambda o: o.order.created_at, head="received"),
+    Column("placed_by", lambda o: o.placed_by),
+    TonnesColumn("quantity", lambda o: o.order.priced and o.order.priced.quantity_grams, head="tonnes"),
+    MoneyColumn(
+        "total_cost",
+        lambda o: None if o.order.priced is None else o.order.priced.total_cost_minor,
+        lambda o: o.order.currency,
+        head="total",
+    ),
+    Column("payment_method", lambda o: o.order.payment_method, head="payment"),
+    Column("invoice", lambda o: o.invoice and o.invoice.reference, show=lambda o: o.invoice_state),
+    Column("account_id", lambda o: o.order.scope.account_id, head="account"),
+    Column("organisation_id", lambda o: o.order.scope.organisation_id, head="organisation"),
+)
 
 
 @order.command("show")
 @click.argument("order_id")
-def show(order_id: str) -> None:
+@output_options
+def show(order_id: str, output: Output) -> None:
     """Show an order and what it waits for."""
     with plain_failures():
         settings = settings_from_environment()
@@ -78,32 +125,15 @@ def show(order_id: str) -> None:
         return found, await find_invoice(tx, found.scope, found.id), key_id
 
     found, invoice, key_id = run_in_transaction(work)
-    priced = found.priced
-    cost = "-" if priced is None else f"{format_money(priced.total_cost_minor, found.currency)} {found.currency}"
     issued = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
     waits_for = _waits_for(found, invoice)
     if invoice is None and is_held_back(found, settings):
         issued = f"waits, because {', '.join(missing_settings(settings))} are not set. Set them and restart Tonne."
         waits_for = "its invoice"
-    print_facts(
-        {
-            "order": found.id,
-            "status": found.status.value,
-            "waits for": waits_for,
-            "mode": found.scope.mode.value,
-            "received": to_wire(found.created_at),
-            "placed by": key_id or found.offset_link_id or "-",
-            "tonnes": "-" if priced is None else format_tonnes(priced.quantity_grams),
-            "total": cost,
-            "payment": found.payment_method.value,
-            "invoice": issued,
-            "account": found.scope.account_id,
-            "organisation": found.scope.organisation_id,
-        }
-    )
+    print_object(ShownOrder(found, invoice, issued, waits_for, key_id or found.offset_link_id), FACTS, output)
 
 
-def _waits_for(order: Order, invoice: Invoice | None) -> str:
+def _waits_for(order: Order, invoice: Invoice | None) -> str | None:
     """What must happen before the order changes its status."""
     supply = "credits of the projects in its bundles (`tonne catalogue import-lots`)"
     if order.is_short_by_simulation:
@@ -119,7 +149,7 @@ def _waits_for(order: Order, invoice: Invoice | None) -> str:
         for_helper.add(OrderStatus.PLACED)
     if not order.auto_advance and order.status in for_helper:
         return "a test helper, because orders of this account do not advance automatically"
-    return needed.get(order.status, "-")
+    return needed.get(order.status)
 
 
 def _payment_needed(order: Order, invoice: Invoice | None) -> str:

@@ -7,16 +7,39 @@ import click
 
 from tonne.accounts import change_organisation, store
 from tonne.accounts.lookup import require_organisation
+from tonne.accounts.model import Organisation, OrganisationDetails
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
-from tonne.base.clock import to_wire, utc_now
+from tonne.base.clock import utc_now
 from tonne.base.decimals import format_scaled
 from tonne.base.scope import Mode
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_organisation_default
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.organisation_tax import tax
-from tonne.cli.output import print_facts, print_table
+from tonne.cli.output import Column, Output, TimeColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
+
+COLUMNS: tuple[Column[Organisation], ...] = (
+    Column("id", lambda o: o.id),
+    Column("name", lambda o: o.name, shrinks=True),
+    Column("fee_rate", lambda o: _spell(o.fee_rate), align_right=True),
+    TimeColumn("created_at", lambda o: o.created_at, head="created"),
+)
+FACTS: tuple[Column[OrganisationDetails], ...] = (
+    Column("id", lambda o: o.organisation.id),
+    Column("name", lambda o: o.organisation.name),
+    Column("fee_rate", lambda o: _spell(o.organisation.fee_rate)),
+    TimeColumn("created_at", lambda o: o.organisation.created_at, head="created"),
+    Column("address", lambda o: o.address.split("\n") if o.address else [], show=lambda o: o.address or "-"),
+    Column("admins", lambda o: o.admins),
+    Column("redirect_hosts", lambda o: o.redirect_hosts, head="redirects to"),
+    Column(
+        "test_mail_addresses",
+        lambda o: o.test_mail_addresses,
+        head="test mail to",
+        show=lambda o: ", ".join(["admins", *o.test_mail_addresses]),
+    ),
+)
 
 
 @click.group()
@@ -42,30 +65,19 @@ def create(name: str, fee_rate: Decimal) -> None:
 
 
 @org.command("list")
-def list_() -> None:
+@output_options
+def list_(output: Output) -> None:
     """List all organisations."""
     found = run_in_transaction(store.list_organisations_any_account)
-    rows = [(each.id, each.name, _spell(each.fee_rate), to_wire(each.created_at)) for each in found]
-    print_table(("id", "name", "fee rate", "created"), rows)
+    print_rows(found, COLUMNS, output, empty="No organisations. Create one with `tonne org create`.")
 
 
 @org.command("show")
 @click.argument("organisation_id")
-def show(organisation_id: str) -> None:
+@output_options
+def show(organisation_id: str, output: Output) -> None:
     """Show an organisation and its lists of addresses and hosts."""
-    found = run_in_transaction(require_organisation, organisation_id)
-    print_facts(
-        {
-            "id": found.organisation.id,
-            "name": found.organisation.name,
-            "fee rate": _spell(found.organisation.fee_rate),
-            "created": to_wire(found.organisation.created_at),
-            "address": found.address.split("\n") if found.address else "-",
-            "admins": ", ".join(found.admins) or "-",
-            "redirects to": ", ".join(found.redirect_hosts) or "-",
-            "test mail to": ", ".join(["admins", *found.test_mail_addresses]),
-        }
-    )
+    print_object(run_in_transaction(require_organisation, organisation_id), FACTS, output)
 
 
 @org.command("set-fee")

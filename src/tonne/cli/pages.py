@@ -6,7 +6,7 @@ import click
 
 from tonne.base.clock import to_wire, utc_now
 from tonne.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
-from tonne.cli.output import print_facts
+from tonne.cli.output import Column, Output, TimeColumn, detect_output, output_options, print_object
 from tonne.sustainability.change_page import PageChange, change_page
 from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
 from tonne.sustainability.model import Logo, PageSection, SustainabilityPage
@@ -20,9 +20,10 @@ def page_group() -> None:
 
 @page_group.command("show")
 @click.argument("account_id")
-def show(account_id: str) -> None:
+@output_options
+def show(account_id: str, output: Output) -> None:
     """Show the settings and the address of an account's page."""
-    _print(run_for_account(account_id, read_page))
+    _print(run_for_account(account_id, read_page), output)
 
 
 @page_group.command("set")
@@ -72,7 +73,7 @@ def set_(
             logo=None if logo_file is None else _read_logo(logo_file),
             removes_logo=remove_logo,
         )
-    _print(run_for_account(account_id, change_page, change, actor=ACTOR, now=utc_now()))
+    _print(run_for_account(account_id, change_page, change, actor=ACTOR, now=utc_now()), detect_output())
 
 
 def _read_logo(path: Path) -> Logo:
@@ -81,17 +82,20 @@ def _read_logo(path: Path) -> Logo:
         return logo_of(file.read(MAX_LOGO_BYTES + 1))
 
 
-def _print(page: SustainabilityPage) -> None:
+def _print(page: SustainabilityPage, output: Output) -> None:
     base_url = settings_from_environment().base_url
-    print_facts(
-        {
-            "address": page.address(base_url),
-            "enabled": "yes" if page.enabled else "no",
-            "slug": page.slug,
-            "title": page.title,
-            "description": page.description.split("\n"),
-            "sections": ", ".join(page.sections),
-            "logo": page.logo_address(base_url) or "none",
-            "changed": "never" if page.updated_at is None else to_wire(page.updated_at),
-        }
+    facts: tuple[Column[SustainabilityPage], ...] = (
+        Column("address", lambda p: p.address(base_url)),
+        Column("enabled", lambda p: p.enabled),
+        Column("slug", lambda p: p.slug),
+        Column("title", lambda p: p.title),
+        Column("description", lambda p: p.description, show=lambda p: p.description),
+        Column("sections", lambda p: [section.value for section in p.sections]),
+        Column("logo", lambda p: p.logo_address(base_url), show=lambda p: p.logo_address(base_url) or "none"),
+        TimeColumn("updated_at", lambda p: p.updated_at, head="changed", show=_changed),
     )
+    print_object(page, facts, output)
+
+
+def _changed(page: SustainabilityPage) -> str:
+    return "never" if page.updated_at is None else to_wire(page.updated_at)

@@ -4,21 +4,36 @@ from pathlib import Path
 
 import click
 
-from tonne.base.clock import to_wire, utc_now
+from tonne.base.clock import utc_now
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
-from tonne.cli.output import print_table
+from tonne.cli.output import Column, Format, Output, TimeColumn, TonnesColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.retirements.import_confirmations import import_confirmations
-from tonne.retirements.work_list import export_tasks, list_tasks_any_account
+from tonne.retirements.work_list import Task, export_tasks, list_tasks_any_account
 from tonne.sheets.errors import quoted
 
 # Longer lists are exported to a file.
 SHOWN = 100
 
 _mode_option = click.option("--mode", type=MODE, required=True, help="Work list to use: live and test have one each.")
+
+COLUMNS: tuple[Column[Task], ...] = (
+    Column("parcel_id", lambda t: t.parcel_id, head="parcel"),
+    Column("registry", lambda t: t.registry),
+    Column("registry_project_id", lambda t: t.registry_project_id, head="project"),
+    TonnesColumn("quantity", lambda t: t.quantity_grams, head="tonnes"),
+    TimeColumn("opened_at", lambda t: t.opened_at, head="waiting since"),
+    Column("serials", lambda t: t.serials, shrinks=True),
+    Column("beneficiary", lambda t: t.named, show=lambda t: quoted(t.named), shrinks=True),
+    Column("project_name", lambda t: t.project_name, in_table=False),
+    Column("vintage", lambda t: t.vintage, in_table=False),
+    Column("serial_block", lambda t: t.serial_block, in_table=False),
+    Column("first_number", lambda t: t.first_number, in_table=False),
+    Column("last_number", lambda t: t.last_number, in_table=False),
+)
 
 
 @click.group()
@@ -28,22 +43,13 @@ def retirement() -> None:
 
 @retirement.command("list")
 @_mode_option
-def list_(mode: str) -> None:
+@output_options
+def list_(mode: str, output: Output) -> None:
     """List the credits to retire, oldest first."""
     tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
-    if not tasks:
-        click.echo(f"Nothing to retire in {mode} mode.")
-        return
-    heads = ("parcel", "registry", "project", "serials", "tonnes", "beneficiary", "waiting since")
-    rows = [
-        (
-            *(task.parcel_id, task.registry, task.registry_project_id, task.serials),
-            *(format_tonnes(task.quantity_grams), quoted(task.named), to_wire(task.opened_at)),
-        )
-        for task in tasks[:SHOWN]
-    ]
-    print_table(heads, rows)
-    if len(tasks) > SHOWN:
+    is_table = output.format is Format.TABLE
+    print_rows(tasks[:SHOWN] if is_table else tasks, COLUMNS, output, empty=f"Nothing to retire in {mode} mode.")
+    if is_table and len(tasks) > SHOWN:
         click.echo(f"... and {len(tasks) - SHOWN:,} more: `tonne retirement export` writes them all to a file.")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import click
 
@@ -12,7 +12,7 @@ from tonne.base.settings import Settings
 from tonne.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
 from tonne.checkout.reseal_link_secrets import reseal_links_any_account
 from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
-from tonne.cli.output import print_table
+from tonne.cli.output import STATUS_STYLES, Column, Output, output_options, print_rows
 from tonne.db.migrate import require_compatible
 from tonne.db.pool import Connection
 from tonne.webhooks import reseal_secrets, secret_store
@@ -21,16 +21,29 @@ from tonne.webhooks.check_secret_key import check_secret_key, find_unreadable_an
 T = TypeVar("T")
 
 
+class KeyUse(NamedTuple):
+    key_id: str
+    role: str
+    values: int
+
+
+COLUMNS: tuple[Column[KeyUse], ...] = (
+    Column("key_id", lambda use: use.key_id, head="key", show=lambda use: use.key_id or "(no key id)"),
+    Column("configured", lambda use: use.role, styles=STATUS_STYLES),
+    Column("values", lambda use: use.values),
+)
+
+
 @click.group()
 def secrets() -> None:
     """Manage the keys that encrypt secrets in the database."""
 
 
 @secrets.command("status")
-def status() -> None:
+@output_options
+def status(output: Output) -> None:
     """Show how many values are sealed with which key."""
-    rows = _run(_read_status)
-    print_table(("key", "configured", "values"), rows)
+    print_rows(_run(_read_status), COLUMNS, output, empty="No keys.")
 
 
 @secrets.command("rotate")
@@ -83,7 +96,7 @@ def _run(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
             return asyncio.run(with_connection(url, checked))
 
 
-async def _read_status(connection: Connection, settings: Settings) -> list[tuple[str, str, str]]:
+async def _read_status(connection: Connection, settings: Settings) -> list[KeyUse]:
     try:
         box: SecretBox | None = SecretBox.from_settings(settings)
     except SecretKeyMissing:
@@ -91,7 +104,7 @@ async def _read_status(connection: Connection, settings: Settings) -> list[tuple
     counts = dict.fromkeys([*(box.key_ids if box else ()), *await secret_store.list_key_ids(connection)], 0)
     counts |= await secret_store.count_secrets_any_account(connection)
     return [
-        (key_id or "(no key id)", _role(box, key_id), str(count))
+        KeyUse(key_id, _role(box, key_id), count)
         for key_id, count in sorted(counts.items(), key=lambda entry: (box is None or entry[0] != box.key_id, entry[0]))
     ]
 

@@ -5,13 +5,24 @@ import click
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
-from tonne.cli.output import print_table
+from tonne.cli.output import STATUS_STYLES, Column, MoneyColumn, Output, TimeColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.invoices.resolve_transfer import resolve_transfer
-from tonne.invoices.transfer_store import list_unresolved_any_account
+from tonne.invoices.transfer_store import UnresolvedTransfer, list_unresolved_any_account
 from tonne.sheets.errors import quoted
 
 MAX_NOTE = 500
+COLUMNS: tuple[Column[UnresolvedTransfer], ...] = (
+    Column("id", lambda each: each.id, head="transfer"),
+    TimeColumn("booked_on", lambda each: each.booked_on, head="booked"),
+    Column("outcome", lambda each: each.outcome, styles=STATUS_STYLES),
+    MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
+    Column("payer", lambda each: each.payer, show=lambda each: quoted(each.payer), shrinks=True),
+    Column("reference", lambda each: each.reference, show=lambda each: quoted(each.reference), shrinks=True),
+    Column("invoice_number", lambda each: each.invoice_reference, head="invoice"),
+    Column("mode", lambda each: each.mode, in_table=False),
+    Column("organisation_id", lambda each: each.organisation_id, in_table=False),
+)
 
 
 @click.group()
@@ -21,24 +32,15 @@ def transfer() -> None:
 
 @transfer.command("list")
 @click.option("--mode", type=MODE, help="Show only transfers of this mode.")
-def list_(mode: str | None) -> None:
+@output_options
+def list_(mode: str | None, output: Output) -> None:
     """List the transfers that nobody has resolved, oldest first.
 
     The outcome is unknown (no invoice, or several, are named), not_open (the invoice is paid or cancelled), over (the
     invoice is paid, and the rest is too much) or under (a part of an invoice that was then cancelled).
     """
     found = run_in_transaction(list_unresolved_any_account, None if mode is None else Mode(mode))
-    rows = [
-        (
-            *(each.id, str(each.booked_on), each.outcome, each.amount, quoted(each.payer), quoted(each.reference)),
-            each.invoice_reference or "-",
-        )
-        for each in found
-    ]
-    if not rows:
-        click.echo("No unresolved transfers.")
-        return
-    print_table(("transfer", "booked", "outcome", "amount", "payer", "reference", "invoice"), rows)
+    print_rows(found, COLUMNS, output, empty="No unresolved transfers.")
 
 
 @transfer.command("resolve")

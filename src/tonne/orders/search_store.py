@@ -7,7 +7,7 @@ from tonne.db.pool import Connection
 
 SEARCH_ORDERS = """
 SELECT id, mode, status, created_at, quantity_grams, total_cost_minor, currency, payment_method, email,
-       idempotency_key, account_id
+       idempotency_key, account_id, organisation_id
 FROM orders
 WHERE ($1::text IS NULL OR organisation_id = $1) AND ($2::text IS NULL OR account_id = $2)
   AND ($3::text IS NULL OR mode::text = $3) AND ($4::text IS NULL OR status = $4)
@@ -41,6 +41,7 @@ class FoundOrder:
     email: str | None
     idempotency_key: str
     account_id: str
+    organisation_id: str
 
 
 async def search_orders_any_account(connection: Connection, search: OrderSearch, limit: int) -> list[FoundOrder]:
