@@ -40,7 +40,7 @@ def test_a_price_change_is_shown_with_operator_and_values(operator: Operator, tm
         prices.write_text(f"{head}new-wind,New wind,,,{price},true,9\n", encoding="utf-8")
         operator.does("catalogue", "import", "--mode", "live", str(prices))
     heads, line = operator.does("audit", "--action", "bundle.changed").splitlines()
-    assert heads.split() == ["time", "actor", "address", "organisation", "mode", "action", "subject", "change"]
+    assert heads.split() == ["time", "actor", "action", "subject", "change", "organisation", "mode", "address"]
     assert f"cli:{USER}@{HOST}" in line
     assert "unit_price: 7.00 -> 7.50" in line
     document = json.loads(operator.does("audit", "--action", "bundle.changed", "--json"))

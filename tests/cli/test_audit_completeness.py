@@ -40,6 +40,7 @@ NOT_AUDITED = {
                 "org list",
                 "org show",
                 "account list",
+                "account show",
                 "key list",
                 "link list",
             ),

@@ -194,8 +194,8 @@ async def test_money_9_an_untouched_lot_is_withdrawn(shop: Shop) -> None:
     )
     _, line = operator.does("lot", "list", "--mode", "live").splitlines()
     assert line.split()[:1] == [id_]
-    assert line.endswith(": Imported twice")
-    assert " 1000    0     withdrawn on " in line
+    assert ": Imported twice  9731-VCS-VCU 1–1000" in line
+    assert " 1,000     0  withdrawn on " in line
     order = await shop.buy(await shop.account("Ada"), TONNE, "mix")
     await shop.work()
     assert await shop.statuses(order) == ["paid"]

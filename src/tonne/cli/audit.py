@@ -9,7 +9,7 @@ import msgspec
 from tonne.accounts.audit_store import AuditFilter, StoredEntry, list_entries_any_account
 from tonne.base.scope import Mode
 from tonne.cli.database import run_in_transaction
-from tonne.cli.output import Column, Output, TimeColumn, output_options, print_rows
+from tonne.cli.output import Column, Format, Output, TimeColumn, output_options, print_rows
 from tonne.cli.parameters import MODE, MOMENT
 
 MAX_CHANGE = 100
@@ -64,7 +64,7 @@ def audit(
     )
     entries = run_in_transaction(list_entries_any_account, organisation_id, wanted, limit)
     print_rows(entries, COLUMNS, output, empty="No entries.")
-    if len(entries) == limit:
+    if output.format is Format.TABLE and len(entries) == limit:
         click.echo(f"There may be more: these are the newest {limit:,}. Use --limit or --until.", err=True)
 
 

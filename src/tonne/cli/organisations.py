@@ -30,7 +30,9 @@ FACTS: tuple[Column[OrganisationDetails], ...] = (
     Column("name", lambda o: o.organisation.name),
     Column("fee_rate", lambda o: _spell(o.organisation.fee_rate)),
     TimeColumn("created_at", lambda o: o.organisation.created_at, head="created"),
-    Column("address", lambda o: o.address.split("\n") if o.address else [], show=lambda o: o.address or "-"),
+    Column(
+        "address", lambda o: o.address.split("\n") if o.address else [], show=lambda o: o.address or "-", has_lines=True
+    ),
     Column("admins", lambda o: o.admins),
     Column("redirect_hosts", lambda o: o.redirect_hosts, head="redirects to"),
     Column(

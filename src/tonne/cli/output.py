@@ -96,6 +96,8 @@ class Column(Generic[T]):
     shrinks: bool = False
     styles: Mapping[str, str] = field(default_factory=dict)
     align_right: bool = False
+    # Among facts, the lines of the text are printed below each other.
+    has_lines: bool = False
 
     @property
     def heading(self) -> str:
@@ -113,8 +115,9 @@ class Column(Generic[T]):
         return self.show(row) if self.show is not None else spell(self.value(row))
 
     def fact(self, row: T) -> str:
-        """The text among the facts of a shown object, where there is more space."""
-        return self.text(row)
+        """The printable text among the facts of a shown object, where there is more space."""
+        text = self.text(row)
+        return "\n".join(map(printable, text.split("\n"))) if self.has_lines else printable(text)
 
     def cell(self, row: T) -> Cell:
         text, value = self.text(row), self.value(row)
@@ -134,7 +137,7 @@ class TimeColumn(Column[T]):
 
     def fact(self, row: T) -> str:
         value: date | None = self.value(row)
-        return to_wire(value) if isinstance(value, datetime) and self.show is None else self.text(row)
+        return to_wire(value) if isinstance(value, datetime) and self.show is None else super().fact(row)
 
 
 @dataclass(frozen=True)
@@ -304,7 +307,7 @@ def _print_columns(rows: Sequence[T], columns: Sequence[Column[T]], output: Outp
 def _print_facts(facts: Sequence[tuple[str, str, str | None]], output: Output) -> None:
     width = max(len(head) for head, _, _ in facts) + 2
     for head, text, colour in facts:
-        value = ("\n" + " " * width).join(printable(line) for line in text.split("\n"))
+        value = ("\n" + " " * width).join(text.split("\n"))
         if output.has_colour:
             value = click.style(value, fg=colour) if colour else value
         name = click.style(head.ljust(width), dim=True) if output.has_colour else head.ljust(width)

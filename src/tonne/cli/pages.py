@@ -89,7 +89,7 @@ def _print(page: SustainabilityPage, output: Output) -> None:
         Column("enabled", lambda p: p.enabled),
         Column("slug", lambda p: p.slug),
         Column("title", lambda p: p.title),
-        Column("description", lambda p: p.description, show=lambda p: p.description),
+        Column("description", lambda p: p.description, show=lambda p: p.description, has_lines=True),
         Column("sections", lambda p: [section.value for section in p.sections]),
         Column("logo", lambda p: p.logo_address(base_url), show=lambda p: p.logo_address(base_url) or "none"),
         TimeColumn("updated_at", lambda p: p.updated_at, head="changed", show=_changed),
