@@ -51,7 +51,9 @@ FACTS: tuple[Column[Invoice], ...] = (
     TimeColumn("reminded_at", lambda i: i.reminded_at, head="reminded"),
     TimeColumn("settled_at", lambda i: i.settled_at, head="settled"),
     Column("settled_by", lambda i: i.settled_by),
-    Column("order_id", lambda i: i.first_order_id if i.order_count == 1 else None, head="order", show=lambda i: _orders(i)),
+    Column(
+        "order_id", lambda i: i.first_order_id if i.order_count == 1 else None, head="order", show=lambda i: _orders(i)
+    ),
     Column("order_count", lambda i: i.order_count, in_table=False),
     Column("organisation_id", lambda i: i.organisation_id, head="organisation"),
 )
