@@ -29,6 +29,7 @@ OPERATIONS = {
     "POST /v1/orders/{order_id}/cancel": "cancelOrder",
     "GET /v1/orders/{order_id}/certificate": "downloadCertificate",
     "GET /v1/orders/{order_id}/certificate.json": "getCertificate",
+    "GET /v1/orders/{order_id}/certificates": "listCertificates",
     "GET /v1/orders/{order_id}/invoice": "downloadInvoice",
     "GET /v1/payments/by-temporary-id/{temporary_id}": "getPaymentByTemporaryId",
     "GET /v1/projects": "listProjects",

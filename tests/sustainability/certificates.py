@@ -61,7 +61,7 @@ async def record_of(services: Services, number: str) -> CertificateRecord:
     async with services.database.connection() as connection:
         found = await find_by_number_any_account(connection, number)
     assert found is not None
-    return found[1]
+    return found.record
 
 
 async def rewrite(services: Services, number: str, **changes: Any) -> None:

@@ -122,6 +122,7 @@ FROM (
     FROM checkouts
     JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
     JOIN certificates ON certificates.account_id = orders.account_id AND certificates.order_id = orders.id
+     AND certificates.state = 'valid'
     WHERE checkouts.next_mail_at <= $1 AND orders.status = 'complete'
     ORDER BY checkouts.next_mail_at LIMIT $3 FOR UPDATE OF checkouts SKIP LOCKED) due
 WHERE checkouts.account_id = due.account_id AND checkouts.id = due.id

@@ -42,11 +42,15 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.tax_minor, orders.refunded_minor, orders.failure_reason, orders.cancellation_reason,
        orders.beneficiary_kind, coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
-       accounts.simulated_supply_grams
+       accounts.simulated_supply_grams, document.shown ->> 'certificate' AS certificate_url,
+       document.shown ->> 'public_certificate_url' AS public_certificate_url
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 JOIN accounts ON accounts.organisation_id = orders.organisation_id AND accounts.id = orders.account_id
 LEFT JOIN catalogues ON catalogues.mode = orders.mode
+LEFT JOIN LATERAL (
+    SELECT convert_from(orders.wire_document, 'UTF8')::json AS shown WHERE orders.status = 'complete'
+) document ON true
 """
 LOAD_LINES = f"""
 SELECT order_id, {LINE_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
@@ -87,7 +91,7 @@ async def _load(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, O
     for line in map(dict, await connection.fetch(LOAD_LINES, *wanted)):
         lines[line.pop("order_id")].append(PricedLine(**line))
     projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
-    if any(OrderStatus(row["status"]) is OrderStatus.RETIRING for row in rows):
+    if any(OrderStatus(row["status"]) in {OrderStatus.RETIRING, OrderStatus.COMPLETE} for row in rows):
         for project in map(dict, await connection.fetch(LOAD_PROJECTS, *wanted)):
             status = ProjectStatus(project.pop("status"))
             projects[project.pop("order_id")].append(OrderProject(**project, status=status))
@@ -126,6 +130,8 @@ def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[O
         else CancellationReason(row["cancellation_reason"]),
         beneficiary_kind=BeneficiaryKind(row["beneficiary_kind"]),
         projects=projects,
+        certificate_url=row["certificate_url"],
+        public_certificate_url=row["public_certificate_url"],
     )
 
 

@@ -1,5 +1,6 @@
 """The contents of a certificate, stored when the order completes. PDF, public page and JSON are made from it."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -35,6 +36,13 @@ class RetiredInAdvance(msgspec.Struct, frozen=True):
     assigned_on: Annotated[Day, Meta(description="When they were assigned to the order.")]
 
 
+class Replacement(msgspec.Struct, frozen=True):
+    """The certificate that this one replaces."""
+
+    number: Annotated[str, Meta(description="Its number.", examples=["3WNC-9RTV-M2QH-7XKD"])]
+    reason: Annotated[str, Meta(description="Why it was replaced.", examples=["The name was misspelt."])]
+
+
 class CertificateLine(msgspec.Struct, frozen=True):
     registry: Registry
     project_id: RegistryProjectId
@@ -55,13 +63,21 @@ class CertificateLine(msgspec.Struct, frozen=True):
             "otherwise, and in certificates that were issued before this field existed."
         ),
     ] = None
+    registry_name: Annotated[
+        str | None,
+        Meta(
+            description="The name that the registry has, if it is not the beneficiary's: registries do not get the "
+            "names of persons, and keep a name that was corrected later.",
+            examples=[None, "customers of Acme Ltd"],
+        ),
+    ] = None
 
 
 class CertificateRecord(msgspec.Struct, frozen=True):
     number: Annotated[str, Meta(description="The number of the certificate.", examples=["7XKD-M2QH-9RTV-4WNC"])]
     mode: Annotated[Mode, Meta(description="Nothing is retired in test mode.", examples=["live"])]
     order_id: OrderId
-    issued_at: Annotated[Timestamp, Meta(description="When the order completed.")]
+    issued_at: Annotated[Timestamp, Meta(description="When the certificate was issued.")]
     beneficiary: Annotated[str, Meta(description="On whose behalf the credits are retired.", examples=["Acme Ltd"])]
     issuer: Annotated[str, Meta(description="The seller that issued the certificate.", examples=["Tonne"])]
     total_quantity: Annotated[Tonnes, Meta(description="Tonnes of CO2 equivalent.", examples=["1040"])]
@@ -74,3 +90,31 @@ class CertificateRecord(msgspec.Struct, frozen=True):
         ),
     ]
     lines: Annotated[list[CertificateLine], Meta(description="The retired credits.")]
+    replaces: Annotated[
+        Replacement | None,
+        Meta(description="Null for the first certificate of an order.", examples=[None]),
+    ] = None
+
+
+class CertificateState(StrEnum):
+    VALID = "valid"
+    # Another certificate of the order is valid instead.
+    REPLACED = "replaced"
+    WITHDRAWN = "withdrawn"
+
+
+class CertificateOut(CertificateRecord, frozen=True, kw_only=True):
+    """A certificate as it was issued, and its current state."""
+
+    state: Annotated[
+        CertificateState,
+        Meta(
+            description="`valid`; `replaced` by another certificate of the order; `withdrawn`: nothing replaces it.",
+            examples=["valid"],
+        ),
+    ]
+    replaced_by: Annotated[str | None, Meta(description="The number of the new certificate.", examples=[None])]
+    state_reason: Annotated[str | None, Meta(description="Why it is no longer valid. Null if it is.", examples=[None])]
+    state_changed_at: Annotated[
+        Timestamp | None, Meta(description="Since when it is no longer valid. Null if it is.", examples=[None])
+    ]

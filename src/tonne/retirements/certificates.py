@@ -4,11 +4,13 @@ import re
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import asyncpg
 import msgspec
+from msgspec.structs import replace
 
 from tonne.base.clock import to_wire
 from tonne.base.mass import format_tonnes
@@ -16,7 +18,15 @@ from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order
-from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, RetiredInAdvance, SharedUnit
+from tonne.retirements.certificate_record import (
+    CertificateLine,
+    CertificateOut,
+    CertificateRecord,
+    CertificateState,
+    Replacement,
+    RetiredInAdvance,
+    SharedUnit,
+)
 from tonne.retirements.lots import earliest_day
 from tonne.retirements.model import serial_range
 
@@ -43,7 +53,7 @@ def normal_number(text: str) -> str:
 
 
 FIND_SHARES = """
-SELECT share.order_id, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
+SELECT share.order_id, share.beneficiary AS registry_name, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
        parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.first_number,
        coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
        coalesce(lot.block_spelling, block.block) AS block, project.registry, project.registry_project_id,
@@ -70,36 +80,55 @@ async def issue_certificates(
     tx: Connection, orders: Sequence[Order], *, base_url: str, issuer: str, now: datetime
 ) -> dict[str, str]:
     """Issue a certificate for each of these fully retired orders. Returns their numbers by order id."""
-    keys = columns(orders, "scope.account_id, id")
-    lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
-    names = {order.id: order.beneficiary for order in orders}
-    # An order that is not retiring yet gets its credits in this transaction.
-    for row in await tx.fetch(FIND_SHARES, *keys, now):
-        lines[row["order_id"]].append(_line(row, issuer, names[row["order_id"]]))
-    numbers = {order.id: new_number(order.scope.mode) for order in orders}
+    lines = await read_lines(tx, orders, issuer=issuer, assigned_at=now)
     records = [
-        CertificateRecord(
-            number=numbers[order.id],
-            mode=order.scope.mode,
-            order_id=order.id,
-            issued_at=to_wire(now),
-            beneficiary=order.beneficiary,
-            issuer=issuer,
-            total_quantity=format_tonnes(0 if order.priced is None else order.priced.quantity_grams),
-            verification_url=f"{base_url}/verify/{numbers[order.id]}",
-            lines=lines[order.id],
-        )
-        for order in orders
+        compose_certificate(order, lines[order.id], base_url=base_url, issuer=issuer, now=now) for order in orders
     ]
     await tx.execute(
         INSERT_CERTIFICATES,
         now,
-        *keys,
-        *columns(orders, "scope.organisation_id, scope.mode"),
-        list(numbers.values()),
+        *columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode"),
+        [record.number for record in records],
         [msgspec.json.encode(record) for record in records],
     )
-    return numbers
+    return {record.order_id: record.number for record in records}
+
+
+def compose_certificate(
+    order: Order,
+    lines: Sequence[CertificateLine],
+    *,
+    base_url: str,
+    issuer: str,
+    now: datetime,
+    replaces: Replacement | None = None,
+) -> CertificateRecord:
+    """A certificate with a new number."""
+    number = new_number(order.scope.mode)
+    return CertificateRecord(
+        number=number,
+        mode=order.scope.mode,
+        order_id=order.id,
+        issued_at=to_wire(now),
+        beneficiary=order.beneficiary,
+        issuer=issuer,
+        total_quantity=format_tonnes(0 if order.priced is None else order.priced.quantity_grams),
+        verification_url=f"{base_url}/verify/{number}",
+        # Credits that were retired in advance have the name of the seller, as the line says.
+        lines=[line if line.in_advance is None else replace(line, registry_name=None) for line in lines],
+        replaces=replaces,
+    )
+
+
+async def read_lines(
+    tx: Connection, orders: Sequence[Order], *, issuer: str, assigned_at: datetime
+) -> defaultdict[str, list[CertificateLine]]:
+    """The retired credits of these orders, by order id. `assigned_at` is for orders that are not retiring."""
+    lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
+    names = {order.id: order.beneficiary for order in orders}
+    for row in await tx.fetch(FIND_SHARES, *columns(orders, "scope.account_id, id"), assigned_at):
+        lines[row["order_id"]].append(_line(row, issuer, names[row["order_id"]]))
+    return lines
 
 
 def _line(row: asyncpg.Record, seller: str, beneficiary: str) -> CertificateLine:
@@ -124,27 +153,75 @@ def _line(row: asyncpg.Record, seller: str, beneficiary: str) -> CertificateLine
         retirement_url=row["retirement_url"],
         shared=shared,
         in_advance=in_advance,
+        registry_name=None if row["registry_name"] == beneficiary else row["registry_name"],
     )
 
 
-FIND_CERTIFICATE = "SELECT record FROM certificates WHERE account_id = $1 AND order_id = $2"
+FIND_CERTIFICATE = """
+SELECT record FROM certificates WHERE account_id = $1 AND order_id = $2 AND state <> 'replaced'
+"""
 
 
 async def find_certificate(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
+    """The record of the order's current certificate, which is valid or withdrawn."""
     record: bytes | None = await connection.fetchval(FIND_CERTIFICATE, scope.account_id, order_id)
     return record
 
 
-FIND_BY_NUMBER = "SELECT organisation_id, account_id, mode, record FROM certificates WHERE number = $1"
+@dataclass(frozen=True, slots=True)
+class StoredCertificate:
+    """A certificate and its state. `is_public` is false if it names a person who did not agree to that."""
+
+    scope: Scope
+    record: CertificateRecord
+    state: CertificateState
+    replaced_by: str | None
+    state_reason: str | None
+    state_changed_at: datetime | None
+    is_public: bool
+
+    @property
+    def out(self) -> CertificateOut:
+        return CertificateOut(
+            **msgspec.structs.asdict(self.record),
+            state=self.state,
+            replaced_by=self.replaced_by,
+            state_reason=self.state_reason,
+            state_changed_at=None if self.state_changed_at is None else to_wire(self.state_changed_at),
+        )
 
 
-async def find_by_number_any_account(connection: Connection, number: str) -> tuple[Scope, CertificateRecord] | None:
+_STORED = """organisation_id, account_id, mode, record, state, replaced_by, state_reason, state_changed_at, is_public"""
+LIST_OF_ORDER = f"""
+SELECT {_STORED} FROM certificates WHERE account_id = $1 AND order_id = $2
+ORDER BY state <> 'replaced' DESC, state_changed_at DESC
+"""  # noqa: S608 - columns above
+
+
+async def list_of_order(connection: Connection, scope: Scope, order_id: str) -> list[StoredCertificate]:
+    """The certificates of an order: the current one, then those that were replaced, newest first."""
+    return [_stored(row) for row in await connection.fetch(LIST_OF_ORDER, scope.account_id, order_id)]
+
+
+FIND_BY_NUMBER = f"SELECT {_STORED} FROM certificates WHERE number = $1"  # noqa: S608 - columns above
+
+
+async def find_by_number_any_account(connection: Connection, number: str) -> StoredCertificate | None:
     """Knowing the number is the permission to read the certificate."""
     row = await connection.fetchrow(FIND_BY_NUMBER, number)
-    if row is None:
-        return None
-    scope = Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
-    return scope, msgspec.json.decode(row["record"], type=CertificateRecord)
+    return None if row is None else _stored(row)
+
+
+def _stored(row: asyncpg.Record) -> StoredCertificate:
+    return StoredCertificate(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        record=msgspec.json.decode(row["record"], type=CertificateRecord),
+        state=CertificateState(row["state"]),
+        replaced_by=row["replaced_by"],
+        state_reason=row["state_reason"],
+        state_changed_at=row["state_changed_at"],
+        is_public=row["is_public"],
+    )
 
 
 class CertificateDocument(NamedTuple):

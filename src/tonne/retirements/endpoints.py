@@ -2,8 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
 from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
 from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
@@ -16,8 +14,9 @@ from tonne.http.lists import Paging, list_response
 from tonne.http.route import Request, Response, json_response
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound
-from tonne.retirements import certificates, retirement_store
+from tonne.retirements import retirement_store
 from tonne.retirements.certificate_record import CertificateRecord
+from tonne.retirements.certificates import StoredCertificate, list_of_order, normal_number
 from tonne.retirements.errors import CertificateNotAvailable
 from tonne.retirements.render_certificate import render_certificate
 from tonne.retirements.retire_test_order import RetireTestOrder
@@ -52,27 +51,47 @@ class RetirementEndpoints:
     async def certificate(self, request: Request) -> Response:
         """Download the certificate of a complete order as a PDF.
 
-        The PDF states what was retired, with serial numbers, and a code to verify it.
+        The PDF states what was retired, with serial numbers, and a code to verify it. With `number`, returns that
+        certificate of the order, even if it was replaced.
         """
-        record = msgspec.json.decode(await self._record(request), type=CertificateRecord)
+        record = (await self._find(request)).record
         return pdf_answer(record, await render_certificate(self._database, record, self._clock))
 
     async def certificate_json(self, request: Request) -> Response:
         """Read the certificate of a complete order as JSON.
 
-        It has the contents of the PDF, which never change after the order has completed.
+        It has the contents of the PDF, which never change, and the state of the certificate. With `number`, returns
+        that certificate of the order, even if it was replaced.
         """
-        # Decoded, so that fields added since the certificate was issued are present.
-        return Response(msgspec.json.encode(msgspec.json.decode(await self._record(request), type=CertificateRecord)))
+        return json_response((await self._find(request)).out)
 
-    async def _record(self, request: Request) -> bytes:
+    async def list_certificates(self, request: Request) -> Response:
+        """List the certificates of an order.
+
+        The first is the current one. The others were replaced, the latest first. The list is empty until the order is
+        complete.
+        """
+        return list_response([each.out for each in await self._list(request)], None)
+
+    async def _find(self, request: Request) -> StoredCertificate:
+        (number,) = request.query("number")
+        found = await self._list(request)
+        if not found:
+            raise CertificateNotAvailable
+        if number is None:
+            return found[0]
+        wanted = normal_number(number)
+        for each in found:
+            if each.record.number == wanted:
+                return each
+        raise CertificateNotAvailable("The order has no certificate with this number.", field="number")
+
+    async def _list(self, request: Request) -> list[StoredCertificate]:
         async with self._database.connection() as connection:
-            record = await certificates.find_certificate(connection, request.scope, request.path("order_id"))
-            if record is None:
-                if await order_store.find_by_id(connection, request.scope, request.path("order_id")) is None:
-                    raise OrderNotFound
-                raise CertificateNotAvailable
-        return record
+            found = await list_of_order(connection, request.scope, request.path("order_id"))
+            if not found and await order_store.find_by_id(connection, request.scope, request.path("order_id")) is None:
+                raise OrderNotFound
+        return found
 
     async def list_retirements(self, request: Request) -> Response:
         """List the retirements of your organisation.

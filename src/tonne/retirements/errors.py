@@ -22,3 +22,7 @@ class LotInUse(TonneError, kind=Kind.CONFLICT, code="lot_in_use"):
 
 class NotEnoughInStock(TonneError, kind=Kind.CONFLICT, code="not_enough_in_stock"):
     message = "Not enough in stock. Nothing was charged. Choose a smaller amount or another option, or try again later."
+
+
+class CertificateNotValid(TonneError, kind=Kind.CONFLICT, code="certificate_not_valid"):
+    message = "The certificate of this order was withdrawn, so it cannot be changed."

@@ -110,19 +110,34 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "every complete order is fully retired and has a certificate",
+        "every complete order is fully retired and has one current certificate",
         "An order is complete with an unretired parcel or without a certificate, or has a certificate too early.",
         """
         SELECT format('order %s of account %s, %s', orders.id, orders.account_id, orders.status) AS "where"
         FROM orders
         LEFT JOIN certificates certificate
                ON certificate.account_id = orders.account_id AND certificate.order_id = orders.id
+              AND certificate.state <> 'replaced'
         WHERE (orders.status = 'complete') <> (certificate.number IS NOT NULL)
            OR orders.status = 'complete' AND EXISTS (
                   SELECT FROM shares share
                   JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
                   WHERE share.account_id = orders.account_id AND share.order_id = orders.id
                     AND parcel.status <> 'retired')
+        """,
+    ),
+    Invariant(
+        "replaced certificates lead to the current one",
+        "A certificate was replaced by one of another order, or the two do not name each other.",
+        """
+        SELECT format('certificate %s of order %s, replaced by %s', old.number, old.order_id,
+                      coalesce(old.replaced_by, 'none')) AS "where"
+        FROM certificates old
+        FULL JOIN certificates new ON new.number = old.replaced_by
+        WHERE old.replaced_by IS NOT NULL
+              AND (old.account_id, old.order_id, old.number) IS DISTINCT FROM
+                  (new.account_id, new.order_id, new.replaces)
+           OR new.replaces IS NOT NULL AND old.number IS DISTINCT FROM new.replaces
         """,
     ),
     Invariant(
@@ -156,7 +171,7 @@ INVARIANTS = (
                   ) serial
                   WHERE share.account_id = certificate.account_id AND share.order_id = certificate.order_id) each
         ) held
-        WHERE stated.lines IS DISTINCT FROM held.lines
+        WHERE certificate.state = 'valid' AND stated.lines IS DISTINCT FROM held.lines
         """,
     ),
     Invariant(
@@ -167,15 +182,17 @@ INVARIANTS = (
                       bundle_id, project_id, coalesce(total.grams, 0), coalesce(held.grams, 0)) AS "where"
         FROM retired_totals total
         FULL JOIN (
-            SELECT orders.account_id, date_trunc('month', certificate.issued_at AT TIME ZONE 'UTC')::date AS month,
+            SELECT orders.account_id, date_trunc('month', certificate.completed_at AT TIME ZONE 'UTC')::date AS month,
                    line.bundle_id, project.project_id, sum(project.quantity_grams) AS grams
             FROM orders
-            LEFT JOIN certificates certificate
+            LEFT JOIN (SELECT account_id, order_id, min(issued_at) AS completed_at,
+                              bool_or(state = 'withdrawn') AS is_withdrawn
+                       FROM certificates GROUP BY account_id, order_id) certificate
                 ON certificate.account_id = orders.account_id AND certificate.order_id = orders.id
             JOIN order_projects project ON project.account_id = orders.account_id AND project.order_id = orders.id
             JOIN order_lines line ON line.account_id = orders.account_id AND line.order_id = orders.id
                 AND line.position = project.line_position
-            WHERE orders.status = 'complete'
+            WHERE orders.status = 'complete' AND certificate.is_withdrawn IS NOT TRUE
             GROUP BY 1, 2, 3, 4
         ) held USING (account_id, month, bundle_id, project_id)
         WHERE total.grams IS DISTINCT FROM held.grams

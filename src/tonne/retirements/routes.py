@@ -2,10 +2,10 @@
 
 from tonne.http.errors import RouteNotFound
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import PDF_FILE, Route, RouteMaker
+from tonne.http.route import PDF_FILE, Parameter, Route, RouteMaker
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, OrderOut
-from tonne.retirements.certificate_record import CertificateRecord
+from tonne.retirements.certificate_record import CertificateOut
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.errors import CertificateNotAvailable, SupplyShort
 from tonne.retirements.schemas import RetirementOut, SupplyIn, SupplyOut
@@ -17,14 +17,24 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
     not_found = (OrderNotFound, CertificateNotAvailable)
     refused = (RouteNotFound, OrderNotFound, TransitionInvalid, SupplyShort)
     page = ListOut[RetirementOut]
+    number = Parameter("number", "A certificate of the order. Default: the current one.", {"type": "string"})
     return [
         order(
             *("GET /v1/orders/{order_id}/certificate", endpoints.certificate, PDF_FILE, *not_found),
             operation_id="downloadCertificate",
+            query=(number,),
         ),
         order(
-            *("GET /v1/orders/{order_id}/certificate.json", endpoints.certificate_json, CertificateRecord, *not_found),
+            *("GET /v1/orders/{order_id}/certificate.json", endpoints.certificate_json, CertificateOut, *not_found),
             operation_id="getCertificate",
+            query=(number,),
+        ),
+        order(
+            "GET /v1/orders/{order_id}/certificates",
+            endpoints.list_certificates,
+            ListOut[CertificateOut],
+            OrderNotFound,
+            operation_id="listCertificates",
         ),
         RouteMaker("Retirements", query=LIST_PARAMETERS)(
             *("GET /v1/retirements", endpoints.list_retirements, page, *LIST_ERRORS), operation_id="listRetirements"

@@ -39,6 +39,10 @@ async def add_totals(tx: Connection, orders: Sequence[Order], now: datetime) -> 
 
     Call it once per transaction: two calls could lock rows out of order and cause a deadlock.
     """
+    await tx.execute(ADD_TOTALS, month_of(now), *columns(_totals(orders), _TOTAL))
+
+
+def _totals(orders: Sequence[Order]) -> list[_Total]:
     totals: dict[tuple[str, str, str], _Total] = {}
     for order in orders:
         for project in order.projects:
@@ -46,7 +50,39 @@ async def add_totals(tx: Connection, orders: Sequence[Order], now: datetime) -> 
             key = (order.scope.account_id, line.bundle_id, project.project_id)
             names = (line.bundle_name, project.project_name, project.project_type)
             totals.setdefault(key, _Total(*key, *names)).grams += project.quantity_grams
-    await tx.execute(ADD_TOTALS, month_of(now), *columns(list(totals.values()), _TOTAL))
+    return list(totals.values())
+
+
+# Sorted, as ADD_TOTALS does. Rows that become zero are deleted.
+LOCK_TOTALS = """
+SELECT total.account_id FROM retired_totals total
+JOIN unnest($2::text[], $3::text[], $4::text[]) AS wanted (account_id, bundle_id, project_id)
+  ON total.account_id = wanted.account_id AND total.month = $1 AND total.bundle_id = wanted.bundle_id
+ AND total.project_id = wanted.project_id
+ORDER BY total.account_id, total.bundle_id, total.project_id FOR UPDATE OF total
+"""
+DELETE_TOTALS = """
+DELETE FROM retired_totals total
+USING unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) AS gone (account_id, bundle_id, project_id, grams)
+WHERE total.account_id = gone.account_id AND total.month = $1 AND total.bundle_id = gone.bundle_id
+  AND total.project_id = gone.project_id AND total.grams = gone.grams
+"""
+REDUCE_TOTALS = """
+UPDATE retired_totals total SET grams = total.grams - gone.grams
+FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) AS gone (account_id, bundle_id, project_id, grams)
+WHERE total.account_id = gone.account_id AND total.month = $1 AND total.bundle_id = gone.bundle_id
+  AND total.project_id = gone.project_id AND total.grams > gone.grams
+"""
+
+
+async def subtract_totals(tx: Connection, order: Order, month: date) -> None:
+    """Take a complete order, with its present projects, out of the totals of the month in which it completed."""
+    gone = _totals([order])
+    keys, grams = columns(gone, "account_id, bundle_id, project_id"), columns(gone, "grams")
+    await tx.execute(LOCK_TOTALS, month, *keys)
+    # In this order: a reduced row may then equal what was taken away.
+    await tx.execute(DELETE_TOTALS, month, *keys, *grams)
+    await tx.execute(REDUCE_TOTALS, month, *keys, *grams)
 
 
 def month_of(moment: datetime) -> date:

@@ -7,15 +7,15 @@ from typing import Any, Literal
 import msgspec
 
 from tonne.base.clock import Clock
-from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
 from tonne.retirements.certificate_pdf import qr_code
-from tonne.retirements.certificate_record import CertificateLine, CertificateRecord
+from tonne.retirements.certificate_record import CertificateLine
 from tonne.retirements.certificates import (
     CertificateDocument,
+    StoredCertificate,
     find_by_number_any_account,
     list_documents_any_account,
     normal_number,
@@ -43,16 +43,19 @@ class CertificatePages:
 
     async def show_certificate(self, request: Request) -> Response:
         """A public certificate."""
-        scope, record = await self._public(request)
+        found = await self._public(request)
         async with self._database.connection() as connection:
-            sustainability = await find_page(connection, scope)
+            sustainability = await find_page(connection, found.scope)
+            # Not the number of a certificate in a private name: with it, anyone could look the name up.
+            replacement = await _find_public(connection, found.replaced_by or "")
         return self._renderer.page(
             request,
             "certificate.html",
-            test_mode=record.mode == "test",
+            test_mode=found.record.mode == "test",
             sustainability=sustainability,
-            qr=qr_code(record.verification_url),
-            **_shown(record),
+            qr=qr_code(found.record.verification_url),
+            shows_replacement=replacement is not None,
+            **_shown(found),
         )
 
     async def show_pdf(self, request: Request) -> Response:
@@ -61,7 +64,7 @@ class CertificatePages:
         Counts towards the rate limit, because rendering a PDF takes time.
         """
         self._count(request)
-        _, record = await self._public(request)
+        record = (await self._public(request)).record
         response = pdf_answer(record, await render_certificate(self._database, record, self._clock))
         # The account may unpublish its page at any time.
         response.headers |= {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
@@ -94,24 +97,24 @@ class CertificatePages:
             if found is None:
                 fault = "We haven't issued a certificate with this number. Compare it with the number on your document."
                 return self._form(request, entered=request.path("number")[:MAX_ENTERED], fault=fault, status=404)
-            scope, record = found
             documents = await list_documents_any_account(connection, number)
-            is_public = await shows_certificates(connection, scope)
+            has_page = found.is_public and await shows_certificates(connection, found.scope)
         return self._renderer.page(
             request,
             "verify_certificate.html",
-            test_mode=record.mode == "test",
+            test_mode=found.record.mode == "test",
             documents=documents,
-            is_public=is_public,
+            has_page=has_page,
+            shows_replacement=True,
             sha256=(sha256 or "")[:200],
             match=None if sha256 is None else _match(sha256, documents),
-            **_shown(record),
+            **_shown(found),
         )
 
     def _form(self, request: Request, *, entered: str = "", fault: str | None = None, status: int = 200) -> Response:
         return self._renderer.page(request, "verify.html", status=status, entered=entered, fault=fault)
 
-    async def _public(self, request: Request) -> tuple[Scope, CertificateRecord]:
+    async def _public(self, request: Request) -> StoredCertificate:
         """Only misses count towards the rate limit: many people may share one network address."""
         self._count(request, 0)
         async with self._database.connection() as connection:
@@ -126,9 +129,10 @@ class CertificatePages:
         self._lookups.require(request.limited_as, count, message)
 
 
-async def _find_public(connection: Connection, number: str) -> tuple[Scope, CertificateRecord] | None:
+async def _find_public(connection: Connection, number: str) -> StoredCertificate | None:
+    """None also for a certificate in a private name, and if the account does not publish certificates."""
     found = await find_by_number_any_account(connection, number)
-    if found is None or not await shows_certificates(connection, found[0]):
+    if found is None or not found.is_public or not await shows_certificates(connection, found.scope):
         return None
     return found
 
@@ -140,9 +144,11 @@ def _match(sha256: str, documents: list[CertificateDocument]) -> PdfMatch:
     return "genuine" if any(document.sha256 == digits for document in documents) else "unknown"
 
 
-def _shown(record: CertificateRecord) -> dict[str, Any]:
-    """The record, with dates that the template can format for the visitor's locale."""
+def _shown(found: StoredCertificate) -> dict[str, Any]:
+    """The certificate, with dates that the template can format for the visitor's locale."""
+    record = found.record
     return {
+        "certificate": found,
         "record": record,
         "issued_on": datetime.fromisoformat(record.issued_at),
         "lines": [_shown_line(line) for line in record.lines],

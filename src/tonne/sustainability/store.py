@@ -161,7 +161,7 @@ async def sum_retired(connection: Connection, scope: Scope) -> list[Retired]:
 
 LIST_CERTIFICATES = """
 SELECT number, issued_at, record FROM certificates
-WHERE account_id = $1 AND (issued_at, number) < ($2, $3)
+WHERE account_id = $1 AND (issued_at, number) < ($2, $3) AND state = 'valid' AND is_public
 ORDER BY issued_at DESC, number DESC LIMIT $4
 """
 
@@ -169,7 +169,7 @@ ORDER BY issued_at DESC, number DESC LIMIT $4
 async def list_certificates(
     connection: Connection, scope: Scope, start: Position, limit: int
 ) -> list[tuple[Position, bytes]]:
-    """Newest first, each with its record."""
+    """The valid ones that name nobody in private, newest first, each with its record."""
     rows = await connection.fetch(LIST_CERTIFICATES, scope.account_id, start.created_at, start.id, limit)
     return [(Position(row["issued_at"], row["number"]), row["record"]) for row in rows]
 
