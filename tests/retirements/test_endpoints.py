@@ -177,7 +177,12 @@ async def test_the_certificate_over_http(api: ApiClient, trial: Shop, sold: str)
     assert (pdf.status_code, pdf.headers["content-type"]) == (200, "application/pdf")
     assert pdf.content.startswith(b"%PDF-")
     facts = (await api.get(paths[1])).json()
-    assert facts == await trial.certificate(await found(trial, scope, order["id"]))
+    state = {"state": "valid", "replaced_by": None, "state_reason": None, "state_changed_at": None}
+    assert facts == await trial.certificate(await found(trial, scope, order["id"])) | state
+    assert (await api.get(f"/v1/orders/{order['id']}/certificates")).json()["data"] == [facts]
+    assert (await api.get(f"{paths[1]}?number={facts['number'].lower()}")).json() == facts
+    unknown = await api.get(f"{paths[0]}?number=7XKD-M2QH-9RTV-4WNC")
+    assert (unknown.status_code, codes(unknown)) == (404, ["certificate_not_available"])
     assert (facts["order_id"], facts["total_quantity"], facts["mode"]) == (order["id"], "1.5", "test")
     assert f'filename="certificate-{facts["number"]}.pdf"' in pdf.headers["content-disposition"]
     async with trial.services.database.connection() as connection:

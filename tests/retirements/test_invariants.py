@@ -12,7 +12,8 @@ TAKEN = "a lot's parcels add up to its allocated grams"
 GRAMS = "every gram of a parcel belongs to one order line"
 UNITS = "parcels consist of whole units"
 BOUGHT = "an order's projects and shares add up to its lines"
-COMPLETE = "every complete order is fully retired and has a certificate"
+COMPLETE = "every complete order is fully retired and has one current certificate"
+CHAIN = "replaced certificates lead to the current one"
 CERTIFIED = "a certificate's lines match its order's retirements"
 TOTALS = "retired totals match the complete orders"
 SHOWN = "an order's JSON shows which of its projects are retired"
@@ -72,6 +73,7 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (BOUGHT, "UPDATE order_projects SET offset_cost_minor = offset_cost_minor + 1", set()),
     (BOUGHT, "DELETE FROM order_projects", {TOTALS, SHOWN}),
     (COMPLETE, "DELETE FROM certificates", {TOTALS}),
+    (CHAIN, "UPDATE certificates SET replaces = number", set()),
     (
         COMPLETE,
         "UPDATE parcels SET status = 'to_retire', retired_on = NULL WHERE status = 'retired'",

@@ -130,8 +130,8 @@ INVARIANTS = (
         "replaced certificates lead to the current one",
         "A certificate was replaced by one of another order, or the two do not name each other.",
         """
-        SELECT format('certificate %s of order %s, replaced by %s', old.number, old.order_id,
-                      coalesce(old.replaced_by, 'none')) AS "where"
+        SELECT format('certificate %s of order %s', coalesce(old.number, new.number),
+                      coalesce(old.order_id, new.order_id)) AS "where"
         FROM certificates old
         FULL JOIN certificates new ON new.number = old.replaced_by
         WHERE old.replaced_by IS NOT NULL
