@@ -13,13 +13,13 @@ import pytest
 from tests.cli.test_help import ALL, Named
 from tonne.cli.output import (
     STATUS_STYLES,
-    Column,
     Format,
     MoneyColumn,
     Output,
     Table,
     TimeColumn,
     TonnesColumn,
+    ValueColumn,
     detect_output,
     group,
     print_object,
@@ -43,14 +43,14 @@ class Row:
     tags: tuple[str, ...] = ()
 
 
-COLUMNS: tuple[Column[Row], ...] = (
-    Column("id", lambda r: r.id),
-    Column("status", lambda r: r.status, styles=STATUS_STYLES),
-    Column("name", lambda r: r.name, shrinks=True),
+COLUMNS: tuple[ValueColumn[Row], ...] = (
+    ValueColumn("id", lambda r: r.id),
+    ValueColumn("status", lambda r: r.status, styles=STATUS_STYLES),
+    ValueColumn("name", lambda r: r.name, shrinks=True),
     MoneyColumn("total", lambda r: r.minor, lambda _: "EUR"),
     TonnesColumn("quantity", lambda r: r.grams, head="tonnes"),
     TimeColumn("created_at", lambda r: r.at, head="created"),
-    Column("tags", lambda r: r.tags, in_table=False),
+    ValueColumn("tags", lambda r: r.tags, in_table=False),
 )
 AT = datetime(2026, 3, 1, 9, 30, 15, 2000, UTC)
 ROWS = [

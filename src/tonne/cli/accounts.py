@@ -18,22 +18,22 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_account_default
 from tonne.catalog.store import load_catalogue
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.cli.output import Column, Output, TimeColumn, output_options, print_object, print_rows
+from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, MODE
 from tonne.db.pool import Connection
 from tonne.retirements.resume_orders import resume_orders
 
 _METHOD = click.Choice([method.value for method in PaymentMethod])
-COLUMNS: tuple[Column[Account], ...] = (
-    Column("id", lambda a: a.scope.account_id),
-    Column("mode", lambda a: a.scope.mode),
-    Column("name", lambda a: a.name, shrinks=True),
-    Column("currency", lambda a: a.currency),
-    Column("payment_method", lambda a: a.payment_method, head="pays by"),
-    Column("kind", lambda a: a.kind),
-    Column("beneficiary", lambda a: a.beneficiary, shrinks=True),
-    Column("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
-    Column("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
+COLUMNS: tuple[ValueColumn[Account], ...] = (
+    ValueColumn("id", lambda a: a.scope.account_id),
+    ValueColumn("mode", lambda a: a.scope.mode),
+    ValueColumn("name", lambda a: a.name, shrinks=True),
+    ValueColumn("currency", lambda a: a.currency),
+    ValueColumn("payment_method", lambda a: a.payment_method, head="pays by"),
+    ValueColumn("kind", lambda a: a.kind),
+    ValueColumn("beneficiary", lambda a: a.beneficiary, shrinks=True),
+    ValueColumn("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
+    ValueColumn("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
     TimeColumn("created_at", lambda a: a.created_at, head="created", in_table=False),
 )
 

@@ -9,22 +9,22 @@ import msgspec
 from tonne.accounts.audit_store import AuditFilter, StoredEntry, list_entries_any_account
 from tonne.base.scope import Mode
 from tonne.cli.database import run_in_transaction
-from tonne.cli.output import Column, Format, Output, TimeColumn, output_options, print_rows
+from tonne.cli.output import Format, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE, MOMENT
 
 MAX_CHANGE = 100
-COLUMNS: tuple[Column[StoredEntry], ...] = (
+COLUMNS: tuple[ValueColumn[StoredEntry], ...] = (
     TimeColumn("created_at", lambda e: e.created_at, head="time"),
-    Column("actor", lambda e: str(e.actor), shrinks=True),
-    Column("action", lambda e: e.action),
-    Column("subject_id", lambda e: e.subject_id, head="subject"),
-    Column("details", lambda e: e.details, head="change", show=lambda e: _change(e), shrinks=True),
-    Column("organisation_id", lambda e: e.organisation_id, head="organisation"),
-    Column("mode", lambda e: e.mode),
-    Column("address", lambda e: e.actor.address),
-    Column("before", lambda e: e.before, in_table=False),
-    Column("after", lambda e: e.after, in_table=False),
-    Column("id", lambda e: e.id, in_table=False),
+    ValueColumn("actor", lambda e: str(e.actor), shrinks=True),
+    ValueColumn("action", lambda e: e.action),
+    ValueColumn("subject_id", lambda e: e.subject_id, head="subject"),
+    ValueColumn("details", lambda e: e.details, head="change", show=lambda e: _change(e), shrinks=True),
+    ValueColumn("organisation_id", lambda e: e.organisation_id, head="organisation"),
+    ValueColumn("mode", lambda e: e.mode),
+    ValueColumn("address", lambda e: e.actor.address),
+    ValueColumn("before", lambda e: e.before, in_table=False),
+    ValueColumn("after", lambda e: e.after, in_table=False),
+    ValueColumn("id", lambda e: e.id, in_table=False),
 )
 
 

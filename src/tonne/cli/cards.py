@@ -21,17 +21,17 @@ from tonne.cli.database import (
     settings_from_environment,
     with_connection,
 )
-from tonne.cli.output import Column, Output, output_options, print_object
+from tonne.cli.output import Output, ValueColumn, output_options, print_object
 from tonne.db.migrate import require_compatible
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_gateways import card_gateways
 
-FACTS: tuple[Column[CardDetails], ...] = (
-    Column("brand", lambda c: c.brand),
-    Column("last_four", lambda c: c.last_four),
-    Column("expires", lambda c: c.expires),
-    Column("customer", lambda c: c.customer),
+FACTS: tuple[ValueColumn[CardDetails], ...] = (
+    ValueColumn("brand", lambda c: c.brand),
+    ValueColumn("last_four", lambda c: c.last_four),
+    ValueColumn("expires", lambda c: c.expires),
+    ValueColumn("customer", lambda c: c.customer),
 )
 
 

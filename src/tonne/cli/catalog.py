@@ -14,7 +14,7 @@ from tonne.catalog.import_rows import FileKind, Files
 from tonne.catalog.switch_bundle import switch_bundle
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
-from tonne.cli.output import Column, MoneyColumn, Output, TonnesColumn, output_options, print_rows, print_table
+from tonne.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn, output_options, print_rows, print_table
 from tonne.cli.parameters import MODE
 from tonne.cli.table import printable
 from tonne.retirements.import_lots import import_files
@@ -25,13 +25,13 @@ SHOWN = 100
 _NAMES = f"the names are {', '.join(FileKind)}"
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
-COLUMNS: tuple[Column[ListedBundle], ...] = (
-    Column("id", lambda b: b.id),
-    Column("slug", lambda b: b.slug),
+COLUMNS: tuple[ValueColumn[ListedBundle], ...] = (
+    ValueColumn("id", lambda b: b.id),
+    ValueColumn("slug", lambda b: b.slug),
     MoneyColumn("unit_price", lambda b: b.unit_price_minor, lambda b: b.currency, head="price"),
-    Column("enabled", lambda b: b.enabled),
+    ValueColumn("enabled", lambda b: b.enabled),
     TonnesColumn("free_quantity", lambda b: b.free_grams, head="free tonnes"),
-    Column("name", lambda b: b.name, shrinks=True),
+    ValueColumn("name", lambda b: b.name, shrinks=True),
 )
 
 

@@ -14,11 +14,11 @@ from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settin
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import (
     STATUS_STYLES,
-    Column,
     MoneyColumn,
     Output,
     Table,
     TimeColumn,
+    ValueColumn,
     output_options,
     print_object,
     print_rows,
@@ -41,27 +41,27 @@ from tonne.sheets.errors import quoted
 SHOWN = 10
 _mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. Not needed with a full reference.")
 
-FACTS: tuple[Column[Invoice], ...] = (
-    Column("number", lambda i: i.reference),
-    Column("status", lambda i: i.status, styles=STATUS_STYLES),
+FACTS: tuple[ValueColumn[Invoice], ...] = (
+    ValueColumn("number", lambda i: i.reference),
+    ValueColumn("status", lambda i: i.status, styles=STATUS_STYLES),
     MoneyColumn("total", lambda i: i.total_minor, lambda i: i.currency),
     TimeColumn("issued_on", lambda i: i.issued_on, head="issued"),
     TimeColumn("due_on", lambda i: i.due_on, head="due"),
     TimeColumn("mailed_at", lambda i: i.mailed_at, head="mailed"),
     TimeColumn("reminded_at", lambda i: i.reminded_at, head="reminded"),
     TimeColumn("settled_at", lambda i: i.settled_at, head="settled"),
-    Column("settled_by", lambda i: i.settled_by),
-    Column(
+    ValueColumn("settled_by", lambda i: i.settled_by),
+    ValueColumn(
         "order_id", lambda i: i.first_order_id if i.order_count == 1 else None, head="order", show=lambda i: _orders(i)
     ),
-    Column("order_count", lambda i: i.order_count, in_table=False),
-    Column("organisation_id", lambda i: i.organisation_id, head="organisation"),
+    ValueColumn("order_count", lambda i: i.order_count, in_table=False),
+    ValueColumn("organisation_id", lambda i: i.organisation_id, head="organisation"),
 )
-TRANSFERS: tuple[Column[Transfer], ...] = (
+TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
     TimeColumn("booked_on", lambda t: t.line.booked_on, head="booked"),
     MoneyColumn("amount", lambda t: t.line.amount_minor, lambda t: t.line.currency),
-    Column("payer", lambda t: t.line.payer, show=lambda t: quoted(t.line.payer), shrinks=True),
-    Column("outcome", lambda t: t.outcome, styles=STATUS_STYLES),
+    ValueColumn("payer", lambda t: t.line.payer, show=lambda t: quoted(t.line.payer), shrinks=True),
+    ValueColumn("outcome", lambda t: t.outcome, styles=STATUS_STYLES),
 )
 
 
@@ -219,15 +219,15 @@ def _orders(found: Invoice) -> str:
     return found.first_order_id if found.order_count == 1 else found.orders_text
 
 
-def _columns(names: Names) -> tuple[Column[Invoice], ...]:
+def _columns(names: Names) -> tuple[ValueColumn[Invoice], ...]:
     return (
         *FACTS[:3],
-        Column("organisation_name", lambda i: names.of(i.organisation_id), head="organisation", shrinks=True),
+        ValueColumn("organisation_name", lambda i: names.of(i.organisation_id), head="organisation", shrinks=True),
         *(replace(column, show=_day_of(column)) for column in FACTS[4:8]),
         *(replace(column, in_table=False) for column in (FACTS[3], *FACTS[8:])),
     )
 
 
-def _day_of(column: Column[Invoice]) -> Callable[[Invoice], str]:
+def _day_of(column: ValueColumn[Invoice]) -> Callable[[Invoice], str]:
     """Days are enough in a list."""
     return lambda i: column.text(i).partition(" ")[0]

@@ -7,17 +7,17 @@ from tonne.accounts.api_keys import issue_key, revoke_key
 from tonne.accounts.model import ApiKey
 from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.cli.output import Column, Output, TimeColumn, output_options, print_rows
+from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
 
-COLUMNS: tuple[Column[ApiKey], ...] = (
-    Column("id", lambda k: k.id),
-    Column("mode", lambda k: k.scope.mode),
-    Column("name", lambda k: k.name, shrinks=True),
-    Column("last_four", lambda k: k.last_four, head="key", show=lambda k: f"...{k.last_four}"),
+COLUMNS: tuple[ValueColumn[ApiKey], ...] = (
+    ValueColumn("id", lambda k: k.id),
+    ValueColumn("mode", lambda k: k.scope.mode),
+    ValueColumn("name", lambda k: k.name, shrinks=True),
+    ValueColumn("last_four", lambda k: k.last_four, head="key", show=lambda k: f"...{k.last_four}"),
     TimeColumn("last_used_at", lambda k: k.last_used_at, head="last used"),
     TimeColumn("revoked_at", lambda k: k.revoked_at, head="revoked"),
-    Column("account_id", lambda k: k.scope.account_id, head="default account"),
-    Column("organisation_id", lambda k: k.scope.organisation_id, in_table=False),
+    ValueColumn("account_id", lambda k: k.scope.account_id, head="default account"),
+    ValueColumn("organisation_id", lambda k: k.scope.organisation_id, in_table=False),
     TimeColumn("created_at", lambda k: k.created_at, in_table=False),
 )
 

@@ -29,7 +29,7 @@ from tonne.cli.database import (
     run_in_transaction,
     settings_from_environment,
 )
-from tonne.cli.output import STATUS_STYLES, Column, Output, TimeColumn, output_options, print_object, print_rows
+from tonne.cli.output import STATUS_STYLES, Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE
 from tonne.db.pool import Connection
 from tonne.webhooks.check_secret_key import check_secret_key
@@ -51,13 +51,13 @@ _TEXTS = (
 )
 
 
-COLUMNS: tuple[Column[OffsetLink], ...] = (
-    Column("id", lambda link: link.id),
-    Column("state", lambda link: _state(link), styles=STATUS_STYLES),
-    Column("title", lambda link: link.title, shrinks=True),
+COLUMNS: tuple[ValueColumn[OffsetLink], ...] = (
+    ValueColumn("id", lambda link: link.id),
+    ValueColumn("state", lambda link: _state(link), styles=STATUS_STYLES),
+    ValueColumn("title", lambda link: link.title, shrinks=True),
     TimeColumn("created_at", lambda link: link.created_at, head="created"),
     TimeColumn("expires_at", lambda link: link.expires_at, head="expires"),
-    Column("account_id", lambda link: link.scope.account_id, in_table=False),
+    ValueColumn("account_id", lambda link: link.scope.account_id, in_table=False),
 )
 
 
@@ -70,19 +70,19 @@ class ShownLink:
     currency: str
 
 
-FACTS: tuple[Column[ShownLink], ...] = (
-    Column("id", lambda link: link.out.id),
-    Column("url", lambda link: link.out.url, head="address"),
-    Column(
+FACTS: tuple[ValueColumn[ShownLink], ...] = (
+    ValueColumn("id", lambda link: link.out.id),
+    ValueColumn("url", lambda link: link.out.url, head="address"),
+    ValueColumn(
         "state",
         lambda link: link.state,
         show=lambda link: link.state if link.takes_cards else f"{link.state}, but no card gateway is set up",
         styles=STATUS_STYLES,
     ),
-    Column("takes_cards", lambda link: link.takes_cards, in_table=False),
-    Column("title", lambda link: link.out.title),
-    Column("message", lambda link: link.out.message),
-    Column(
+    ValueColumn("takes_cards", lambda link: link.takes_cards, in_table=False),
+    ValueColumn("title", lambda link: link.out.title),
+    ValueColumn("message", lambda link: link.out.message),
+    ValueColumn(
         "bundles",
         lambda link: [f"{b.bundle_id}={b.percentage or ''}".rstrip("=") for b in link.out.bundle_selection or ()],
         show=lambda link: (
@@ -90,36 +90,36 @@ FACTS: tuple[Column[ShownLink], ...] = (
             or "the account's default bundles"
         ),
     ),
-    Column("preset_quantity", lambda link: link.out.preset_quantity, in_table=False),
-    Column("min_quantity", lambda link: link.out.min_quantity, in_table=False),
-    Column(
+    ValueColumn("preset_quantity", lambda link: link.out.preset_quantity, in_table=False),
+    ValueColumn("min_quantity", lambda link: link.out.min_quantity, in_table=False),
+    ValueColumn(
         "max_quantity",
         lambda link: link.out.max_quantity,
         head="quantity",
         show=lambda link: _amounts(link.out.preset_quantity, link.out.min_quantity, link.out.max_quantity, "t"),
     ),
-    Column("preset_value", lambda link: link.out.preset_value, in_table=False),
-    Column("min_value", lambda link: link.out.min_value, in_table=False),
-    Column(
+    ValueColumn("preset_value", lambda link: link.out.preset_value, in_table=False),
+    ValueColumn("min_value", lambda link: link.out.min_value, in_table=False),
+    ValueColumn(
         "max_value",
         lambda link: link.out.max_value,
         head="value",
         show=lambda link: _amounts(link.out.preset_value, link.out.min_value, link.out.max_value, link.currency),
     ),
-    Column("currency", lambda link: link.currency, in_table=False),
-    Column(
+    ValueColumn("currency", lambda link: link.currency, in_table=False),
+    ValueColumn(
         "amount_editable",
         lambda link: link.out.amount_editable,
         head="amount",
         show=lambda link: "free" if link.out.amount_editable else "fixed",
     ),
-    Column("redirect_url", lambda link: link.out.redirect_url, head="redirect URL"),
-    Column("redirect_label", lambda link: link.out.redirect_label),
-    Column(
+    ValueColumn("redirect_url", lambda link: link.out.redirect_url, head="redirect URL"),
+    ValueColumn("redirect_label", lambda link: link.out.redirect_label),
+    ValueColumn(
         "expires_at", lambda link: link.out.expires_at, head="expires", show=lambda link: link.out.expires_at or "never"
     ),
-    Column("created_at", lambda link: link.out.created_at, head="created"),
-    Column(
+    ValueColumn("created_at", lambda link: link.out.created_at, head="created"),
+    ValueColumn(
         "account_id",
         lambda link: link.account_id,
         head="account",

@@ -13,11 +13,11 @@ from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import (
     STATUS_STYLES,
-    Column,
     Output,
     Table,
     TimeColumn,
     TonnesColumn,
+    ValueColumn,
     output_options,
     print_object,
     print_rows,
@@ -46,22 +46,24 @@ EXPORT_COLUMNS = (
 )
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
-COLUMNS: tuple[Column[ListedLot], ...] = (
-    Column("id", lambda each: each.id, head="lot"),
-    Column("registry", lambda each: each.registry),
-    Column("registry_project_id", lambda each: each.registry_project_id, head="project"),
-    Column("vintage", lambda each: each.vintage, show=lambda each: str(each.vintage)),
+COLUMNS: tuple[ValueColumn[ListedLot], ...] = (
+    ValueColumn("id", lambda each: each.id, head="lot"),
+    ValueColumn("registry", lambda each: each.registry),
+    ValueColumn("registry_project_id", lambda each: each.registry_project_id, head="project"),
+    ValueColumn("vintage", lambda each: each.vintage, show=lambda each: str(each.vintage)),
     TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
     TonnesColumn("free_quantity", lambda each: each.free_grams, head="free"),
-    Column("status", lambda each: each.status, show=lambda each: _status(each), styles=STATUS_STYLES, shrinks=True),
-    Column("serials", lambda each: _serials(each), shrinks=True),
-    Column("mode", lambda each: each.mode, in_table=False),
-    Column("serial_block", lambda each: each.serial_block, in_table=False),
-    Column("first_number", lambda each: each.first_number, in_table=False),
-    Column("last_number", lambda each: each.last_number, in_table=False),
+    ValueColumn(
+        "status", lambda each: each.status, show=lambda each: _status(each), styles=STATUS_STYLES, shrinks=True
+    ),
+    ValueColumn("serials", lambda each: _serials(each), shrinks=True),
+    ValueColumn("mode", lambda each: each.mode, in_table=False),
+    ValueColumn("serial_block", lambda each: each.serial_block, in_table=False),
+    ValueColumn("first_number", lambda each: each.first_number, in_table=False),
+    ValueColumn("last_number", lambda each: each.last_number, in_table=False),
     TimeColumn("retired_on", lambda each: each.retired_on, in_table=False),
     TimeColumn("withdrawn_at", lambda each: each.withdrawn_at, in_table=False),
-    Column("reason", lambda each: each.reason, in_table=False),
+    ValueColumn("reason", lambda each: each.reason, in_table=False),
     TimeColumn("created_at", lambda each: each.created_at, head="imported", in_table=False),
 )
 _HIDDEN_FACTS = {"serial_block", "first_number", "last_number", "retired_on", "withdrawn_at", "reason"}
@@ -100,13 +102,13 @@ def show(lot_id: str, output: Output) -> None:
         return found, await list_parcels_any_account(tx, found)
 
     found, parcels = run_in_transaction(work)
-    parcel_columns: tuple[Column[ListedParcel], ...] = (
-        Column("id", lambda each: each.id, head="parcel"),
-        Column("serials", lambda each: _parcel_serials(found, each)),
+    parcel_columns: tuple[ValueColumn[ListedParcel], ...] = (
+        ValueColumn("id", lambda each: each.id, head="parcel"),
+        ValueColumn("serials", lambda each: _parcel_serials(found, each)),
         TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
-        Column("status", lambda each: each.status, styles=STATUS_STYLES),
+        ValueColumn("status", lambda each: each.status, styles=STATUS_STYLES),
         TimeColumn("retired_on", lambda each: each.retired_on, head="retired"),
-        Column("order_ids", lambda each: each.order_ids, head="orders", shrinks=True),
+        ValueColumn("order_ids", lambda each: each.order_ids, head="orders", shrinks=True),
     )
     print_object(found, FACTS, output, [Table("parcels", parcels, parcel_columns)])
 

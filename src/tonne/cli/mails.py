@@ -9,27 +9,36 @@ from tonne.accounts import audit
 from tonne.accounts.lookup import require_organisation
 from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_in_transaction
-from tonne.cli.output import STATUS_STYLES, Column, Format, Output, TimeColumn, output_options, print_object, print_rows
+from tonne.cli.output import (
+    STATUS_STYLES,
+    Format,
+    Output,
+    TimeColumn,
+    ValueColumn,
+    output_options,
+    print_object,
+    print_rows,
+)
 from tonne.cli.table import printable
 from tonne.db.pool import Connection
 from tonne.gateways.failed_mails import discard_mail_any_account, retry_mail_any_account
 from tonne.gateways.outbox_listing import MailState, StoredMail, list_mails_any_account, require_mail_any_account
 
-COLUMNS: tuple[Column[StoredMail], ...] = (
-    Column("id", lambda m: m.id),
-    Column("state", lambda m: m.state, styles=STATUS_STYLES),
+COLUMNS: tuple[ValueColumn[StoredMail], ...] = (
+    ValueColumn("id", lambda m: m.id),
+    ValueColumn("state", lambda m: m.state, styles=STATUS_STYLES),
     TimeColumn("created_at", lambda m: m.created_at, head="created"),
-    Column("recipients", lambda m: m.recipients, head="to", shrinks=True),
-    Column("subject", lambda m: _subject(m), shrinks=True),
-    Column("organisation_id", lambda m: m.organisation_id, head="organisation", in_table=False),
-    Column("reason", lambda m: m.reason, in_table=False),
-    Column("attempts", lambda m: m.attempts, in_table=False),
+    ValueColumn("recipients", lambda m: m.recipients, head="to", shrinks=True),
+    ValueColumn("subject", lambda m: _subject(m), shrinks=True),
+    ValueColumn("organisation_id", lambda m: m.organisation_id, head="organisation", in_table=False),
+    ValueColumn("reason", lambda m: m.reason, in_table=False),
+    ValueColumn("attempts", lambda m: m.attempts, in_table=False),
     TimeColumn("sent_at", lambda m: m.sent_at, head="sent", in_table=False),
 )
-FACTS: tuple[Column[StoredMail], ...] = (
+FACTS: tuple[ValueColumn[StoredMail], ...] = (
     *(replace(column, in_table=True) for column in COLUMNS),
-    Column("attachments", lambda m: _attachments(m)),
-    Column("text", lambda m: _text(m), in_table=False),
+    ValueColumn("attachments", lambda m: _attachments(m)),
+    ValueColumn("text", lambda m: _text(m), in_table=False),
 )
 
 

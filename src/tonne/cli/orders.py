@@ -10,11 +10,11 @@ from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import (
     STATUS_STYLES,
-    Column,
     MoneyColumn,
     Output,
     TimeColumn,
     TonnesColumn,
+    ValueColumn,
     output_options,
     print_object,
     print_rows,
@@ -60,20 +60,20 @@ def list_(limit: int, output: Output, **filters: str | None) -> None:
     print_rows(found, _columns(names), output, empty="No order matches.")
 
 
-def _columns(names: Names) -> tuple[Column[FoundOrder], ...]:
+def _columns(names: Names) -> tuple[ValueColumn[FoundOrder], ...]:
     return (
-        Column("id", lambda o: o.id, head="order"),
-        Column("status", lambda o: o.status, styles=STATUS_STYLES),
+        ValueColumn("id", lambda o: o.id, head="order"),
+        ValueColumn("status", lambda o: o.status, styles=STATUS_STYLES),
         TimeColumn("created_at", lambda o: o.created_at, head="received"),
         TonnesColumn("quantity", lambda o: o.quantity_grams, head="tonnes"),
         MoneyColumn("total_cost", lambda o: o.total_cost_minor, lambda o: o.currency, head="total"),
-        Column("account_name", lambda o: names.of(o.account_id), head="account", shrinks=True),
-        Column("email", lambda o: o.email, head="customer", shrinks=True),
-        Column("mode", lambda o: o.mode),
-        Column("payment_method", lambda o: o.payment_method, head="payment"),
-        Column("idempotency_key", lambda o: o.idempotency_key, in_table=False),
-        Column("account_id", lambda o: o.account_id, in_table=False),
-        Column("organisation_id", lambda o: o.organisation_id, in_table=False),
+        ValueColumn("account_name", lambda o: names.of(o.account_id), head="account", shrinks=True),
+        ValueColumn("email", lambda o: o.email, head="customer", shrinks=True),
+        ValueColumn("mode", lambda o: o.mode),
+        ValueColumn("payment_method", lambda o: o.payment_method, head="payment"),
+        ValueColumn("idempotency_key", lambda o: o.idempotency_key, in_table=False),
+        ValueColumn("account_id", lambda o: o.account_id, in_table=False),
+        ValueColumn("organisation_id", lambda o: o.organisation_id, in_table=False),
     )
 
 
@@ -87,13 +87,13 @@ class ShownOrder:
     placed_by: str | None
 
 
-FACTS: tuple[Column[ShownOrder], ...] = (
-    Column("id", lambda o: o.order.id, head="order"),
-    Column("status", lambda o: o.order.status, styles=STATUS_STYLES),
-    Column("waits_for", lambda o: o.waits_for),
-    Column("mode", lambda o: o.order.scope.mode),
+FACTS: tuple[ValueColumn[ShownOrder], ...] = (
+    ValueColumn("id", lambda o: o.order.id, head="order"),
+    ValueColumn("status", lambda o: o.order.status, styles=STATUS_STYLES),
+    ValueColumn("waits_for", lambda o: o.waits_for),
+    ValueColumn("mode", lambda o: o.order.scope.mode),
     TimeColumn("created_at", lambda o: o.order.created_at, head="received"),
-    Column("placed_by", lambda o: o.placed_by),
+    ValueColumn("placed_by", lambda o: o.placed_by),
     TonnesColumn("quantity", lambda o: o.order.priced and o.order.priced.quantity_grams, head="tonnes"),
     MoneyColumn(
         "total_cost",
@@ -101,10 +101,10 @@ FACTS: tuple[Column[ShownOrder], ...] = (
         lambda o: o.order.currency,
         head="total",
     ),
-    Column("payment_method", lambda o: o.order.payment_method, head="payment"),
-    Column("invoice", lambda o: o.invoice and o.invoice.reference, show=lambda o: o.invoice_state),
-    Column("account_id", lambda o: o.order.scope.account_id, head="account"),
-    Column("organisation_id", lambda o: o.order.scope.organisation_id, head="organisation"),
+    ValueColumn("payment_method", lambda o: o.order.payment_method, head="payment"),
+    ValueColumn("invoice", lambda o: o.invoice and o.invoice.reference, show=lambda o: o.invoice_state),
+    ValueColumn("account_id", lambda o: o.order.scope.account_id, head="account"),
+    ValueColumn("organisation_id", lambda o: o.order.scope.organisation_id, head="organisation"),
 )
 
 

@@ -16,26 +16,26 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_organisation_default
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.organisation_tax import tax
-from tonne.cli.output import Column, Output, TimeColumn, output_options, print_object, print_rows
+from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
 
-COLUMNS: tuple[Column[Organisation], ...] = (
-    Column("id", lambda o: o.id),
-    Column("name", lambda o: o.name, shrinks=True),
-    Column("fee_rate", lambda o: _spell(o.fee_rate), align_right=True),
+COLUMNS: tuple[ValueColumn[Organisation], ...] = (
+    ValueColumn("id", lambda o: o.id),
+    ValueColumn("name", lambda o: o.name, shrinks=True),
+    ValueColumn("fee_rate", lambda o: _spell(o.fee_rate), align_right=True),
     TimeColumn("created_at", lambda o: o.created_at, head="created"),
 )
-FACTS: tuple[Column[OrganisationDetails], ...] = (
-    Column("id", lambda o: o.organisation.id),
-    Column("name", lambda o: o.organisation.name),
-    Column("fee_rate", lambda o: _spell(o.organisation.fee_rate)),
+FACTS: tuple[ValueColumn[OrganisationDetails], ...] = (
+    ValueColumn("id", lambda o: o.organisation.id),
+    ValueColumn("name", lambda o: o.organisation.name),
+    ValueColumn("fee_rate", lambda o: _spell(o.organisation.fee_rate)),
     TimeColumn("created_at", lambda o: o.organisation.created_at, head="created"),
-    Column(
+    ValueColumn(
         "address", lambda o: o.address.split("\n") if o.address else [], show=lambda o: o.address or "-", has_lines=True
     ),
-    Column("admins", lambda o: o.admins),
-    Column("redirect_hosts", lambda o: o.redirect_hosts, head="redirects to"),
-    Column(
+    ValueColumn("admins", lambda o: o.admins),
+    ValueColumn("redirect_hosts", lambda o: o.redirect_hosts, head="redirects to"),
+    ValueColumn(
         "test_mail_addresses",
         lambda o: o.test_mail_addresses,
         head="test mail to",

@@ -3,13 +3,13 @@
 Declare the columns once; they define the table, the JSON fields and the CSV columns:
 
     COLUMNS = (
-        Column("id", lambda o: o.id, head="order"),
-        Column("status", lambda o: o.status, styles=STATUS_STYLES),
+        ValueColumn("id", lambda o: o.id, head="order"),
+        ValueColumn("status", lambda o: o.status, styles=STATUS_STYLES),
         TimeColumn("created_at", lambda o: o.created_at, head="received"),
         TonnesColumn("quantity", lambda o: o.quantity_grams, head="tonnes"),
         MoneyColumn("total_cost", lambda o: o.total_cost_minor, lambda o: o.currency, head="total"),
-        Column("account_name", lambda o: o.account_name, head="account", shrinks=True),
-        Column("account_id", lambda o: o.account_id, in_table=False),
+        ValueColumn("account_name", lambda o: o.account_name, head="account", shrinks=True),
+        ValueColumn("account_id", lambda o: o.account_id, in_table=False),
     )
 
     @order.command("list")
@@ -84,7 +84,7 @@ STATUS_STYLES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Column(Generic[T]):
+class ValueColumn(Generic[T]):
     """A column of text, numbers, booleans or lists of texts. `show` replaces the text in the table, not the value."""
 
     name: str
@@ -126,7 +126,7 @@ class Column(Generic[T]):
 
 
 @dataclass(frozen=True)
-class TimeColumn(Column[T]):
+class TimeColumn(ValueColumn[T]):
     """A moment or a day. The table has moments to the minute, in UTC."""
 
     def fields(self, row: T) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class TimeColumn(Column[T]):
 
 
 @dataclass(frozen=True)
-class TonnesColumn(Column[T]):
+class TonnesColumn(ValueColumn[T]):
     """Grams, printed as tonnes."""
 
     _: KW_ONLY
@@ -157,7 +157,7 @@ class TonnesColumn(Column[T]):
 
 
 @dataclass(frozen=True)
-class MoneyColumn(Column[T]):
+class MoneyColumn(ValueColumn[T]):
     """Minor units and their currency."""
 
     currency: Callable[[T], str]
@@ -183,7 +183,7 @@ class Table(Generic[T]):
 
     name: str
     rows: Sequence[T]
-    columns: Sequence[Column[T]]
+    columns: Sequence[ValueColumn[T]]
 
 
 def output_options(command: F) -> F:
@@ -214,7 +214,7 @@ def detect_output(chosen: Format = Format.TABLE, *, no_color: bool = False) -> O
 
 
 def print_rows(
-    rows: Sequence[T], columns: Sequence[Column[T]], output: Output, *, empty: str = "Nothing found."
+    rows: Sequence[T], columns: Sequence[ValueColumn[T]], output: Output, *, empty: str = "Nothing found."
 ) -> None:
     """Print a list. `empty` is printed instead of a table without rows; JSON then has no line, and CSV the header."""
     match output.format:
@@ -229,7 +229,7 @@ def print_rows(
             _print_columns(rows, columns, output)
 
 
-def print_object(row: T, columns: Sequence[Column[T]], output: Output, tables: Sequence[Table[Any]] = ()) -> None:
+def print_object(row: T, columns: Sequence[ValueColumn[T]], output: Output, tables: Sequence[Table[Any]] = ()) -> None:
     """Print the facts of one object, and the tables that have rows."""
     match output.format:
         case Format.JSON:
@@ -291,7 +291,7 @@ def print_facts(facts: Mapping[str, str | Sequence[str]]) -> None:
         click.echo(name.ljust(width) + ("\n" + " " * width).join(map(printable, lines)).rstrip())
 
 
-def _print_columns(rows: Sequence[T], columns: Sequence[Column[T]], output: Output) -> None:
+def _print_columns(rows: Sequence[T], columns: Sequence[ValueColumn[T]], output: Output) -> None:
     shown = [column for column in columns if column.in_table]
     heads = [column.heading for column in shown]
     cells = [[column.cell(row) for column in shown] for row in rows]
@@ -314,7 +314,7 @@ def _print_facts(facts: Sequence[tuple[str, str, str | None]], output: Output) -
         click.echo((name + value).rstrip(), color=output.has_colour)
 
 
-def _document(row: T, columns: Sequence[Column[T]]) -> dict[str, Any]:
+def _document(row: T, columns: Sequence[ValueColumn[T]]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for column in columns:
         for name, value in column.fields(row).items():
@@ -323,7 +323,7 @@ def _document(row: T, columns: Sequence[Column[T]]) -> dict[str, Any]:
     return document
 
 
-def _csv(rows: Sequence[T], columns: Sequence[Column[T]]) -> str:
+def _csv(rows: Sequence[T], columns: Sequence[ValueColumn[T]]) -> str:
     text = io.StringIO(newline="")
     names = list(dict.fromkeys(name for column in columns for name in column.names()))
     writer = csv.writer(text, lineterminator="\n")

@@ -6,7 +6,7 @@ import click
 
 from tonne.base.clock import to_wire, utc_now
 from tonne.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
-from tonne.cli.output import Column, Output, TimeColumn, detect_output, output_options, print_object
+from tonne.cli.output import Output, TimeColumn, ValueColumn, detect_output, output_options, print_object
 from tonne.sustainability.change_page import PageChange, change_page
 from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
 from tonne.sustainability.model import Logo, PageSection, SustainabilityPage
@@ -84,14 +84,14 @@ def _read_logo(path: Path) -> Logo:
 
 def _print(page: SustainabilityPage, output: Output) -> None:
     base_url = settings_from_environment().base_url
-    facts: tuple[Column[SustainabilityPage], ...] = (
-        Column("address", lambda p: p.address(base_url)),
-        Column("enabled", lambda p: p.enabled),
-        Column("slug", lambda p: p.slug),
-        Column("title", lambda p: p.title),
-        Column("description", lambda p: p.description, show=lambda p: p.description, has_lines=True),
-        Column("sections", lambda p: [section.value for section in p.sections]),
-        Column("logo", lambda p: p.logo_address(base_url), show=lambda p: p.logo_address(base_url) or "none"),
+    facts: tuple[ValueColumn[SustainabilityPage], ...] = (
+        ValueColumn("address", lambda p: p.address(base_url)),
+        ValueColumn("enabled", lambda p: p.enabled),
+        ValueColumn("slug", lambda p: p.slug),
+        ValueColumn("title", lambda p: p.title),
+        ValueColumn("description", lambda p: p.description, show=lambda p: p.description, has_lines=True),
+        ValueColumn("sections", lambda p: [section.value for section in p.sections]),
+        ValueColumn("logo", lambda p: p.logo_address(base_url), show=lambda p: p.logo_address(base_url) or "none"),
         TimeColumn("updated_at", lambda p: p.updated_at, head="changed", show=_changed),
     )
     print_object(page, facts, output)

@@ -9,7 +9,7 @@ from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
-from tonne.cli.output import Column, Format, Output, TimeColumn, TonnesColumn, output_options, print_rows
+from tonne.cli.output import Format, Output, TimeColumn, TonnesColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.retirements.import_confirmations import import_confirmations
 from tonne.retirements.work_list import Task, export_tasks, list_tasks_any_account
@@ -20,19 +20,19 @@ SHOWN = 100
 
 _mode_option = click.option("--mode", type=MODE, required=True, help="Work list to use: live and test have one each.")
 
-COLUMNS: tuple[Column[Task], ...] = (
-    Column("parcel_id", lambda t: t.parcel_id, head="parcel"),
-    Column("registry", lambda t: t.registry),
-    Column("registry_project_id", lambda t: t.registry_project_id, head="project"),
+COLUMNS: tuple[ValueColumn[Task], ...] = (
+    ValueColumn("parcel_id", lambda t: t.parcel_id, head="parcel"),
+    ValueColumn("registry", lambda t: t.registry),
+    ValueColumn("registry_project_id", lambda t: t.registry_project_id, head="project"),
     TonnesColumn("quantity", lambda t: t.quantity_grams, head="tonnes"),
     TimeColumn("opened_at", lambda t: t.opened_at, head="waiting since"),
-    Column("serials", lambda t: t.serials, shrinks=True),
-    Column("beneficiary", lambda t: t.named, show=lambda t: quoted(t.named), shrinks=True),
-    Column("project_name", lambda t: t.project_name, in_table=False),
-    Column("vintage", lambda t: t.vintage, in_table=False),
-    Column("serial_block", lambda t: t.serial_block, in_table=False),
-    Column("first_number", lambda t: t.first_number, in_table=False),
-    Column("last_number", lambda t: t.last_number, in_table=False),
+    ValueColumn("serials", lambda t: t.serials, shrinks=True),
+    ValueColumn("beneficiary", lambda t: t.named, show=lambda t: quoted(t.named), shrinks=True),
+    ValueColumn("project_name", lambda t: t.project_name, in_table=False),
+    ValueColumn("vintage", lambda t: t.vintage, in_table=False),
+    ValueColumn("serial_block", lambda t: t.serial_block, in_table=False),
+    ValueColumn("first_number", lambda t: t.first_number, in_table=False),
+    ValueColumn("last_number", lambda t: t.last_number, in_table=False),
 )
 
 

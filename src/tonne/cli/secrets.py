@@ -12,7 +12,7 @@ from tonne.base.settings import Settings
 from tonne.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
 from tonne.checkout.reseal_link_secrets import reseal_links_any_account
 from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
-from tonne.cli.output import STATUS_STYLES, Column, Output, output_options, print_rows
+from tonne.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
 from tonne.db.migrate import require_compatible
 from tonne.db.pool import Connection
 from tonne.webhooks import reseal_secrets, secret_store
@@ -27,10 +27,10 @@ class KeyUse(NamedTuple):
     values: int
 
 
-COLUMNS: tuple[Column[KeyUse], ...] = (
-    Column("key_id", lambda use: use.key_id, head="key", show=lambda use: use.key_id or "(no key id)"),
-    Column("configured", lambda use: use.role, styles=STATUS_STYLES),
-    Column("values", lambda use: use.values),
+COLUMNS: tuple[ValueColumn[KeyUse], ...] = (
+    ValueColumn("key_id", lambda use: use.key_id, head="key", show=lambda use: use.key_id or "(no key id)"),
+    ValueColumn("configured", lambda use: use.role, styles=STATUS_STYLES),
+    ValueColumn("values", lambda use: use.values),
 )
 
 

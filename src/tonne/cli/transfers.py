@@ -5,23 +5,23 @@ import click
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
-from tonne.cli.output import STATUS_STYLES, Column, MoneyColumn, Output, TimeColumn, output_options, print_rows
+from tonne.cli.output import STATUS_STYLES, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.invoices.resolve_transfer import resolve_transfer
 from tonne.invoices.transfer_store import UnresolvedTransfer, list_unresolved_any_account
 from tonne.sheets.errors import quoted
 
 MAX_NOTE = 500
-COLUMNS: tuple[Column[UnresolvedTransfer], ...] = (
-    Column("id", lambda each: each.id, head="transfer"),
+COLUMNS: tuple[ValueColumn[UnresolvedTransfer], ...] = (
+    ValueColumn("id", lambda each: each.id, head="transfer"),
     TimeColumn("booked_on", lambda each: each.booked_on, head="booked"),
-    Column("outcome", lambda each: each.outcome, styles=STATUS_STYLES),
+    ValueColumn("outcome", lambda each: each.outcome, styles=STATUS_STYLES),
     MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
-    Column("payer", lambda each: each.payer, show=lambda each: quoted(each.payer), shrinks=True),
-    Column("reference", lambda each: each.reference, show=lambda each: quoted(each.reference), shrinks=True),
-    Column("invoice_number", lambda each: each.invoice_reference, head="invoice"),
-    Column("mode", lambda each: each.mode, in_table=False),
-    Column("organisation_id", lambda each: each.organisation_id, in_table=False),
+    ValueColumn("payer", lambda each: each.payer, show=lambda each: quoted(each.payer), shrinks=True),
+    ValueColumn("reference", lambda each: each.reference, show=lambda each: quoted(each.reference), shrinks=True),
+    ValueColumn("invoice_number", lambda each: each.invoice_reference, head="invoice"),
+    ValueColumn("mode", lambda each: each.mode, in_table=False),
+    ValueColumn("organisation_id", lambda each: each.organisation_id, in_table=False),
 )
 
 
