@@ -10,8 +10,9 @@ from tests.architecture.source import PACKAGE, ROOT, Module, imports, modules, p
 
 # A package may import only itself and packages listed before it.
 PACKAGES = (
-    *("base", "db", "http", "web", "gateways", "events", "accounts", "sheets", "catalog", "estimates", "orders"),
-    *("receipts", "cards", "invoices", "retirements", "webhooks", "checkout", "sustainability", "dashboard", "worker"),
+    *("base", "db", "http", "web", "gateways", "events", "accounts", "sheets", "banking", "catalog", "estimates"),
+    *("orders", "receipts", "cards", "invoices", "retirements", "webhooks", "checkout", "sustainability"),
+    *("dashboard", "worker"),
     *("app.py", "cli"),
 )
 OUTSIDE = ("__init__.py", "__main__.py")

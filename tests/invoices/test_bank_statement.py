@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.invoices.billing import Billing
 from tests.support.world import TESTER, World, open_tenant
 from tonne.base.scope import Mode
-from tonne.invoices.bank_statement import read_statement
 from tonne.invoices.import_statement import BookedLine, import_statement
 from tonne.invoices.reference import reference_of, references_in
 from tonne.invoices.settle_invoice import settle_invoice
@@ -93,97 +92,6 @@ class TestReferences:
     def test_any_text_can_be_searched(self, text: str) -> None:
         for place in references_in(text):
             assert place
-
-
-class TestReading:
-    @pytest.mark.parametrize(
-        "content",
-        [
-            HEAD.encode() + b"2026-03-05,13.95,EUR,Ada,TN\n",
-            b"\xef\xbb\xbf" + HEAD.encode() + b"2026-03-05,13.95,EUR,Ada,TN",
-            HEAD.replace(",", ";").encode() + b"2026-03-05;13.95;EUR;Ada;TN\r\n",
-            b"Reference,PAYER,currency, amount ,booked_on\r\n\r\nTN,Ada,EUR,+13.95,2026-03-05\r\n,,,,\r\n",
-            HEAD.encode() + b'2026-03-05,13.95,EUR,"  Ada ","TN\n"\n',
-            (HEAD + "2026-03-05,13.95,EUR,Ada,TN").replace(",", "\t").encode("utf-16"),
-        ],
-        ids=["commas", "byte order mark", "semicolons", "other order", "cells with line breaks", "UTF-16 and tabs"],
-    )
-    def test_all_formats_give_the_same_line(self, content: bytes) -> None:
-        [line] = read_statement(SheetFile("march.csv", content))
-        assert (str(line.booked_on), line.amount_minor, line.currency) == ("2026-03-05", 1395, "EUR")
-        assert (line.payer, line.reference) == ("Ada", "TN")
-        [plain] = read_statement(SheetFile("march.csv", HEAD.encode() + b"2026-03-05,13.95,EUR,Ada,TN\n"))
-        assert line.digest(Mode.LIVE) == plain.digest(Mode.LIVE)
-        assert line.digest(Mode.LIVE) != plain.digest(Mode.TEST)
-
-    def test_identical_lines_have_different_digests(self) -> None:
-        lines = read_statement(SheetFile("march.csv", (HEAD + "2026-03-05,5.00,EUR,Ada,TN\n" * 3).encode()))
-        assert len({line.digest(Mode.LIVE) for line in lines}) == 3
-
-    @pytest.mark.parametrize(
-        ("cells", "column"),
-        [
-            ("2026-02-30,1.00,EUR,Ada,TN", "booked_on"),
-            (",1.00,EUR,Ada,TN", "booked_on"),
-            ("5.3.2026,1.00,EUR,Ada,TN", "booked_on"),
-            ("2026-03-05,,EUR,Ada,TN", "amount"),
-            ("2026-03-05,1.005,EUR,Ada,TN", "amount"),
-            ("2026-03-05,1.5,JPY,Ada,TN", "amount"),
-            ("2026-03-05,1e3,EUR,Ada,TN", "amount"),
-            ("2026-03-05,NaN,EUR,Ada,TN", "amount"),
-            ('2026-03-05,"1,00",EUR,Ada,TN', "amount"),
-            ("2026-03-05,9999999999999999,EUR,Ada,TN", "amount"),
-            ("2026-03-05,--1.00,EUR,Ada,TN", "amount"),
-            ("2026-03-05,1.00,euro,Ada,TN", "currency"),
-            ("2026-03-05,1.00,,Ada,TN", "currency"),
-            ("2026-03-05,1.00,EUR,A\x1bda,TN", "payer"),
-            (f"2026-03-05,1.00,EUR,Ada,{'x' * 1001}", "reference"),
-        ],
-    )
-    def test_an_invalid_cell_is_reported_with_its_column(self, cells: str, column: str) -> None:
-        with pytest.raises(SheetInvalid) as refused:
-            read_statement(SheetFile("march.csv", f"{HEAD}{cells}\n".encode()))
-        assert [(error.line, error.column) for error in refused.value.errors] == [(2, column)]
-        assert str(refused.value).endswith(".")
-
-    @pytest.mark.parametrize(
-        "content",
-        [
-            b"",
-            b"\n\n",
-            b"booked_on,amount,currency,payer\n",
-            b"booked_on,amount,currency,payer,reference,extra\n",
-            b"booked_on,amount,currency,payer,payer\n",
-            b"2026-03-05,13.95,EUR,Ada,TN\n",
-            HEAD.encode() + b'2026-03-05,13.95,EUR,Ada,"TN\n',
-            HEAD.encode() + b"2026-03-05,13.95,EUR,\xff,TN\n",
-            b"x" * 20_000_001,
-            b"PK\x03\x04" + bytes(1000),
-        ],
-        ids=[
-            "nothing",
-            "empty lines",
-            "missing",
-            "unknown",
-            "twice",
-            "no header",
-            "open quote",
-            "latin-1",
-            "too large",
-            "workbook",
-        ],
-    )
-    def test_an_unreadable_statement_is_one_error(self, content: bytes) -> None:
-        with pytest.raises(SheetInvalid) as refused:
-            read_statement(SheetFile("march.csv", content))
-        assert len(refused.value.errors) == 1
-        assert str(refused.value).startswith("march.csv")
-
-    def test_every_error_is_reported(self) -> None:
-        content = HEAD + "x,1.00,EUR,Ada,TN\n2026-03-05,1.00,EUR,Ada,TN\n2026-03-05,1.00\n2026-03-05,y,z,Ada,TN\n"
-        with pytest.raises(SheetInvalid) as refused:
-            read_statement(SheetFile("march.csv", content.encode()))
-        assert [error.line for error in refused.value.errors] == [2, 4, 5, 5]
 
 
 async def test_a_statement_with_one_line_of_every_kind(billing: Billing, world: World) -> None:

@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from tonne.base.bank_accounts import parse_bank_accounts
 from tonne.base.countries import COUNTRIES
+from tonne.base.iban import is_iban
 from tonne.base.secret_keys import parse_key, parse_keys
 from tonne.base.tax import TaxTerms, TaxTreatment
 from tonne.base.tax_ids import parse_tax_id
@@ -108,6 +110,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     bank_iban: Annotated[str, msgspec.Meta(max_length=50)] = ""
     bank_bic: Annotated[str, msgspec.Meta(max_length=20)] = ""
     bank_name: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    bank_accounts: Annotated[str, msgspec.Meta(max_length=2000)] = ""
     invoice_due_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
     invoice_reminder_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 3
     invoice_cancel_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 14
@@ -209,6 +212,8 @@ def _read_file(path: str) -> dict[str, Any]:
 def _validate(settings: Settings) -> None:
     _validate_secret_keys(settings)
     _validate_webhooks(settings)
+    _validate_bank(settings)
+    _validate_tax(settings)
     _validate_contacts(settings)
     _validate_metrics(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
@@ -242,13 +247,19 @@ def _validate(settings: Settings) -> None:
         )
     if settings.stripe_api_base and not _is_url(settings.stripe_api_base, WEB):
         raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https URL, or empty for Stripe's own.")
-    if settings.bank_iban and not _is_iban(settings.bank_iban):
+    if settings.invoice_cancel_days < settings.invoice_reminder_days:
+        raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
+
+
+def _validate_bank(settings: Settings) -> None:
+    if settings.bank_iban and not is_iban(settings.bank_iban):
         raise SettingsError(
             "TONNE_BANK_IBAN is not a valid IBAN: its check digits are wrong. Check it for typing errors."
         )
-    _validate_tax(settings)
-    if settings.invoice_cancel_days < settings.invoice_reminder_days:
-        raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
+    try:
+        parse_bank_accounts(settings.bank_accounts)
+    except ValueError as error:
+        raise SettingsError(f"TONNE_BANK_ACCOUNTS is not valid: {error}.") from error
 
 
 def _validate_tax(settings: Settings) -> None:
@@ -306,14 +317,6 @@ def _validate_contacts(settings: Settings) -> None:
                 f"TONNE_SECURITY_CONTACT: {contact!r} is neither an e-mail address nor an https URL. Separate several "
                 "by commas."
             )
-
-
-def _is_iban(text: str) -> bool:
-    """Whether the check digits are right. Money sent to a mistyped account is hard to get back."""
-    iban = text.replace(" ", "").upper()
-    if not re.fullmatch(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", iban):
-        return False
-    return int("".join(str(int(character, 36)) for character in iban[4:] + iban[:4])) % 97 == 1
 
 
 def _is_url(text: str, schemes: Sequence[str], *, credentials: bool = False) -> bool:

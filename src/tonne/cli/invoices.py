@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from tonne.accounts.names import Names, find_names_any_account
+from tonne.banking.csv_statement import Spelling
+from tonne.banking.local_numbers import DateOrder, DecimalMark
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
@@ -184,17 +186,20 @@ def pdf(number: str, mode: str | None, output: Path) -> None:
 @invoice.command("import-statement")
 @FILE
 @click.option("--mode", type=MODE, required=True, help="Mode of the invoices that the statement pays.")
-def import_(file: Path, mode: str) -> None:
+@click.option("--dates", type=click.Choice(list(DateOrder)), help="Order of day, month and year in a CSV file.")
+@click.option("--decimals", type=click.Choice(list(DecimalMark)), help="Decimal mark of amounts in a CSV file.")
+def import_(file: Path, mode: str, dates: str | None, decimals: str | None) -> None:
     """Import a bank statement and settle the invoices it pays.
 
-    The columns are booked_on, amount, currency, payer and reference. Lines that were imported before are skipped, so
-    statements may overlap.
+    The file is a camt.053 or MT940 statement, or CSV with the columns booked_on, amount, currency, payer and
+    reference. Lines that were imported before are skipped, so statements may overlap.
 
     If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """
     upload = read_file(file)
+    spelling = Spelling(DateOrder(dates) if dates else None, DecimalMark(decimals) if decimals else None)
     with reported_errors():
-        booked = run_in_transaction(import_statement, Mode(mode), upload, actor=ACTOR, now=utc_now())
+        booked = run_in_transaction(import_statement, Mode(mode), upload, actor=ACTOR, now=utc_now(), spelling=spelling)
     _print_report(booked)
 
 

@@ -8,13 +8,15 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from tonne.accounts import audit
+from tonne.banking.csv_statement import Spelling
+from tonne.banking.read_statement import DETECTED, read_statement
+from tonne.banking.statement import StatementLine
 from tonne.base.actor import Actor
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.invoices import store as invoice_store
 from tonne.invoices import transfer_store
-from tonne.invoices.bank_statement import StatementLine, read_statement
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.reference import references_in
 from tonne.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
@@ -46,21 +48,22 @@ class _NamedInvoice:
 
 
 async def import_statement(
-    tx: Connection, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime
+    tx: Connection, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime, spelling: Spelling = DETECTED
 ) -> list[BookedLine]:
     """Book every line, or raise SheetInvalid with every error. One import runs at a time."""
-    lines = read_statement(file)
+    lines = read_statement(file, spelling).lines
+    digests = transfer_store.line_digests(mode, lines)
     await transfer_store.lock_imports(tx)
-    known = await transfer_store.find_known_any_account(tx, [line.digest(mode) for line in lines])
+    known = await transfer_store.find_known_any_account(tx, digests)
     invoices = await _named_invoices(tx, lines)
     booked, transfers, paid, entries = [], [], [], []
-    for line in lines:
-        if line.digest(mode) in known:
+    for line, digest in zip(lines, digests, strict=True):
+        if digest in known:
             booked.append(BookedLine(line, TransferOutcome.KNOWN, None, "imported before."))
             continue
         outcome, named, message = _match(line, mode, invoices)
         booked.append(BookedLine(line, outcome, named.invoice.reference if named else None, message))
-        transfers.append(Transfer(line, outcome, named.invoice.id if named else None))
+        transfers.append(Transfer(line, outcome, named.invoice.id if named else None, digest))
         if named and outcome in SETTLING:
             paid.append(named.invoice.id)
             note = f"bank transfer of {line.booked_on}"

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from tonne.accounts.model import Billing, PaymentMethod
+from tonne.base.bank_accounts import own_account, parse_bank_accounts
 from tonne.base.ids import new_id
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
@@ -162,7 +163,7 @@ def compose_invoice(
         lines=lines,
         fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency)),
         total=format_money(priced.total_cost_minor, currency),
-        bank=_bank(settings),
+        bank=_bank(settings, currency),
         reference=reference,
         note=TEST_NOTE if mode is Mode.TEST else None,
     )
@@ -222,12 +223,15 @@ def _seller(settings: Settings) -> InvoiceSeller:
     )
 
 
-def _bank(settings: Settings) -> BankAccount:
+def _bank(settings: Settings, currency: str) -> BankAccount:
+    """The account for this currency. `bank_name` is that of the default account."""
+    is_default = currency not in parse_bank_accounts(settings.bank_accounts)
+    own = own_account(settings, currency)
     return BankAccount(
         account_holder=settings.bank_account_holder or settings.seller_name,
-        iban=settings.bank_iban or None,
-        bic=settings.bank_bic or None,
-        bank_name=settings.bank_name or None,
+        iban=settings.bank_iban or None if is_default else own and own.iban,
+        bic=(own.bic if own else settings.bank_bic) or None,
+        bank_name=(settings.bank_name if is_default else "") or None,
     )
 
 

@@ -1,5 +1,8 @@
 """SQL of bank transfers."""
 
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -8,12 +11,12 @@ from typing import NamedTuple
 
 import asyncpg
 
+from tonne.banking.statement import StatementLine
 from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.invoices.bank_statement import StatementLine
 from tonne.invoices.model import Invoice
 
 # Transfers that need a person. The parts of an open invoice do not: the rest may still arrive. What is not an incoming
@@ -39,12 +42,25 @@ class TransferOutcome(StrEnum):
     KNOWN = "known"
 
 
+def line_digests(mode: Mode, lines: Sequence[StatementLine]) -> list[bytes]:
+    """Equal for the same line of overlapping statements, so that it is booked once. Equal lines are numbered."""
+    seen: Counter[str] = Counter()
+    digests = []
+    for line in lines:
+        facts = (mode, line.booked_on.isoformat(), line.amount_minor, line.currency, line.payer, line.reference)
+        text = json.dumps([*facts])
+        digests.append(hashlib.sha256(json.dumps([*facts, seen[text]]).encode()).digest())
+        seen[text] += 1
+    return digests
+
+
 class Transfer(NamedTuple):
     """`invoice_id` is the invoice that it pays, if known."""
 
     line: StatementLine
     outcome: TransferOutcome
     invoice_id: str | None
+    digest: bytes = b""
 
 
 LOCK_IMPORTS = "SELECT pg_advisory_xact_lock($1)"
@@ -92,10 +108,10 @@ async def insert_transfers_any_account(
     """Insert transfers, at least one."""
     rows = [
         (
-            *(new_id("trf"), line.digest(mode), line.booked_on, line.amount_minor, line.currency, line.payer),
+            *(new_id("trf"), digest, line.booked_on, line.amount_minor, line.currency, line.payer),
             *(line.reference, outcome, invoice_id),
         )
-        for line, outcome, invoice_id in transfers
+        for line, outcome, invoice_id, digest in transfers
     ]
     await tx.execute(INSERT_TRANSFERS, mode, now, str(actor), *zip(*rows, strict=True))
 

@@ -1,0 +1,9 @@
+from typing import NoReturn
+
+from tonne.sheets.csv_lines import SheetFile
+from tonne.sheets.errors import RowError, SheetInvalid
+
+
+def refuse(file: SheetFile, message: str, line: int | None = None) -> NoReturn:
+    """Raise SheetInvalid with one error."""
+    raise SheetInvalid([RowError(file.name, line, None, message)])
