@@ -22,6 +22,7 @@ from tonne.catalog.import_rows import FileKind
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.orders import store as order_store
+from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import mark_paid, move_order
 from tonne.orders.place_order import CheckoutCustomer, OrderRequest
@@ -135,9 +136,9 @@ class Shop(Scene):
             assert account is not None
             await update_account(tx, replace(account, beneficiary=beneficiary))
 
-    async def buy(self, scope: Scope, grams: int, *bundles: str) -> Order:
+    async def buy(self, scope: Scope, grams: int, *bundles: str, beneficiary: Beneficiary | None = None) -> Order:
         """Place an order and mark it as paid."""
-        return await self.pay(await self.place(scope, grams, *bundles))
+        return await self.pay(await self.place(scope, grams, *bundles, beneficiary=beneficiary))
 
     async def buy_at_checkout(self, scope: Scope, grams: int, *bundles: str) -> Order:
         """A customer has paid on a page of an offset link of the account."""
@@ -149,11 +150,19 @@ class Shop(Scene):
         self.clock.advance(milliseconds=1)
         return paid
 
-    async def place(self, scope: Scope, grams: int, *bundles: str, customer: CheckoutCustomer | None = None) -> Order:
+    async def place(
+        self,
+        scope: Scope,
+        grams: int,
+        *bundles: str,
+        customer: CheckoutCustomer | None = None,
+        beneficiary: Beneficiary | None = None,
+    ) -> Order:
         wanted = PriceRequest(
             mass_grams=grams, choices=[BundleChoiceIn(self.bundle_id(name), None) for name in bundles]
         )
-        request = OrderRequest(wanted=wanted, idempotency=Idempotency(None, bytes(32)), customer=customer)
+        idempotency = Idempotency(None, bytes(32))
+        request = OrderRequest(wanted=wanted, idempotency=idempotency, customer=customer, beneficiary=beneficiary)
         return await write(self.services, scope, request, self.clock.now)
 
     async def pay(self, order: Order) -> Order:

@@ -1,7 +1,12 @@
 """Credits are retired in the name that the account had when the order was placed."""
 
+import pytest
+
 from tests.retirements.shop import TONNE, Shop
 from tonne.db.migrate import all_migrations
+from tonne.orders.beneficiary import Beneficiary
+from tonne.orders.model import BeneficiaryKind
+from tonne.retirements.work_list import export_tasks
 
 SHARES = "SELECT beneficiary FROM shares WHERE order_id = $1"
 
@@ -53,3 +58,52 @@ async def test_orders_from_before_the_migration_get_the_beneficiary_of_their_acc
     await live.rename(account, "Berta")
     found = await live.fetch("SELECT id, beneficiary FROM orders ORDER BY created_at, id")
     assert {row["id"]: row["beneficiary"] for row in found} == {open_order.id: "Ada", done.id: None}
+
+
+PERSON = BeneficiaryKind.PERSON
+
+
+@pytest.mark.parametrize("is_public", [False, True])
+async def test_people_1_the_name_of_a_person_is_on_the_certificate_and_at_no_registry(
+    live: Shop, is_public: bool
+) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10)
+    hotel = await live.account("Hotel Miramar")
+    maria = Beneficiary("Maria Keller", PERSON, is_public=is_public)
+    order = await live.buy(hotel, 2_300_000, "wind", beneficiary=maria)
+    own = await live.buy(hotel, 300_000, "wind")
+    await live.work()
+    live.clock.advance(days=40)
+    await live.work()
+    tasks = await live.work_list()
+    assert b"Maria" not in export_tasks(tasks)
+    named = {task.named for task in tasks}
+    assert named == {
+        "customers of Hotel Miramar",
+        "Tonne, on behalf of customers of Hotel Miramar",
+        "Tonne, on behalf of Hotel Miramar",
+    }
+    await live.confirm(*tasks)
+    await live.work()
+    stored = await live.fetch("SELECT beneficiary FROM parcels UNION SELECT beneficiary FROM shares")
+    assert {row["beneficiary"] for row in stored} == {"customers of Hotel Miramar", "Hotel Miramar", "Tonne"}
+    certificate, shown = await live.certificate(order), await live.shown(order)
+    assert (certificate["beneficiary"], shown["beneficiary"]) == ("Maria Keller", {"name": "Maria Keller"})
+    assert {line["registry_name"] for line in certificate["lines"]} == {"customers of Hotel Miramar"}
+    assert (shown["public_certificate_url"] is not None) is is_public
+    assert (await live.certificate(own))["lines"][0]["registry_name"] is None
+    await live.check_invariants()
+
+
+async def test_money_8_each_order_may_name_another_organisation(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10)
+    account = await live.account("Platform AG")
+    order = await live.buy(account, TONNE, "wind", beneficiary=Beneficiary("Fjord Bakery AS"))
+    await live.work()
+    assert [task.named for task in await live.work_list()] == ["Fjord Bakery AS"]
+    await live.confirm(*await live.work_list())
+    await live.work()
+    certificate = await live.certificate(order)
+    assert (certificate["beneficiary"], certificate["lines"][0]["registry_name"]) == ("Fjord Bakery AS", None)

@@ -65,21 +65,24 @@ class OrderEndpoints:
     async def quote_by_estimate(self, request: Request) -> Response:
         """Price an order by estimate without placing it.
 
-        Takes the body of the order and reserves nothing. `idempotency_key` and `metadata` are ignored.
+        Takes the body of the order and reserves nothing. `idempotency_key`, `metadata` and `beneficiary`
+        are ignored.
         """
         return await self._quote(request, OrderByEstimateIn)
 
     async def quote_by_mass(self, request: Request) -> Response:
         """Price an order by mass without placing it.
 
-        Takes the body of the order and reserves nothing. `idempotency_key` and `metadata` are ignored.
+        Takes the body of the order and reserves nothing. `idempotency_key`, `metadata` and `beneficiary`
+        are ignored.
         """
         return await self._quote(request, OrderByMassIn)
 
     async def quote_by_value(self, request: Request) -> Response:
         """Price an order by value without placing it.
 
-        Takes the body of the order and reserves nothing. `idempotency_key` and `metadata` are ignored.
+        Takes the body of the order and reserves nothing. `idempotency_key`, `metadata` and `beneficiary`
+        are ignored.
         """
         return await self._quote(request, OrderByValueIn)
 
@@ -168,4 +171,5 @@ def _read(
         metadata=metadata_text(document),
         estimate_id=estimate_id,
         key_id=request.actor.key_id,
+        beneficiary=None if body.beneficiary is None else body.beneficiary.value,
     )

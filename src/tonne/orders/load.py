@@ -40,7 +40,8 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        accounts.beneficiary AS account_beneficiary,
        orders.metadata, orders.created_at, orders.payment_state, orders.tax_treatment, orders.tax_rate,
        orders.tax_minor, orders.refunded_minor, orders.failure_reason, orders.cancellation_reason,
-       orders.beneficiary_kind, coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
+       orders.beneficiary_kind, orders.beneficiary_is_public,
+       coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
        accounts.simulated_supply_grams, document.shown ->> 'certificate' AS certificate_url,
        document.shown ->> 'public_certificate_url' AS public_certificate_url
@@ -129,6 +130,7 @@ def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[O
         if row["cancellation_reason"] is None
         else CancellationReason(row["cancellation_reason"]),
         beneficiary_kind=BeneficiaryKind(row["beneficiary_kind"]),
+        beneficiary_is_public=row["beneficiary_is_public"],
         projects=projects,
         certificate_url=row["certificate_url"],
         public_certificate_url=row["public_certificate_url"],

@@ -158,6 +158,8 @@ class Order:
     failure_reason: FailureReason | None = None
     cancellation_reason: CancellationReason | None = None
     beneficiary_kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION
+    # Whether a person agreed to be named in public.
+    beneficiary_is_public: bool = False
     # Set when supply is allocated.
     projects: tuple[OrderProject, ...] = ()
     # Set when the order is complete.
@@ -178,6 +180,11 @@ class Order:
         if self.priced is None or self.tax.tax_minor is None:
             return None
         return self.priced.total_cost_minor + self.tax.tax_minor
+
+    @property
+    def is_named_in_public(self) -> bool:
+        """Whether public pages may show the name. The names of persons are private unless they agreed."""
+        return self.beneficiary_kind is BeneficiaryKind.ORGANISATION or self.beneficiary_is_public
 
     @property
     def is_paid_at_checkout(self) -> bool:

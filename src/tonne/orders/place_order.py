@@ -22,6 +22,7 @@ from tonne.estimates.store import find_mass_grams
 from tonne.events.log import append
 from tonne.events.notify import Notifier
 from tonne.orders import store
+from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import EstimateUnknown
 from tonne.orders.model import UNTAXED, Order, OrderStatus, OrderTax
 from tonne.orders.move_order import event_of
@@ -45,6 +46,8 @@ class OrderRequest:
     metadata: str = "{}"
     estimate_id: str | None = None
     customer: CheckoutCustomer | None = None
+    # None: the account's.
+    beneficiary: Beneficiary | None = None
     # The id of the API key that places the order.
     key_id: str | None = None
 
@@ -107,7 +110,7 @@ async def resolve_amount(connection: Connection, scope: Scope, request: OrderReq
 def _compose(
     scope: Scope, request: OrderRequest, wanted: PriceRequest, terms: Terms, *, priced: Priced | None, now: datetime
 ) -> Order:
-    customer = request.customer
+    customer, beneficiary = request.customer, request.beneficiary or Beneficiary(terms.beneficiary)
     return Order(
         scope=scope,
         id=new_id("ord"),
@@ -125,8 +128,10 @@ def _compose(
         email=None if customer is None else customer.email,
         metadata=request.metadata,
         created_at=now,
-        beneficiary=terms.beneficiary,
+        beneficiary=beneficiary.name,
         account_beneficiary=terms.beneficiary,
+        beneficiary_kind=beneficiary.kind,
+        beneficiary_is_public=beneficiary.is_public,
         tax=UNTAXED if priced is not None else OrderTax(),
         auto_advance=terms.auto_advance,
     )

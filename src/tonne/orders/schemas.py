@@ -30,6 +30,7 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.estimates.schemas import MassIn, MetadataOut
 from tonne.http.client_fields import IdempotencyKey, Metadata
 from tonne.http.json_body import JsonNumber
+from tonne.orders.beneficiary import BENEFICIARY, BeneficiaryIn
 from tonne.orders.model import (
     CancellationReason,
     FailureReason,
@@ -64,6 +65,7 @@ class OrderByEstimateIn(msgspec.Struct, forbid_unknown_fields=True):
     idempotency_key: IdempotencyKey | None = None
     bundle_selection: _Selection | None = None
     metadata: Metadata | None = None
+    beneficiary: Annotated[BeneficiaryIn, BENEFICIARY] | None = None
 
 
 class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -71,6 +73,7 @@ class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
     idempotency_key: IdempotencyKey | None = None
     bundle_selection: _Selection | None = None
     metadata: Metadata | None = None
+    beneficiary: Annotated[BeneficiaryIn, BENEFICIARY] | None = None
 
 
 class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,6 +89,7 @@ class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
     idempotency_key: IdempotencyKey | None = None
     bundle_selection: _Selection | None = None
     metadata: Metadata | None = None
+    beneficiary: Annotated[BeneficiaryIn, BENEFICIARY] | None = None
 
 
 OrderIn = OrderByEstimateIn | OrderByMassIn | OrderByValueIn
@@ -156,7 +160,7 @@ class OrderOut(msgspec.Struct):
     public_certificate_url: Annotated[
         str | None,
         Meta(
-            description="Public page of the certificate. Null until complete.",
+            description="Public page of the certificate. Null until complete, and for a private name.",
             extra_json_schema={"format": "uri"},
             examples=[None, "https://offsets.example.com/certificates/7XKD-M2QH-9RTV-4WNC"],
         ),
@@ -209,7 +213,7 @@ class OrderOut(msgspec.Struct):
         CancellationReason | None,
         Meta(description="Why the order was cancelled, or null.", examples=[None, "requested_by_client"]),
     ]
-    beneficiary: Annotated[BeneficiaryOut, Meta(description="In whose name the credits are retired.")]
+    beneficiary: Annotated[BeneficiaryOut, Meta(description="In whose name the certificate is issued.")]
 
 
 _PROJECT_EXAMPLE = {

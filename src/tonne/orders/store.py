@@ -108,9 +108,9 @@ WITH new AS (
                         quantity_grams, offset_cost_minor, total_cost_minor, commission_minor, fee_rate, exchange_rate,
                         exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, email, metadata,
                         beneficiary, created_at, status_changed_at, next_attempt_at, wire_document, placed_by_key,
-                        tax_treatment, tax_rate, tax_minor, beneficiary_kind)
+                        tax_treatment, tax_rate, tax_minor, beneficiary_kind, beneficiary_is_public)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::jsonb, $14, $15, $16, $17, $18, $19, $20, $21,
-            $22, $23, $24, $25, $26, $27, $27, $28, $29, $38, $39, $40, $41, $42)
+            $22, $23, $24, $25, $26, $27, $27, $28, $29, $38, $39, $40, $41, $42, $43)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
@@ -160,6 +160,7 @@ async def insert_order(
         placed_by_key,
         *_tax_columns(order.tax),
         order.beneficiary_kind,
+        order.beneficiary_is_public,
     )
     return inserted
 

@@ -52,6 +52,11 @@ def normal_number(text: str) -> str:
     return "" if found is None else "-".join(filter(None, found.groups()))
 
 
+def public_address(base_url: str, number: str) -> str:
+    """The page of a certificate that is not in a private name."""
+    return f"{base_url}/certificates/{number}"
+
+
 FIND_SHARES = """
 SELECT share.order_id, share.beneficiary AS registry_name, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
        parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.first_number,
@@ -69,10 +74,10 @@ JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
 ORDER BY share.order_id, share.line_position, project.name, lot.vintage, lot.id, parcel.start_grams
 """
 INSERT_CERTIFICATES = """
-INSERT INTO certificates (account_id, order_id, organisation_id, mode, number, issued_at, record)
-SELECT account_id, order_id, organisation_id, mode, number, $1, record
-FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[])
-     AS new (account_id, order_id, organisation_id, mode, number, record)
+INSERT INTO certificates (account_id, order_id, organisation_id, mode, is_public, number, issued_at, record)
+SELECT account_id, order_id, organisation_id, mode, is_public, number, $1, record
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::text[], $8::bytea[])
+     AS new (account_id, order_id, organisation_id, mode, is_public, number, record)
 """
 
 
@@ -87,7 +92,7 @@ async def issue_certificates(
     await tx.execute(
         INSERT_CERTIFICATES,
         now,
-        *columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode"),
+        *columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode, is_named_in_public"),
         [record.number for record in records],
         [msgspec.json.encode(record) for record in records],
     )

@@ -10,7 +10,7 @@ from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders, rewrite_documents
 from tonne.orders.queue import postpone
-from tonne.retirements.certificates import issue_certificates
+from tonne.retirements.certificates import issue_certificates, public_address
 from tonne.retirements.supply_store import find_unretired
 from tonne.retirements.totals import add_totals
 
@@ -48,7 +48,7 @@ async def certify_orders(tx: Connection, orders: Sequence[Order], settings: Sett
             order,
             status=OrderStatus.COMPLETE,
             certificate_url=f"{base_url}/v1/orders/{order.id}/certificate",
-            public_certificate_url=f"{base_url}/certificates/{numbers[order.id]}",
+            public_certificate_url=public_address(base_url, numbers[order.id]) if order.is_named_in_public else None,
         )
         for order in orders
     ]

@@ -22,7 +22,7 @@ from tonne.retirements.certificate_record import (
     Replacement,
     RetiredInAdvance,
 )
-from tonne.retirements.certificates import compose_certificate, read_lines
+from tonne.retirements.certificates import compose_certificate, public_address, read_lines
 from tonne.retirements.errors import CertificateNotAvailable, CertificateNotValid
 from tonne.retirements.totals import add_totals, month_of, subtract_totals
 
@@ -94,16 +94,18 @@ async def reissue_certificate(
     lines = _kept(old.record, present[order.id], order.beneficiary)
     replaces = Replacement(old.record.number, reason)
     new = compose_certificate(order, lines, base_url=base_url, issuer=issuer, now=now, replaces=replaces)
+    # The new certificate leads to the old one, which may be in a private name.
+    is_public = old.is_public and order.is_named_in_public
     await tx.execute(MARK_REPLACED, order.scope.account_id, old.record.number, new.number, reason, now)
     await tx.execute(
         INSERT_REISSUED,
         *(order.scope.account_id, order.id, order.scope.organisation_id, order.scope.mode, new.number, now),
         *(msgspec.json.encode(new), old.record.number, None if order.email is None else now),
-        # Its number leads to the old one, which may name a person in private.
-        old.is_public,
+        is_public,
     )
     await _change_totals(tx, old, former, order)
-    reissued = replace(order, public_certificate_url=f"{base_url}/certificates/{new.number}")
+    address = public_address(base_url, new.number) if is_public else None
+    reissued = replace(order, public_certificate_url=address)
     await rewrite_documents(tx, [reissued])
     await audit.record(
         tx,
@@ -113,8 +115,9 @@ async def reissue_certificate(
         at=now,
         subject_id=order.id,
         mode=order.scope.mode,
-        before={"number": old.record.number, "beneficiary": old.record.beneficiary},
-        after={"number": new.number, "beneficiary": new.beneficiary},
+        # Without the names: entries cannot be deleted, and a name may be private.
+        before={"number": old.record.number},
+        after={"number": new.number},
         reason=reason,
     )
     return reissued

@@ -35,3 +35,17 @@ ALTER TABLE certificates
 CREATE UNIQUE INDEX certificates_current ON certificates (account_id, order_id) WHERE state <> 'replaced';
 CREATE INDEX certificates_of_order ON certificates (account_id, order_id, issued_at);
 CREATE INDEX certificates_to_mail ON certificates (next_mail_at) WHERE next_mail_at IS NOT NULL;
+
+-- checkout -----------------------------------------------------------------------------------------------------
+
+-- Whether the certificate is in the account's name, or in that of the customer, who may enter it.
+ALTER TABLE offset_links
+    ADD COLUMN beneficiary text NOT NULL DEFAULT 'account' CHECK (beneficiary IN ('account', 'customer'));
+-- The name that the customer entered or the API client sent. Null: the account's. Erased with the address.
+ALTER TABLE checkouts
+    ADD COLUMN beneficiary_name text CHECK (length(beneficiary_name) BETWEEN 1 AND 200),
+    ADD COLUMN beneficiary_kind text CHECK (beneficiary_kind IN ('organisation', 'person')),
+    ADD COLUMN beneficiary_is_public boolean NOT NULL DEFAULT false,
+    ADD CONSTRAINT checkouts_beneficiary CHECK (
+        (beneficiary_name IS NULL) = (beneficiary_kind IS NULL)
+        AND (beneficiary_kind = 'person' OR NOT beneficiary_is_public));
