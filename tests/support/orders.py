@@ -52,7 +52,7 @@ async def write(
 ) -> Order:
     catalogue = catalogue or await services.catalogues.current(scope.mode)
     async with services.database.transaction() as tx:
-        terms = await find_terms(tx, scope)
+        terms = await find_terms(tx, scope, services.settings.seller_tax)
         placed = await place_order(tx, scope, request, terms, catalogue, now=now, retry_after=timedelta(seconds=30))
     assert placed is not None
     return placed.order
@@ -62,7 +62,7 @@ async def advance(tx: Connection, services: Services, order: Order, to: OrderSta
     """Make one transition; placing an order also prices it."""
     if (order.status, to) == (OrderStatus.RECEIVED, OrderStatus.PLACED):
         wanted = PriceRequest(mass_grams=order.requested_quantity_grams)
-        terms = await find_terms(tx, order.scope)
+        terms = await find_terms(tx, order.scope, services.settings.seller_tax)
         order = replace(order, priced=price(wanted, terms, await services.catalogues.current(order.scope.mode)))
         await store.price_order(tx, order)
     return await move_order(tx, order, to, now)

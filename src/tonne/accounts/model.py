@@ -76,6 +76,7 @@ class Terms:
     auto_advance: bool = True
     # How much of any bundle seems to be available; None unless a test account simulates short supply.
     simulated_supply_grams: int | None = None
+    billing: Billing = Billing.PER_ORDER
     # Of orders that the account pays.
     tax: TaxTerms = NO_TAX
     # The seller's default. It applies to customers at checkout, who are not the organisation.
@@ -91,7 +92,12 @@ class Terms:
 
     def at_checkout(self) -> "Terms":
         """For a customer who pays with their own card."""
-        return replace(self, payment_method=PaymentMethod.CARD, tax=self.seller_tax)
+        return replace(self, payment_method=PaymentMethod.CARD, billing=Billing.PER_ORDER, tax=self.seller_tax)
+
+    @property
+    def is_billed_together(self) -> bool:
+        """Tax is computed once per rate of a consolidated invoice, so it is not known when an order is placed."""
+        return self.billing is not Billing.PER_ORDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,16 @@ from typing import Any
 
 import asyncpg
 
-from tonne.accounts.model import Account, AccountKind, ApiKey, Organisation, OrganisationDetails, PaymentMethod, Terms
+from tonne.accounts.model import (
+    Account,
+    AccountKind,
+    ApiKey,
+    Billing,
+    Organisation,
+    OrganisationDetails,
+    PaymentMethod,
+    Terms,
+)
 from tonne.base.scope import Mode, Scope
 from tonne.base.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.db.pool import Connection
@@ -197,7 +206,7 @@ async def has_account(connection: Connection, organisation_id: str, mode: Mode, 
 
 FIND_TERMS = """
 SELECT account.currency, account.payment_method, account.auto_advance, account.beneficiary,
-       account.simulated_supply_grams, organisation.fee_rate,
+       account.simulated_supply_grams, account.billing, organisation.fee_rate,
        coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection,
        profile.treatment AS tax_treatment, profile.rate AS tax_rate
 FROM accounts account
@@ -226,6 +235,7 @@ async def find_terms(connection: Connection, scope: Scope, seller_tax: TaxTerms 
         beneficiary=row["beneficiary"],
         auto_advance=row["auto_advance"],
         simulated_supply_grams=row["simulated_supply_grams"],
+        billing=Billing(row["billing"]),
         tax=own_tax or seller_tax,
         seller_tax=seller_tax,
     )

@@ -78,7 +78,8 @@ class ChargeableOrder:
 
 
 READ_CHARGEABLE = """
-SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.total_cost_minor, orders.currency,
+SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.currency,
+       orders.total_cost_minor + coalesce(orders.tax_minor, 0) AS amount_due_minor,
        card.gateway, card.customer, card.method, charged.attempts, charged.has_open_charge
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
@@ -101,7 +102,7 @@ def _chargeable(row: asyncpg.Record) -> ChargeableOrder:
     return ChargeableOrder(
         scope=Scope(row["organisation_id"], row["account_id"], mode),
         id=row["id"],
-        amount_minor=row["total_cost_minor"],
+        amount_minor=row["amount_due_minor"],
         currency=row["currency"],
         gateway=row["gateway"] or GATEWAY_OF[mode],
         source=None if row["gateway"] is None else StoredCard(row["customer"], row["method"]),

@@ -43,14 +43,15 @@ INVARIANTS = (
         "An order was marked as paid without a captured charge, or with another amount.",
         """
         SELECT format('order %s of account %s is %s and costs %s %s, captured: %s', orders.id, orders.account_id,
-                      orders.status, orders.total_cost_minor, orders.currency,
+                      orders.status, orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency,
                       coalesce(captured.amount_minor || ' ' || captured.currency, 'nothing')) AS "where"
         FROM orders
         LEFT JOIN charges captured ON captured.account_id = orders.account_id AND captured.order_id = orders.id
                                   AND captured.status = 'captured'
         WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
           AND orders.total_cost_minor > 0
-          AND (captured.amount_minor, captured.currency) IS DISTINCT FROM (orders.total_cost_minor, orders.currency)
+          AND (captured.amount_minor, captured.currency)
+              IS DISTINCT FROM (orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency)
         """,
     ),
     Invariant(

@@ -5,9 +5,10 @@ from enum import StrEnum
 
 from tonne.accounts.model import PaymentMethod, Terms
 from tonne.base.money import format_money
-from tonne.catalog.errors import ChargeTooSmall, PriceRoundsToZero, PriceUnavailable
+from tonne.base.tax import TaxTreatment, largest_net, tax_on
+from tonne.catalog.errors import ChargeTooSmall, PriceRoundsToZero, PriceUnavailable, QuantityInvalid
 from tonne.catalog.model import Catalogue
-from tonne.catalog.pricing import Priced, PriceList, price_quantity, price_value
+from tonne.catalog.pricing import MAX_MINOR, Priced, PriceList, price_quantity, price_value
 from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default
 from tonne.gateways.card_amounts import charge_unit, minimum_charge
 
@@ -34,13 +35,22 @@ def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     The selection is validated before the exchange rate is looked up: an invalid selection is an error of the client,
     a missing rate (PriceUnavailable) is not.
     """
-    by_card = terms.payment_method is PaymentMethod.CARD
-    if by_card and request.value_minor is not None:
+    # The minimum applies to the charge. Orders that are billed together share one.
+    is_charged = terms.payment_method is PaymentMethod.CARD and not terms.is_billed_together
+    if is_charged and request.value_minor is not None:
         _require_chargeable("value", request.value_minor, terms.currency)
     priced = _price(request, terms, catalogue)
-    if by_card:
-        _require_chargeable("total", priced.total_cost_minor, terms.currency)
+    if is_charged:
+        due = priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, terms) or 0)
+        _require_chargeable("total", due, terms.currency)
     return priced
+
+
+def tax_minor_on(total_cost_minor: int, terms: Terms) -> int | None:
+    """The tax that is added to a total cost. None if it is computed later, for all orders of an invoice."""
+    if terms.is_billed_together:
+        return None
+    return tax_on(total_cost_minor, terms.tax.treatment, terms.tax.rate, unit=_charge_unit(terms))
 
 
 def price_if_available(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced | None:
@@ -64,19 +74,34 @@ def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
         shares = resolve_default(terms.default_selection, catalogue)
     else:
         shares = resolve(request.choices, catalogue)
-    total_unit = charge_unit(terms.currency) if terms.payment_method is PaymentMethod.CARD else 1
-    prices = PriceList(catalogue, terms.currency, terms.fee_rate, total_unit=total_unit)
+    prices = PriceList(catalogue, terms.currency, terms.fee_rate, total_unit=_charge_unit(terms))
     if request.mass_grams is not None:
         priced = price_quantity(prices, shares, request.mass_grams)
     elif request.value_minor is not None:
-        priced = price_value(prices, shares, request.value_minor)
+        priced = price_value(prices, shares, _net_value(request.value_minor, terms))
     else:
         raise ValueError("a price request needs a mass or a value")
+    if priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, terms) or 0) > MAX_MINOR:
+        raise QuantityInvalid("The cost is too large. Order less at a time.")
     if terms.available_grams(priced.quantity_grams) < priced.quantity_grams:
         # The account simulates short supply.
         short = tuple(replace(line, insufficient_available_quantity=True) for line in priced.lines)
         return replace(priced, lines=short)
     return priced
+
+
+def _charge_unit(terms: Terms) -> int:
+    """Total and tax are both multiples of it, and so is what the card is charged."""
+    return charge_unit(terms.currency) if terms.payment_method is PaymentMethod.CARD else 1
+
+
+def _net_value(value_minor: int, terms: Terms) -> int:
+    """How much of a value, which includes tax, is left for the total cost."""
+    treatment, rate, unit = terms.tax.treatment, terms.tax.rate, _charge_unit(terms)
+    if treatment is TaxTreatment.STANDARD and terms.is_billed_together:
+        # The order's share of the tax of an invoice may be a unit more than the tax on the order alone.
+        value_minor = max(0, value_minor - unit)
+    return largest_net(value_minor, treatment, rate, unit=unit)
 
 
 def _require_chargeable(name: str, amount_minor: int, currency: str) -> None:

@@ -14,7 +14,7 @@ from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.model import Bundle, Catalogue, Project
-from tonne.catalog.price import OrderType, PriceRequest
+from tonne.catalog.price import OrderType, PriceRequest, tax_minor_on
 from tonne.catalog.pricing import Priced, PricedLine, PriceList
 
 DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
@@ -130,8 +130,17 @@ class QuoteOut(msgspec.Struct):
     quantity: Annotated[Tonnes, Meta(description="Tonnes that would be retired.", examples=["1040"])]
     offset_cost: Annotated[Money, Meta(description="Cost without the fee.", examples=["7176.00"])]
     commission: Annotated[Money, Meta(description="The whole fee: there is no other.", examples=["800.80"])]
-    total_cost: Annotated[
-        Money, Meta(description="What is charged: `offset_cost` + `commission`.", examples=["7976.80"])
+    total_cost: Annotated[Money, Meta(description="`offset_cost` + `commission`, without tax.", examples=["7976.80"])]
+    tax: Annotated[
+        Money | None,
+        Meta(
+            description="Tax on `total_cost`. Null if orders are billed together: it is then computed per invoice.",
+            examples=["0.00"],
+        ),
+    ]
+    amount_due: Annotated[
+        Money | None,
+        Meta(description="What the payer pays: `total_cost` + `tax`. Null if the tax is.", examples=["7976.80"]),
     ]
     estimated_quantity: Annotated[Tonnes, Meta(description="Same as `quantity`.", examples=["1040"])]
     estimated_offset_cost: Annotated[Money, Meta(description="Same as `offset_cost`.", examples=["7176.00"])]
@@ -196,12 +205,13 @@ def bundle_item_out(line: PricedLine, currency: str) -> BundleItemOut:
     )
 
 
-def quote_out(priced: Priced, request: PriceRequest, *, estimate_id: str | None) -> QuoteOut:
+def quote_out(priced: Priced, request: PriceRequest, terms: Terms, *, estimate_id: str | None) -> QuoteOut:
     exchange, mass_grams, value_minor = priced.exchange, request.mass_grams, request.value_minor
     quantity = format_tonnes(priced.quantity_grams)
     offset_cost = format_money(priced.offset_cost_minor, priced.currency)
     commission = format_money(priced.commission_minor, priced.currency)
     total_cost = format_money(priced.total_cost_minor, priced.currency)
+    tax_minor = tax_minor_on(priced.total_cost_minor, terms)
     return QuoteOut(
         type=OrderType.QUANTITY if value_minor is None else OrderType.VALUE,
         currency=priced.currency,
@@ -209,6 +219,8 @@ def quote_out(priced: Priced, request: PriceRequest, *, estimate_id: str | None)
         offset_cost=offset_cost,
         commission=commission,
         total_cost=total_cost,
+        tax=None if tax_minor is None else format_money(tax_minor, priced.currency),
+        amount_due=None if tax_minor is None else format_money(priced.total_cost_minor + tax_minor, priced.currency),
         estimated_quantity=quantity,
         estimated_offset_cost=offset_cost,
         estimated_commission=commission,

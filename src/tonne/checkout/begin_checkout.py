@@ -88,6 +88,7 @@ def compose_checkout(
         requested_value_minor=wanted.value_minor,
         bundle_selection=storable(wanted.choices or []),
         total_cost_minor=offer.priced.total_cost_minor,
+        tax_minor=offer.tax_minor,
         quantity_grams=offer.priced.quantity_grams,
         offer_digest=offer.digest,
         currency=offer.priced.currency,

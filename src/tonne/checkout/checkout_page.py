@@ -184,6 +184,7 @@ class CheckoutPage:
             headers=headers,
             checkout=checkout,
             priced=None if offer is None else offer.priced,
+            tax=None if offer is None else offer.tax,
             offer=None if offer is None else offer.digest.hex(),
             change=None if offer is None else compare_with_start(checkout, offer),
             was_refused=was_refused is not None,
@@ -198,7 +199,8 @@ class CheckoutPage:
     async def _offer(self, view: _CheckoutView) -> PricedOffer:
         """The current offer, or what was ordered."""
         if view.order is not None and view.order.priced is not None:
-            return PricedOffer(view.order.priced, ordered_offer(view.checkout, view.order).digest)
+            order = view.order
+            return PricedOffer(view.order.priced, order.tax, ordered_offer(view.checkout, order).digest)
         return await self.payment.price(view.checkout, view.link)
 
     def _show_progress(self, request: Request, view: _CheckoutView) -> Response:
@@ -216,6 +218,7 @@ class CheckoutPage:
             state=view.state,
             order=order,
             priced=None if order is None else order.priced,
+            tax=None if order is None else order.tax,
             offer="" if order is None else ordered_offer(view.checkout, order).digest.hex(),
             certificate=record,
             refresh_s=None if view.state in {"complete", "cancelled"} else 5,

@@ -116,7 +116,9 @@ class CheckoutOut(msgspec.Struct):
     requested_quantity: Annotated[Tonnes | None, Meta(description="The quantity that you asked for, or null.")]
     requested_value: Annotated[Money | None, Meta(description="The value that you asked for, or null.")]
     quantity: Annotated[Tonnes, Meta(description="What the customer gets, as offered first or as ordered.")]
-    total_cost: Annotated[Money, Meta(description="What the customer pays, as offered first or as ordered.")]
+    total_cost: Annotated[Money, Meta(description="The cost without tax, as offered first or as ordered.")]
+    tax: Annotated[Money, Meta(description="Tax on `total_cost`.", examples=["0.00"])]
+    amount_due: Annotated[Money, Meta(description="What the customer pays: `total_cost` + `tax`.")]
     currency: CurrencyCode
     bundle_ids: Annotated[list[BundleId], Meta(description="The bundles of the order.")]
     email: Annotated[
@@ -152,6 +154,8 @@ def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> Checkout
         requested_value=None if minor is None else format_money(minor, checkout.currency),
         quantity=format_tonnes(checkout.quantity_grams or 0),
         total_cost=format_money(checkout.total_cost_minor, checkout.currency),
+        tax=format_money(checkout.tax_minor, checkout.currency),
+        amount_due=format_money(checkout.amount_due_minor, checkout.currency),
         currency=checkout.currency,
         bundle_ids=[choice["bundle_id"] for choice in checkout.bundle_selection],
         email=checkout.email or None,

@@ -9,7 +9,6 @@ import msgspec
 
 from tonne.accounts import audit
 from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import PaymentMethod
 from tonne.accounts.redirect_hosts import list_hosts
 from tonne.base.actor import Actor
 from tonne.base.clock import Clock
@@ -75,7 +74,7 @@ class CreateCheckout:
     ) -> tuple[ApiCheckout, bytes | None]:
         """The new checkout; or the original with this key, and the digest of the request that created it."""
         # Before taking a connection: holding one while waiting for another can exhaust the pool.
-        terms = (await self.directory.terms_of(scope)).paid_by(PaymentMethod.CARD)
+        terms = (await self.directory.terms_of(scope)).at_checkout()
         catalogue = await self.catalogues.current(scope.mode)
         async with self.database.connection() as connection:
 

@@ -16,10 +16,12 @@ INVARIANTS = (
         "The customer was shown another total or quantity than the one charged.",
         """
         SELECT format('checkout %s of account %s: %s %s for %s g shown, %s %s for %s g ordered', checkouts.id,
-                      checkouts.account_id, checkouts.total_cost_minor, checkouts.currency, checkouts.quantity_grams,
-                      orders.total_cost_minor, orders.currency, orders.quantity_grams) AS "where"
+                      checkouts.account_id, checkouts.total_cost_minor + checkouts.tax_minor, checkouts.currency,
+                      checkouts.quantity_grams, orders.total_cost_minor + coalesce(orders.tax_minor, 0),
+                      orders.currency, orders.quantity_grams) AS "where"
         FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
-        WHERE (checkouts.total_cost_minor, checkouts.currency) <> (orders.total_cost_minor, orders.currency)
+        WHERE (checkouts.total_cost_minor, checkouts.tax_minor, checkouts.currency)
+              <> (orders.total_cost_minor, coalesce(orders.tax_minor, 0), orders.currency)
            OR checkouts.quantity_grams <> orders.quantity_grams
         """,
     ),

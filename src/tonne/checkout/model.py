@@ -40,6 +40,8 @@ class Checkout:
     # The offer that was shown when the checkout began, then the one that was ordered. Checkouts of an earlier release
     # have only the total.
     total_cost_minor: int
+    # On top of the total cost.
+    tax_minor: int
     quantity_grams: int | None
     offer_digest: bytes | None
     currency: str
@@ -54,6 +56,10 @@ class Checkout:
     expires_at: datetime
     # The metadata of the order, as the API client sent it. None: a visitor began the checkout.
     metadata: str | None = None
+
+    @property
+    def amount_due_minor(self) -> int:
+        return self.total_cost_minor + self.tax_minor
 
     @property
     def can_start_again(self) -> bool:

@@ -20,6 +20,7 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.shown_offer import PricedOffer, digest_offer
+from tonne.orders.order_tax import tax_of
 
 _AMOUNT = re.compile(r"[0-9]{1,15}([.,][0-9]{1,12})?", re.ASCII)
 
@@ -102,7 +103,8 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
     except PriceUnavailable as error:
         # Its own message advises placing an order that waits, which a visitor cannot do.
         raise PriceUnavailable(f"There is no price in {offer.terms.currency} right now. Try again later.") from error
-    _check_limits(offer.link, wanted, priced)
+    tax = tax_of(priced, offer.terms)
+    _check_limits(offer.link, wanted, priced, priced.total_cost_minor + (tax.tax_minor or 0))
     short = [line for line in priced.lines if line.insufficient_available_quantity]
     if short:
         # Several lines may compete for the same projects, each of which counts once.
@@ -113,11 +115,11 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
         words = f"only {format_tonnes(left)} t left" if left else "sold out"
         message = f"Not enough of {names}: {words}. Choose a smaller amount or another option."
         raise BundleSoldOut(message, field="bundle_id")
-    return PricedOffer(priced, digest_offer(priced, offer.catalogue))
+    return PricedOffer(priced, tax, digest_offer(priced, tax, offer.catalogue))
 
 
-def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced) -> None:
-    """Compares a requested value as such: what it buys may cost a cent less."""
+def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced, due_minor: int) -> None:
+    """Compares a requested value as such: what it buys may cost a cent less. Limits of the value include tax."""
 
     def tonnes(grams: int) -> str:
         return f"{format_tonnes(grams)} t"
@@ -127,7 +129,7 @@ def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced) -> Non
 
     for found, least, most, spell in (
         (priced.quantity_grams, link.min_quantity_grams, link.max_quantity_grams, tonnes),
-        (wanted.value_minor or priced.total_cost_minor, link.min_value_minor, link.max_value_minor, money),
+        (wanted.value_minor or due_minor, link.min_value_minor, link.max_value_minor, money),
     ):
         if least is not None and found < least:
             raise AmountOutOfBounds(

@@ -8,7 +8,6 @@ from tonne.base.errors import TonneError
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.catalog.price import PriceRequest
-from tonne.catalog.pricing import Priced
 from tonne.checkout.offer import LinkOffer, choose, parse_quantity, parse_value, price_offer
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import SignedQuery
@@ -128,10 +127,10 @@ def price_form(offer: LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, Pric
     return wanted, price_offer(offer, wanted)
 
 
-def try_to_price(offer: LinkOffer, filled: OffsetForm) -> tuple[Priced | None, TonneError | None]:
+def try_to_price(offer: LinkOffer, filled: OffsetForm) -> tuple[PricedOffer | None, TonneError | None]:
     if not filled.amount:
         return None, None
     try:
-        return price_form(offer, filled)[1].priced, None
+        return price_form(offer, filled)[1], None
     except TonneError as fault:
         return None, fault

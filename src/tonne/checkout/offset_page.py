@@ -7,7 +7,6 @@ from typing import Any
 import structlog
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import PaymentMethod
 from tonne.accounts.redirect_hosts import list_hosts
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
@@ -15,7 +14,7 @@ from tonne.base.ids import is_id
 from tonne.base.scope import Mode
 from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings
-from tonne.catalog.pricing import Priced
+from tonne.base.tax import TaxTreatment
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
 from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
@@ -85,7 +84,7 @@ class OffsetPage:
         offer = await self._load_offer(request)
         signed = await self._signed_query(offer.link, _pairs_of(request))
         priced, fault = try_to_price(offer, from_query(request, offer, signed))
-        return self.renderer.page(request, "_price.html", priced=priced, missing=fault)
+        return self.renderer.page(request, "_price.html", **_price(priced), missing=fault)
 
     async def begin(self, request: Request) -> Response:
         fields = self.guard.check(request)
@@ -108,9 +107,7 @@ class OffsetPage:
             async with self.database.transaction() as tx:
                 token = await begin_checkout(tx, offer.link, wanted, priced, visitor=visitor, now=self.clock())
         except TonneError as fault:
-            return self._form(
-                request, offer, filled, priced=None if priced is None else priced.priced, fault=fault, status=422
-            )
+            return self._form(request, offer, filled, priced=priced, fault=fault, status=422)
         return see_other(f"/checkout/{token}")
 
     async def _load_offer(self, request: Request) -> LinkOffer:
@@ -121,7 +118,7 @@ class OffsetPage:
             raise OffsetLinkClosed
         if not takes_cards(self.settings, link.scope.mode):
             raise SellerTakesNoCards
-        terms = (await self.directory.terms_of(link.scope)).paid_by(PaymentMethod.CARD)
+        terms = (await self.directory.terms_of(link.scope)).at_checkout()
         catalogue = await self.catalogues.current(link.scope.mode)
         return LinkOffer(link, terms, catalogue)
 
@@ -160,7 +157,7 @@ class OffsetPage:
         offer: LinkOffer,
         filled: OffsetForm,
         *,
-        priced: Priced | None,
+        priced: PricedOffer | None,
         fault: TonneError | None,
         back: str | None = None,
         status: int = 200,
@@ -176,17 +173,23 @@ class OffsetPage:
             link=offer.link,
             filled=filled,
             currency=offer.terms.currency,
+            is_taxed=offer.terms.tax.treatment is TaxTreatment.STANDARD,
             bundles=[_bundle(each, filled) for each in offer.bundles],
             form_token=token,
             fault=first,
             back=back,
-            priced=priced,
+            **_price(priced),
             missing=fault,
         )
 
 
 def _pairs_of(request: Request) -> list[tuple[str, str]]:
     return [(name, value) for name in sorted({*SIGNED, SIGNATURE, REPEATED}) for value in request.query_values(name)]
+
+
+def _price(offer: PricedOffer | None) -> dict[str, Any]:
+    """The values that the template of a price needs."""
+    return {"priced": None if offer is None else offer.priced, "tax": None if offer is None else offer.tax}
 
 
 def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:

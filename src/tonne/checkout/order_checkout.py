@@ -33,8 +33,8 @@ def ordered_offer(checkout: Checkout, order: Order) -> ShownOffer:
     """What was ordered. Checkouts of an earlier release have no digest: then the order has the details."""
     digest = checkout.offer_digest
     if digest is None and order.priced is not None:
-        digest = digest_offer(order.priced, None)
-    return ShownOffer(checkout.total_cost_minor, digest or b"")
+        digest = digest_offer(order.priced, order.tax, None)
+    return ShownOffer(checkout.amount_due_minor, digest or b"")
 
 
 async def order_checkout(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import PaymentMethod, Terms
+from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -83,7 +83,7 @@ class PayCheckout:
 
     async def _price_basis(self, checkout: Checkout) -> tuple[Terms, Catalogue]:
         """Call it before acquiring a connection: holding one while waiting for another could exhaust the pool."""
-        terms = (await self.directory.terms_of(checkout.scope)).paid_by(PaymentMethod.CARD)
+        terms = (await self.directory.terms_of(checkout.scope)).at_checkout()
         return terms, await self.catalogues.current(checkout.scope.mode)
 
     async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
+from tonne.base.tax import TaxTreatment
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced
 from tonne.checkout.model import Checkout
+from tonne.orders.model import OrderTax
 
 _MAX_TOTAL_DIGITS = 19
 
@@ -25,12 +27,23 @@ class ShownOffer:
 
 @dataclass(frozen=True, slots=True)
 class PricedOffer:
+    """`tax` always has an amount: checkouts are paid at once."""
+
     priced: Priced
+    tax: OrderTax
     digest: bytes
 
     @property
+    def tax_minor(self) -> int:
+        return self.tax.tax_minor or 0
+
+    @property
+    def amount_due_minor(self) -> int:
+        return self.priced.total_cost_minor + self.tax_minor
+
+    @property
     def shown(self) -> ShownOffer:
-        return ShownOffer(self.priced.total_cost_minor, self.digest)
+        return ShownOffer(self.amount_due_minor, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +54,14 @@ class OfferChange:
     old_quantity_grams: int | None
 
 
-def digest_offer(priced: Priced, catalogue: Catalogue | None) -> bytes:
-    """Equal only for offers with the same quantity, costs, fee, lines, and projects of the bundles."""
+def digest_offer(priced: Priced, tax: OrderTax, catalogue: Catalogue | None) -> bytes:
+    """Equal only for offers with the same quantity, costs, fee, tax, lines, and projects of the bundles."""
     compared = _without(asdict(priced), "exchange", "lines")
     compared["lines"] = [
         _without(asdict(line), "primary_image", "insufficient_available_quantity") for line in priced.lines
     ]
+    if tax.treatment is not TaxTreatment.NONE:
+        compared["tax"] = asdict(tax)
     bundles = {} if catalogue is None else catalogue.bundles
     compared["projects"] = [
         [line.bundle_id, each.project.id, each.weight]
@@ -74,7 +89,7 @@ def read_shown_offer(fields: Mapping[str, Sequence[str]]) -> ShownOffer:
 def compare_with_start(checkout: Checkout, offer: PricedOffer) -> OfferChange | None:
     """None if the offer is the one that the checkout began with."""
     priced = offer.priced
-    total = None if checkout.total_cost_minor == priced.total_cost_minor else checkout.total_cost_minor
+    total = None if checkout.amount_due_minor == offer.amount_due_minor else checkout.amount_due_minor
     quantity = None if checkout.quantity_grams == priced.quantity_grams else checkout.quantity_grams
     is_same = offer.digest == checkout.offer_digest or (checkout.offer_digest is None and total is None)
     return None if is_same else OfferChange(total, quantity)

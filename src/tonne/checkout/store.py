@@ -15,8 +15,9 @@ INSERT_CHECKOUT = """
 INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
                        requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor,
                        quantity_grams, offer_digest, currency, email, external_id, is_verified, redirect_url,
-                       redirect_label, created_at, expires_at, next_close_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21)
+                       redirect_label, created_at, expires_at, next_close_at, tax_minor)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21,
+        $22)
 """
 
 
@@ -31,12 +32,13 @@ async def insert_checkout(
         *(checkout.total_cost_minor, checkout.quantity_grams, checkout.offer_digest, checkout.currency),
         *(checkout.email, checkout.external_id, checkout.is_verified),
         *(checkout.redirect_url, checkout.redirect_label, checkout.created_at, checkout.expires_at),
+        checkout.tax_minor,
     )
 
 
 _COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams,
-       requested_value_minor, bundle_selection, total_cost_minor, quantity_grams, offer_digest, currency, email,
-       external_id, is_verified, redirect_url, redirect_label, order_id, created_at, expires_at, metadata"""
+       requested_value_minor, bundle_selection, total_cost_minor, tax_minor, quantity_grams, offer_digest, currency,
+       email, external_id, is_verified, redirect_url, redirect_label, order_id, created_at, expires_at, metadata"""
 FIND_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa: S608 - columns above
 
 
@@ -89,7 +91,7 @@ async def is_paid(connection: Connection, scope: Scope, offset_link_id: str, ext
 
 SET_ORDERED = """
 UPDATE checkouts SET status = 'ordered', order_id = $3, total_cost_minor = $4, quantity_grams = $5, offer_digest = $6,
-    next_close_at = $7, next_mail_at = $7
+    next_close_at = $7, next_mail_at = $7, tax_minor = $8
 WHERE account_id = $1 AND id = $2
 """
 
@@ -103,6 +105,7 @@ async def set_ordered(
         *(checkout.scope.account_id, checkout.id, order.id),
         *(priced.total_cost_minor, priced.quantity_grams, offer.digest),
         next_check_at,
+        offer.tax_minor,
     )
 
 

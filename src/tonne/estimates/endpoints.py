@@ -111,4 +111,4 @@ def _quote(estimate: Estimate, terms: Terms, catalogue: Catalogue) -> QuoteOut |
     except QuantityInvalid:
         # Prices have risen since the estimate was created.
         return None
-    return None if priced is None else quote_out(priced, request, estimate_id=estimate.id)
+    return None if priced is None else quote_out(priced, request, terms, estimate_id=estimate.id)

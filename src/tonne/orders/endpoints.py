@@ -142,7 +142,9 @@ class OrderEndpoints:
         order_request = _read(request, document, shape, terms, idempotency_of(shape.__name__, document))
         async with self._database.connection() as connection:
             wanted = await resolve_amount(connection, scope, order_request)
-        return json_response(quote_out(price(wanted, terms, catalogue), wanted, estimate_id=order_request.estimate_id))
+        return json_response(
+            quote_out(price(wanted, terms, catalogue), wanted, terms, estimate_id=order_request.estimate_id)
+        )
 
 
 def _read(

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import PaymentMethod, Terms
+from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
 from tonne.base.idempotency import Idempotency, create_once
 from tonne.base.ids import new_id
@@ -24,8 +24,9 @@ from tonne.events.notify import Notifier
 from tonne.orders import store
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import EstimateUnknown
-from tonne.orders.model import UNTAXED, Order, OrderStatus, OrderTax
+from tonne.orders.model import Order, OrderStatus, OrderTax
 from tonne.orders.move_order import event_of
+from tonne.orders.order_tax import tax_of
 from tonne.orders.schemas import order_document
 
 
@@ -74,7 +75,7 @@ async def place_order(
     locks the event stream.
     """
     if request.customer is not None:
-        terms = terms.paid_by(PaymentMethod.CARD)
+        terms = terms.at_checkout()
     wanted = await resolve_amount(tx, scope, request)
     order = _compose(scope, request, wanted, terms, priced=price_if_available(wanted, terms, catalogue), now=now)
     document = order_document(order)
@@ -132,7 +133,7 @@ def _compose(
         account_beneficiary=terms.beneficiary,
         beneficiary_kind=beneficiary.kind,
         beneficiary_is_public=beneficiary.is_public,
-        tax=UNTAXED if priced is not None else OrderTax(),
+        tax=OrderTax() if priced is None else tax_of(priced, terms),
         auto_advance=terms.auto_advance,
     )
 

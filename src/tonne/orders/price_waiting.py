@@ -19,8 +19,9 @@ from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Connection, Database
 from tonne.orders import store
 from tonne.orders.load import load_orders
-from tonne.orders.model import UNTAXED, FailureReason, Order, OrderKey, OrderStatus
+from tonne.orders.model import FailureReason, Order, OrderKey, OrderStatus, OrderTax
 from tonne.orders.move_order import move_order
+from tonne.orders.order_tax import tax_of
 from tonne.orders.queue import postpone, run_due_any_account
 
 
@@ -55,7 +56,7 @@ class PriceWaiting:
 
     async def _try(self, tx: Connection, order: Order, now: datetime) -> None:
         try:
-            priced = await self._price(tx, order)
+            priced, tax = await self._price(tx, order)
         except (PriceUnavailable, PriceRoundsToZero):
             if now - order.created_at >= self._give_up:
                 await _fail(tx, order, FailureReason.PRICE_UNAVAILABLE, now)
@@ -65,11 +66,11 @@ class PriceWaiting:
             # A retry is pointless: a bundle is gone, the value buys less than a gram, or a card cannot pay so little.
             await _fail(tx, order, FailureReason.NOT_PAYABLE, now)
         else:
-            order = replace(order, priced=priced, tax=UNTAXED)
+            order = replace(order, priced=priced, tax=tax)
             await store.price_order(tx, order)
             await move_order(tx, order, OrderStatus.PLACED, now, next_attempt_at=order.due_at(now))
 
-    async def _price(self, tx: Connection, order: Order) -> Priced:
+    async def _price(self, tx: Connection, order: Order) -> tuple[Priced, OrderTax]:
         choices = order.bundle_selection
         wanted = PriceRequest(
             mass_grams=order.requested_quantity_grams,
@@ -79,7 +80,8 @@ class PriceWaiting:
         terms = (await find_terms(tx, order.scope, self._seller_tax)).paid_by(order.payment_method)
         if order.is_paid_at_checkout:
             terms = terms.at_checkout()
-        return price(wanted, terms, await self._catalogues.current(order.scope.mode))
+        priced = price(wanted, terms, await self._catalogues.current(order.scope.mode))
+        return priced, tax_of(priced, terms)
 
 
 async def _fail(tx: Connection, order: Order, reason: FailureReason, now: datetime) -> None:

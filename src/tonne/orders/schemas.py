@@ -81,7 +81,7 @@ class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
         str,
         _read_value,
         Meta(
-            description="The most that may be spent, including the fee, in the account's currency.",
+            description="The most that may be spent, including the fee and the tax, in the account's currency.",
             pattern=PATTERN,
             examples=["250.00"],
         ),
