@@ -63,9 +63,11 @@ from tonne.http.openapi import openapi_document
 from tonne.http.route import Route
 from tonne.http.security_txt import SecurityTxtEndpoints
 from tonne.http.server import Application
+from tonne.invoices.credit_note_endpoints import CreditNoteEndpoints, credit_note_routes
 from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
+from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.invoices.waiting import QUEUES as INVOICE_QUEUES
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.place_order import PlaceOrder
@@ -138,7 +140,9 @@ class Services:
         self.refund_charges = RefundCharges(database, self.card_gateways, clock, schedule)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
+        self.mail_credit_notes = MailCreditNotes(database, clock, settings)
         self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
+        self.credit_notes = CreditNoteEndpoints(database)
         self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.offset_links = OffsetLinkEndpoints(
             database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
@@ -224,6 +228,7 @@ class Services:
             *order_routes(self.orders),
             *card_routes(self.cards),
             *invoice_routes(self.invoices),
+            *credit_note_routes(self.credit_notes),
             *link_routes(self.offset_links),
             *api_checkout_routes(self.checkouts),
             *payment_routes(self.payment_lookup),
@@ -260,6 +265,7 @@ class Services:
             Job("refund_charges", self.refund_charges.run_once),
             Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
             Job("follow_up_invoices", self._notify_after(self.follow_up_invoices.run_once)),
+            Job("mail_credit_notes", self._notify_after(self.mail_credit_notes.run_once)),
             Job("allocate_orders", self._notify_after(self.allocate_orders.run_once)),
             Job("close_checkouts", throttled(self._notify_after(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
             Job("close_units", self.close_units.run_once),

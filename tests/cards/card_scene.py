@@ -143,7 +143,7 @@ class CardScene(Scene):
         async with self.database.transaction() as tx:
             found = await lock_order(tx, order.scope, order.id)
             assert found is not None
-            return await cancel_order(tx, found, settings=self.settings, actor=TESTER, reason=reason, now=self.clock())
+            return await cancel_order(tx, found, actor=TESTER, reason=reason, now=self.clock())
 
     async def due_at(self, order: Order) -> datetime | None:
         at: datetime | None = await self.fetchval("SELECT next_attempt_at FROM orders WHERE id = $1", order.id)

@@ -73,7 +73,7 @@ class CloseCheckouts:
         else:
             await queue.close(tx, checkout.scope, checkout.id)
             code = CancellationReason.CHECKOUT_EXPIRED
-            await cancel_order(tx, order, settings=self._settings, actor=ACTOR, reason=REASON, now=now, code=code)
+            await cancel_order(tx, order, actor=ACTOR, reason=REASON, now=now, code=code)
 
 
 async def _forget(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:

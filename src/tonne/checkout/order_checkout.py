@@ -59,13 +59,11 @@ async def order_checkout(
     if priced.shown != shown:
         raise OfferChanged
     if checkout.external_id is not None and checkout.is_verified:
-        await _close_other_checkout(tx, checkout, checkout.external_id, settings=settings, now=now)
+        await _close_other_checkout(tx, checkout, checkout.external_id, now=now)
     return await _place_order(tx, checkout, offer, priced, now)
 
 
-async def _close_other_checkout(
-    tx: Connection, checkout: Checkout, external_id: str, *, settings: Settings, now: datetime
-) -> None:
+async def _close_other_checkout(tx: Connection, checkout: Checkout, external_id: str, *, now: datetime) -> None:
     """At most one checkout per verified external id is paid. Replaces an unpaid one, otherwise raises AlreadyPaid."""
     other = await store.lock_ordered(tx, checkout.scope, checkout.offset_link_id, external_id)
     if other is None:
@@ -75,9 +73,7 @@ async def _close_other_checkout(
         if (await read_chargeable(tx, [order.key]))[0].has_open_charge:
             raise AlreadyPaid
         reason = "The customer started again in another window."
-        await cancel_order(
-            tx, order, settings=settings, actor=Actor(ActorKind.PAYER, checkout.offset_link_id), reason=reason, now=now
-        )
+        await cancel_order(tx, order, actor=Actor(ActorKind.PAYER, checkout.offset_link_id), reason=reason, now=now)
     elif order.status not in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
         raise AlreadyPaid
     await queue.close(tx, other.scope, other.id)

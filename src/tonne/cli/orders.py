@@ -171,16 +171,12 @@ def cancel(order_id: str, reason: str) -> None:
     """
     if not reason.strip() or len(reason.strip()) > MAX_REASON:
         raise click.BadParameter(f"expected 1 to {MAX_REASON} characters", param_hint="--reason")
-    with plain_failures():
-        settings = settings_from_environment()
 
     async def work(tx: Connection) -> Order:
         scope = await find_scope_any_account(tx, order_id)
         if scope is None:
             raise OrderNotFound
-        return await cancel_order_by_id(
-            tx, scope, order_id, settings=settings, actor=ACTOR, reason=reason, now=utc_now()
-        )
+        return await cancel_order_by_id(tx, scope, order_id, actor=ACTOR, reason=reason, now=utc_now())
 
     cancelled = run_in_transaction(work)
     click.echo(f"Order {cancelled.id} is cancelled.")

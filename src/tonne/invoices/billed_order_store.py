@@ -39,6 +39,16 @@ async def list_billed_orders(connection: Connection, invoice: Invoice) -> list[B
     return [BilledOrder(**row) for row in await connection.fetch(LIST_BILLED, invoice.id)]
 
 
+FIND_BILLED = f"""
+SELECT {_BILLED}, cancelled FROM invoice_orders WHERE invoice_id = $1 AND account_id = $2 AND order_id = $3
+"""  # noqa: S608 - columns above
+
+
+async def find_billed_order(connection: Connection, invoice: Invoice, key: OrderKey) -> BilledOrder | None:
+    row = await connection.fetchrow(FIND_BILLED, invoice.id, key.account_id, key.id)
+    return None if row is None else BilledOrder(**row)
+
+
 FIND_KEYS = """
 SELECT invoice_id, account_id, order_id FROM invoice_orders
 WHERE invoice_id = ANY ($1::text[]) AND NOT cancelled ORDER BY account_id, order_id

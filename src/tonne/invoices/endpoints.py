@@ -76,7 +76,6 @@ class InvoiceEndpoints:
                 tx,
                 request.scope,
                 request.path("order_id"),
-                settings=self._settings,
                 actor=request.actor,
                 reason=body.reason,
                 now=self._clock(),

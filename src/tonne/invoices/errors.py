@@ -23,5 +23,13 @@ class OrderPaidByCard(TonneError, kind=Kind.CONFLICT, code="order_paid_by_card")
     message = "This order is paid by card, not by invoice. Use the pay test helper."
 
 
+class CreditTooHigh(TonneError, kind=Kind.CONFLICT, code="credit_too_high"):
+    message = "The credit is higher than what is left of the invoice."
+
+
+class CreditNoteNotFound(TonneError, kind=Kind.NOT_FOUND, code="credit_note_not_found"):
+    message = "There is no such credit note."
+
+
 class TransferNotUnresolved(TonneError, kind=Kind.NOT_FOUND, code="transfer_not_unresolved"):
     message = "There is no unresolved transfer with this id. Run `tonne transfer list` to see all."

@@ -109,4 +109,4 @@ class FollowUpInvoices:
         today = in_words(now.astimezone(UTC).date())
         reason = f"Invoice {invoice.reference} was due on {in_words(invoice.due_on)} and was not paid by {today}."
         async with self.database.transaction() as tx:
-            await cancel_invoice(tx, invoice, settings=self.settings, actor=ACTOR, reason=reason, now=now)
+            await cancel_invoice(tx, invoice, actor=ACTOR, reason=reason, now=now)

@@ -9,6 +9,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail, is_mail_address
 from tonne.gateways.mail_layout import fact_lines, one_line
+from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.model import FollowUpSchedule, Invoice
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import Closing, InvoiceRecord
@@ -86,16 +87,33 @@ def compose_reminder(
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
 
 
-def compose_cancellation(
-    settings: Settings, recipients: list[str], record: InvoiceRecord, reason: str | None
+def compose_credit_mail(
+    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, pdf: bytes
 ) -> EmailMessage:
-    text = (
-        f"Order {record.order_id} and its invoice {record.reference} for {_total(record)} have been cancelled.\n\n"
-        f"{f'Reason: {one_line(reason)}' if reason else 'No reason was given.'}\n\n"
-        "Please do not pay this invoice. If you have already paid it, contact us and we will refund you.\n"
-    )
-    subject = f"Invoice {record.reference} has been cancelled"
-    return _compose(settings, recipients, record, subject=subject, text=text, pdf=None)
+    """For a credit note, which is attached. It says what is left of the invoice."""
+    invoice, total = record.invoice_number, f"{record.total} {record.currency}"
+    orders = f"Order {record.lines[0].order_id}" if record.order_count == 1 else f"{record.order_count:,} orders"
+    if record.cancels_invoice:
+        verb = "has" if record.order_count == 1 else "have"
+        subject = f"Invoice {invoice} has been cancelled"
+        text = (
+            f"{orders} {verb} been cancelled, and with {'it' if record.order_count == 1 else 'them'} invoice {invoice}."
+            f" Please find attached credit note {record.number} for {total}.\n\n"
+            f"{_reason(record)}\n\n"
+            "Please do not pay this invoice. If you have already paid it, contact us and we will refund you.\n"
+        )
+    else:
+        subject = f"Credit note {record.number}: {total} on invoice {invoice}"
+        text = (
+            f"Please find attached credit note {record.number} for {total}. It reduces invoice {invoice} by this"
+            f" amount ({orders[0].lower()}{orders[1:]}).\n\n{_reason(record)}\n\n"
+            "If you have not paid the invoice yet, please pay what is left of it, with the same reference.\n"
+        )
+    return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
+
+
+def _reason(record: CreditNoteRecord) -> str:
+    return f"Reason: {one_line(record.reason)}" if record.reason else "No reason was given."
 
 
 def in_words(day: date | str) -> str:
@@ -111,9 +129,15 @@ _MONTHS = (
 
 
 def _compose(
-    settings: Settings, recipients: list[str], record: InvoiceRecord, *, subject: str, text: str, pdf: bytes | None
+    settings: Settings,
+    recipients: list[str],
+    record: InvoiceRecord | CreditNoteRecord,
+    *,
+    subject: str,
+    text: str,
+    pdf: bytes,
 ) -> EmailMessage:
-    attachment = None if pdf is None else Attachment(f"{record.reference}.pdf", pdf)
+    attachment = Attachment(f"{record.number}.pdf", pdf)
     is_test = record.mode == "test"
     seller = record.seller
     contact = f"Questions? Contact {one_line(seller.email)}.\n" if seller.email else ""

@@ -1,0 +1,36 @@
+"""The content of a credit note, frozen when it is issued."""
+
+from typing import Literal
+
+import msgspec
+
+from tonne.invoices.record import InvoiceBuyer, InvoiceSeller
+
+
+class CreditNoteLine(msgspec.Struct, frozen=True):
+    """An order, or all credited orders of an account if there are many. `reference` is the client's own."""
+
+    order_id: str
+    reference: str
+    amount: str
+
+
+class CreditNoteRecord(msgspec.Struct, frozen=True):
+    """Dates as `YYYY-MM-DD`. The amounts of the lines sum to the total, which contains the tax."""
+
+    number: str
+    mode: Literal["live", "test"]
+    issued_on: str
+    invoice_number: str
+    invoice_issued_on: str
+    # Whether nothing of the invoice is left.
+    cancels_invoice: bool
+    seller: InvoiceSeller
+    buyer: InvoiceBuyer
+    currency: str
+    lines: list[CreditNoteLine]
+    order_count: int
+    tax: str | None
+    total: str
+    reason: str | None
+    note: str | None

@@ -1,0 +1,133 @@
+"""Issue a credit note, which cancels an invoice or reduces it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tonne.accounts import audit
+from tonne.base.actor import Actor
+from tonne.db.pool import Connection
+from tonne.invoices import credit_note_store, store
+from tonne.invoices.billed_order_store import find_billed_order, list_billed_orders, mark_cancelled
+from tonne.invoices.credit_note import (
+    CreditCause,
+    CreditedOrder,
+    CreditNote,
+    compose_credit_note,
+    credit_in_full,
+    credit_in_part,
+    without,
+)
+from tonne.invoices.errors import CreditTooHigh
+from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.orders.model import Order
+
+
+async def credit_order(
+    tx: Connection,
+    order: Order,
+    amount_minor: int | None = None,
+    *,
+    cause: CreditCause,
+    reason: str | None,
+    actor: Actor,
+    now: datetime,
+    refund_id: str | None = None,
+) -> CreditNote | None:
+    """Issue a credit note for a locked order: for what is left of it on its invoice, or for a part of that.
+
+    None if the order is on no invoice, or nothing is left to credit. With CANCELLATION the order is taken off the
+    invoice. Raises CreditTooHigh. It changes neither the order nor any payment: refunds and cancellations call it in
+    their transaction, before they append events.
+    """
+    found = await store.find_invoice(tx, order.scope, order.id)
+    if found is None:
+        return None
+    [invoice] = await store.lock_invoices_any_account(tx, [found.id])
+    billed = await find_billed_order(tx, invoice, order.key)
+    if billed is None or billed.cancelled:
+        return None
+    left = without(billed, (await credit_note_store.sum_credited(tx, invoice)).get(order.id))
+    if left.total_minor == 0:
+        if cause is CreditCause.CANCELLATION:
+            await mark_cancelled(tx, invoice, [order.key])
+        return None
+    if amount_minor is not None and amount_minor > left.total_minor:
+        raise CreditTooHigh(f"Only {invoice.money(left.total_minor)} of the order are left to credit.")
+    part = credit_in_full(left) if amount_minor is None else credit_in_part(left, amount_minor)
+    return await issue_credit_note(
+        tx, invoice, [part], cause=cause, reason=reason, actor=actor, now=now, refund_id=refund_id
+    )
+
+
+async def credit_rest_of_invoice(
+    tx: Connection, invoice: Invoice, *, cause: CreditCause, reason: str | None, actor: Actor, now: datetime
+) -> CreditNote | None:
+    """Issue one credit note for all that is left of a locked invoice. None if nothing is."""
+    earlier = await credit_note_store.sum_credited(tx, invoice)
+    left = [without(billed, earlier.get(billed.order_id)) for billed in await list_billed_orders(tx, invoice)]
+    credited = [credit_in_full(each) for each in left if each.total_minor > 0]
+    if not credited:
+        return None
+    return await issue_credit_note(tx, invoice, credited, cause=cause, reason=reason, actor=actor, now=now)
+
+
+async def issue_credit_note(
+    tx: Connection,
+    invoice: Invoice,
+    credited: Sequence[CreditedOrder],
+    *,
+    cause: CreditCause,
+    reason: str | None,
+    actor: Actor,
+    now: datetime,
+    refund_id: str | None = None,
+) -> CreditNote:
+    """Issue a credit note on a locked invoice. An open invoice of which nothing is left becomes cancelled.
+
+    The row of the series is locked from here to the commit, which makes the numbers gapless: only events may be
+    appended afterwards. The note is mailed if the invoice was.
+    """
+    number = await credit_note_store.take_credit_number(tx, invoice.mode)
+    # Read while the series is locked, so that dates never run against numbers.
+    last_day = await credit_note_store.find_credit_date_any_account(tx, invoice.mode, number - 1)
+    today = now.astimezone(UTC).date()
+    note = compose_credit_note(
+        *(invoice, credited, number, today if last_day is None else max(today, last_day)),
+        cause=cause,
+        reason=reason,
+        refund_id=refund_id,
+        issued_by=str(actor),
+    )
+    status = await store.add_credit(tx, invoice, note.total_minor, actor=actor, now=now)
+    if status is None:
+        raise CreditTooHigh(f"Only {invoice.due} of invoice {invoice.reference} are left to credit.")
+    await credit_note_store.insert_credit_note(
+        tx, invoice, note, now, mail_at=None if invoice.mailed_at is None else now
+    )
+    await credit_note_store.insert_credited_orders(tx, note.id, credited)
+    if cause is CreditCause.CANCELLATION:
+        await mark_cancelled(tx, invoice, [each.key for each in credited])
+    await audit.record_all(tx, _entries(invoice, note, status, len(credited)), actor=actor, at=now)
+    return note
+
+
+def _entries(invoice: Invoice, note: CreditNote, status: InvoiceStatus, orders: int) -> list[audit.Entry]:
+    details = {"reference": invoice.reference, "credit_note": note.reference, "reason": note.reason}
+    issued = audit.Entry(
+        action="credit_note.issued",
+        subject_id=note.id,
+        organisation_id=invoice.organisation_id,
+        mode=invoice.mode,
+        after={"total": note.total, "cause": note.cause, "orders": orders, "refund_id": note.refund_id},
+        details=details,
+    )
+    changed = audit.Entry(
+        action="invoice.cancelled" if status is InvoiceStatus.CANCELLED else "invoice.credited",
+        subject_id=invoice.id,
+        organisation_id=invoice.organisation_id,
+        mode=invoice.mode,
+        before={"status": invoice.status, "due": invoice.due},
+        after={"status": status, "due": invoice.money(invoice.due_minor - note.total_minor)},
+        details={**details, "first_order_id": invoice.first_order_id},
+    )
+    return [issued, changed]

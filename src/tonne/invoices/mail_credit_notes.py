@@ -1,0 +1,56 @@
+"""Mail credit notes to those who were mailed the invoice."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tonne.base.clock import Clock
+from tonne.base.settings import Settings
+from tonne.db.batches import run_each
+from tonne.db.pool import Database
+from tonne.gateways.outbox import enqueue
+from tonne.invoices import credit_note_store
+from tonne.invoices.credit_note import CreditNote
+from tonne.invoices.mail import compose_credit_mail, find_recipients
+from tonne.invoices.pdf import credit_note_pdf
+
+BATCH = 10
+# Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
+LEASE = timedelta(minutes=2)
+# How soon a note is mailed after its organisation gets an admin.
+NO_RECIPIENT_RETRY = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class MailCreditNotes:
+    database: Database
+    clock: Clock
+    settings: Settings
+
+    async def run_once(self) -> bool:
+        """Mail a batch of due credit notes; false if none is due. A crash before the commit repeats the mail."""
+        now = self.clock()
+        async with self.database.connection() as connection:
+            claimed = await credit_note_store.claim_due_notes_any_account(connection, now, now + LEASE, BATCH)
+        await run_each(
+            claimed,
+            self._mail,
+            failure_event="credit_note_not_mailed",
+            describe=lambda note: {"reference": note.reference},
+        )
+        return bool(claimed)
+
+    async def _mail(self, note: CreditNote) -> None:
+        now = self.clock()
+        async with self.database.connection() as connection:
+            recipients = await find_recipients(connection, note.organisation_id)
+            if not recipients:
+                until = now + NO_RECIPIENT_RETRY
+                await credit_note_store.postpone_note_any_account(connection, note.id, until)
+                return
+        record = note.read_record()
+        pdf = await asyncio.to_thread(credit_note_pdf, record)
+        message = compose_credit_mail(self.settings, recipients, record, pdf=pdf)
+        async with self.database.transaction() as tx:
+            if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
+                await enqueue(tx, note.organisation_id, recipients, message)
