@@ -175,7 +175,7 @@ class Services:
         self.public_page = PublicPage(database, self.catalogues, self.renderer, clock=clock, settings=settings)
         self.mail_certificates = MailCertificates(database, clock, settings)
         self.certificate_pages = CertificatePages(database, self.renderer, clock=clock, settings=settings)
-        self.close_checkouts = CloseCheckouts(database, clock, settings)
+        self.close_checkouts = CloseCheckouts(database, clock)
         self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)
         self.offset_page = OffsetPage(
             database=database,

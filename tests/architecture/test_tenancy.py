@@ -25,6 +25,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/invoices/follow_up_invoices.py": "a job of the worker",
     "src/tonne/invoices/cancel_invoice.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/settle_invoice.py": "an invoice may bill several accounts of its organisation",
+    "src/tonne/invoices/correct_invoice.py": "the operator's: an invoice may bill several accounts",
     "src/tonne/invoices/issue_credit_note.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/mail_credit_notes.py": "a job of the worker",
     "src/tonne/invoices/find_invoice.py": "finds an invoice for the operator, who names it by its number",

@@ -45,6 +45,7 @@ NOT_AUDITED = {
                 "link list",
             ),
             *("link show", "page show", "catalogue list", "card show", "invoice list", "invoice pdf", "invoice show"),
+            "invoice credit-pdf",
             *(
                 "retirement export",
                 "retirement list",
@@ -107,8 +108,8 @@ class Story:
     async def cancelled_order(self) -> Words:
         return (await self.live_order(), "--reason", "Ordered twice")
 
-    async def numbered(self) -> Words:
-        return (await self.invoice(),)
+    async def numbered(self, *words: str) -> Words:
+        return (await self.invoice(), *words)
 
     async def live_order(self) -> str:
         """An order with an open invoice that was mailed."""
@@ -221,6 +222,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "order cancel": lambda story: story.cancelled_order(),
     "invoice resend": lambda story: story.numbered(),
     "invoice settle": lambda story: story.numbered(),
+    "invoice credit": lambda story: story.numbered("0.01", "--reason", "Late delivery"),
     "invoice import-statement": lambda story: story.words(story.file("march.csv", STATEMENT), "--mode", "live"),
     "transfer resolve": lambda story: story.unmatched_transfer(),
     "mail retry": lambda story: story.failed_mail(1),

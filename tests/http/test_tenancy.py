@@ -89,6 +89,7 @@ class Ours(Enum):
 # By the name in the paths. A route with a new name needs an entry here and an id below.
 OWNERS = {
     "order_id": Ours.ACCOUNT,
+    "credit_note_id": Ours.ACCOUNT,
     "idempotency_key": Ours.ACCOUNT,
     "estimate_id": Ours.ACCOUNT,
     "offset_link_id": Ours.ACCOUNT,
@@ -102,6 +103,7 @@ OWNERS = {
 }
 UNKNOWN = {
     "order_id": new_id("ord"),
+    "credit_note_id": new_id("crn"),
     "idempotency_key": "other%20key",
     "estimate_id": new_id("est"),
     "offset_link_id": new_id("lnk"),
@@ -135,7 +137,12 @@ async def existing(api: ApiClient, services: Services, world: World) -> dict[str
     checkout = await shopper.begin(link)
     await shopper.pay(checkout)
     made = await api.post("/v1/checkouts", {"offset_link_id": link.id, "email": "ann@example.com", "quantity": "1"})
+    cancelled = await api.order()
+    await services.issue_invoices.run_once()
+    await api.post(f"/v1/orders/{cancelled['id']}/cancel", {})
+    [note] = (await api.get(f"/v1/orders/{cancelled['id']}/credit-notes")).json()["data"]
     return {
+        "credit_note_id": note["id"],
         "order_id": order["id"],
         "offset_link_id": link.id,
         "checkout_id": made.json()["id"],

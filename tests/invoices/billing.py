@@ -1,4 +1,4 @@
-"""Orders paid by invoice, the two jobs, a clock that tests move, and queries."""
+"""Orders paid by invoice, the jobs, a clock that tests move, and queries."""
 
 import email
 import email.policy
@@ -13,8 +13,10 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER
 from tonne.accounts.store import add_admin
 from tonne.app import Services
+from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
+from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.invoices.model import Invoice
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_invoice
@@ -30,6 +32,7 @@ class Billing(Scene):
         super().__init__(services, clock)
         self.issue = IssueInvoices(self.database, clock, self.settings)
         self.follow_up = FollowUpInvoices(self.database, clock, self.settings)
+        self.mail_credit_notes = MailCreditNotes(self.database, clock, self.settings)
 
     async def add_admins(self, organisation_id: str, *addresses: str) -> None:
         async with self.database.transaction() as tx:
@@ -41,12 +44,16 @@ class Billing(Scene):
         await self.execute("UPDATE exchange_rates SET as_of = $1", self.clock.now)
 
     async def work(self) -> None:
-        """Run both jobs until nothing is due."""
-        await self.run_jobs(self.issue, self.follow_up)
+        """Run the jobs until nothing is due."""
+        await self.run_jobs(self.issue, self.follow_up, self.mail_credit_notes)
 
     async def settle(self, order: Order) -> None:
         async with self.database.transaction() as tx:
             await settle_invoice(tx, await self.invoice(order), actor=TESTER, now=self.clock.now)
+
+    async def cancel(self, order: Order, reason: str | None = None) -> None:
+        async with self.database.transaction() as tx:
+            await cancel_order_by_id(tx, order.scope, order.id, actor=TESTER, reason=reason, now=self.clock.now)
 
     async def invoice(self, order: Order) -> Invoice:
         async with self.database.connection() as connection:

@@ -3,6 +3,7 @@ import pytest
 
 from tests.invoices.billing import ADA, Billing
 from tests.support.clock import MARCH, ManualClock
+from tests.support.command import Operator
 from tests.support.world import SELLER, World
 from tonne.app import Services
 from tonne.base.settings import Settings
@@ -22,3 +23,8 @@ async def billing(populated_db: Database, settings: Settings, world: World) -> B
     billing = Billing(Services(populated_db, settings, clock), clock)
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
     return billing
+
+
+@pytest.fixture
+def operator(populated_db: Database) -> Operator:
+    return Operator(populated_db._url)

@@ -6,6 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.invoices.billing import pdf_text
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START
 from tests.support.orders import bring_to, receive
@@ -15,19 +16,6 @@ from tonne.app import Services
 from tonne.base.ids import new_id
 from tonne.cli.doctor import examine
 from tonne.orders.model import OrderStatus
-
-OPEN_INVOICE = """
-WITH issued AS (
-    INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on,
-                          due_on, record, created_at, next_attempt_at)
-    SELECT 'inv_1', organisation_id, mode, 1, 'RF-1', currency, total_cost_minor, 'open', '2026-11-01', '2026-12-01',
-           '', created_at, created_at FROM orders)
-INSERT INTO invoice_orders (invoice_id, account_id, order_id, reference, placed_at, quantity_grams, offset_minor,
-                            fee_minor, total_minor)
-SELECT 'inv_1', account_id, id, '', created_at, quantity_grams, offset_cost_minor, commission_minor, total_cost_minor
-FROM orders
-"""
-
 
 Row = Callable[..., Awaitable[asyncpg.Record]]
 
@@ -117,17 +105,27 @@ async def test_the_longest_reason_is_stored(api: ApiClient, row: Row) -> None:
 
 async def test_an_open_invoice_is_cancelled_with_its_order(api: ApiClient, services: Services, row: Row) -> None:
     order = await api.order()
-    await Scene(services).execute(OPEN_INVOICE)
+    await services.issue_invoices.run_once()
     await api.post(f"/v1/orders/{order['id']}/cancel", {})
     invoice = await row("SELECT status, settled_at, settled_by, next_attempt_at FROM invoices")
     assert (invoice["status"], invoice["next_attempt_at"]) == ("cancelled", None)
     assert invoice["settled_at"] is not None
     assert invoice["settled_by"].startswith("key:")
+    [note] = (await api.get(f"/v1/orders/{order['id']}/credit-notes")).json()["data"]
+    assert note["number"] == "CN-TEST-000001"
+    assert (note["invoice_number"], note["cause"], note["total"]) == (
+        "TN-TEST-000001",
+        "cancellation",
+        order["total_cost"],
+    )
+    pdf = await api.get(f"/v1/credit-notes/{note['id']}")
+    assert pdf.headers["content-type"] == "application/pdf"
+    assert "TN-TEST-000001" in pdf_text(pdf.content)
 
 
 async def test_a_paid_invoice_is_not_cancelled(api: ApiClient, services: Services, row: Row) -> None:
     order = await api.order()
-    await Scene(services).execute(OPEN_INVOICE)
+    await services.issue_invoices.run_once()
     await Scene(services).execute(
         "UPDATE invoices SET status = 'paid', settled_minor = total_minor, next_attempt_at = NULL"
     )

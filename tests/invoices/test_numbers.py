@@ -151,6 +151,8 @@ async def test_two_workers_with_one_invoice_cancel_it_once(billing: Billing, wor
         both.append(asyncio.create_task(later.run_once()))
         await billing.until_held(now + 2 * LEASE)
     assert await asyncio.gather(*both) == [True, True]
+    billing.clock.advance(minutes=10)
+    await billing.work()
     assert len(await billing.mails()) == 3
     assert await billing.status(order) == "cancelled"
     await billing.check_invariants()

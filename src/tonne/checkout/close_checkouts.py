@@ -5,7 +5,6 @@ from datetime import datetime
 
 from tonne.base.actor import job_actor
 from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.cards.charge_store import read_chargeable
 from tonne.checkout import queue
 from tonne.checkout.model import CHECK_INTERVAL
@@ -27,10 +26,9 @@ _Handle = Callable[[Connection, Sequence[DueCheckout]], Awaitable[None]]
 class CloseCheckouts:
     """A job of the worker. A checkout with an open charge stays open, because it may still be paid."""
 
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._settings = settings
 
     async def run_once(self) -> bool:
         """Delete or close a batch of expired checkouts without an order, and check one with an order.

@@ -6,7 +6,6 @@ import msgspec
 
 from tonne.base.actor import Actor, ActorKind
 from tonne.base.idempotency import Idempotency
-from tonne.base.settings import Settings
 from tonne.cards.charge_store import read_chargeable
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
@@ -38,7 +37,7 @@ def ordered_offer(checkout: Checkout, order: Order) -> ShownOffer:
 
 
 async def order_checkout(
-    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown: ShownOffer, settings: Settings, now: datetime
+    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown: ShownOffer, now: datetime
 ) -> Order:
     """The order of a locked checkout, placed now if there is none yet.
 

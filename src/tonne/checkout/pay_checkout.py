@@ -162,14 +162,7 @@ class PayCheckout:
         """Commit the order and an open charge: if the process dies while calling the gateway, a worker finds them."""
         async with self.database.transaction() as tx:
             checkout, link = await _lock(tx, token, checkout)
-            order = await order_checkout(
-                tx,
-                checkout,
-                LinkOffer(link, *basis),
-                shown=shown,
-                settings=self.settings,
-                now=self.clock(),
-            )
+            order = await order_checkout(tx, checkout, LinkOffer(link, *basis), shown=shown, now=self.clock())
             attempt = await self._open_charge(tx, checkout, order, source)
         return _Payment(link, order, attempt)
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +13,7 @@ from tonne.banking.csv_statement import Spelling
 from tonne.banking.local_numbers import DateOrder, DecimalMark
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
+from tonne.cli.credit_notes import credit, credit_pdf
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import (
@@ -28,6 +30,8 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
+from tonne.invoices.credit_note import CreditNote
+from tonne.invoices.credit_note_store import list_credit_notes
 from tonne.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
 from tonne.invoices.import_statement import BookedLine, import_statement
 from tonne.invoices.model import Invoice, InvoiceStatus
@@ -58,6 +62,8 @@ FACTS: tuple[ValueColumn[Invoice], ...] = (
     ),
     ValueColumn("order_count", lambda i: i.order_count, in_table=False),
     ValueColumn("organisation_id", lambda i: i.organisation_id, head="organisation"),
+    MoneyColumn("credited", lambda i: i.credited_minor, lambda i: i.currency),
+    ValueColumn("billing", lambda i: i.billing),
 )
 TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
     TimeColumn("booked_on", lambda t: t.line.booked_on, head="booked"),
@@ -65,11 +71,23 @@ TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
     ValueColumn("payer", lambda t: t.line.payer, show=lambda t: quoted(t.line.payer), shrinks=True),
     ValueColumn("outcome", lambda t: t.outcome, styles=STATUS_STYLES),
 )
+CREDIT_NOTES: tuple[ValueColumn[CreditNote], ...] = (
+    ValueColumn("number", lambda n: n.reference),
+    MoneyColumn("total", lambda n: n.total_minor, lambda n: n.currency),
+    TimeColumn("issued_on", lambda n: n.issued_on, head="issued"),
+    TimeColumn("mailed_at", lambda n: n.mailed_at, head="mailed"),
+    ValueColumn("cause", lambda n: n.cause),
+    ValueColumn("reason", lambda n: n.reason, shrinks=True),
+)
 
 
 @click.group()
 def invoice() -> None:
-    """List, settle, resend and export invoices."""
+    """List, settle, credit, resend and export invoices."""
+
+
+invoice.add_command(credit)
+invoice.add_command(credit_pdf)
 
 
 @invoice.command("list")
@@ -122,14 +140,15 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
 @_mode_of_number
 @output_options
 def show_(number: str, mode: str | None, output: Output) -> None:
-    """Show an invoice and its payments. NUMBER is 123 or TN-LIVE-000123."""
+    """Show an invoice, its payments and its credit notes. NUMBER is 123 or TN-LIVE-000123."""
 
-    async def work(tx: Connection) -> tuple[Invoice, list[Transfer]]:
+    async def work(tx: Connection) -> tuple[Invoice, list[Transfer], list[CreditNote]]:
         found = await _find(tx, number, mode)
-        return found, await list_transfers(tx, found)
+        return found, await list_transfers(tx, found), await list_credit_notes(tx, found)
 
-    found, transfers = run_in_transaction(work)
-    print_object(found, FACTS, output, [Table("transfers", transfers, TRANSFERS)])
+    found, transfers, notes = run_in_transaction(work)
+    tables: list[Table[Any]] = [Table("transfers", transfers, TRANSFERS), Table("credit_notes", notes, CREDIT_NOTES)]
+    print_object(found, FACTS, output, tables)
 
 
 @invoice.command("settle")

@@ -24,7 +24,7 @@ COMMANDS = {
     "lot": "List, export and withdraw lots of credits.",
     "order": "Find and show orders, and cancel them on behalf of a client.",
     "card": "Manage the stored cards of accounts.",
-    "invoice": "List, settle, resend and export invoices.",
+    "invoice": "List, settle, credit, resend and export invoices.",
     "mail": "Look at the mails in the outbox, and retry or discard failed ones.",
     "transfer": "List and resolve bank transfers that match no open invoice.",
     "retirement": "Export credits to retire and import confirmations.",

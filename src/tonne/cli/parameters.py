@@ -7,10 +7,24 @@ import click
 
 from tonne.accounts.errors import FeeRateInvalid
 from tonne.accounts.open_organisation import check_fee_rate
+from tonne.base.currency import DECIMALS
+from tonne.base.decimals import parse_decimal, scaled
+from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.gateways.mail import is_mail_address
 from tonne.sheets.columns import CellError, parse_time
+
+
+def parse_amount(text: str, currency: str, name: str) -> int:
+    """An amount above zero in minor units. `name` is the argument or option that it comes from."""
+    number = parse_decimal(text.strip())
+    minor = None if number is None else scaled(number, DECIMALS[currency])
+    if minor is None or minor <= 0:
+        message = f"expected an amount above 0 in {currency}, such as {format_money(1250, currency)}"
+        raise click.BadParameter(message, param_hint=name)
+    return minor
+
 
 MODE = click.Choice([mode.value for mode in Mode])
 

@@ -33,6 +33,7 @@ PATH_PARAMETERS = {
     parameter.name: parameter
     for parameter in (
         Parameter("order_id", "Id of the order.", {**_ID, "examples": ["ord_06gtv1alff3htg9thvlvj59t20"]}),
+        Parameter("credit_note_id", "Id of the credit note.", {**_ID, "examples": ["crn_06gtv1alff3htg9thvlvj59t20"]}),
         Parameter("estimate_id", "Id of the estimate.", {**_ID, "examples": ["est_06gtv168mimt7f59c5an0fgcj0"]}),
         Parameter("bundle_id", "Id of the bundle.", {**_ID, "examples": ["bun_06gtv168k5mt6mitjtjihcsfns"]}),
         Parameter("project_id", "Id of the project.", {**_ID, "examples": ["prj_06gtv168k1mt6nqbnbhk0fqhp4"]}),

@@ -33,5 +33,6 @@ async def cancel_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, reas
         for order in orders:
             await note_cancellation(tx, order, actor=actor, reason=reason)
         await audit.record_all(tx, [cancellation_entry(order, reason) for order in orders], actor=actor, at=now)
-        cancelled = {"status": OrderStatus.CANCELLED, "cancellation_reason": CancellationReason.INVOICE_UNPAID}
-        await move_orders(tx, [Transitions(order, [replace(order, **cancelled)]) for order in orders], now)
+        code = CancellationReason.INVOICE_UNPAID
+        moved = [replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code) for order in orders]
+        await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, moved, strict=True)], now)

@@ -7,9 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
-from tonne.base.apportion import apportion
 from tonne.base.ids import new_id
-from tonne.base.money import format_money
+from tonne.base.money import apportion, format_money
 from tonne.base.scope import Mode
 from tonne.invoices.credit_note_record import CreditNoteLine, CreditNoteRecord
 from tonne.invoices.model import BilledOrder, Invoice

@@ -27,6 +27,7 @@ from tonne.invoices.mail import (
 )
 from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.invoices.settle_invoice import settle_invoice
+from tonne.invoices.transfer_store import sum_received_any_account
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
@@ -65,7 +66,7 @@ class FollowUpInvoices:
     async def _take_step(self, invoice: Invoice) -> None:
         now, schedule = self.clock(), FollowUpSchedule.from_settings(self.settings)
         async with self.database.connection() as connection:
-            settles_itself = await invoice_store.settles_itself(connection, invoice)
+            settles_itself = await self._is_settled(connection, invoice)
             step, due_at = schedule.next_step(invoice, now, settles_itself=settles_itself)
             if due_at > now:
                 await invoice_store.postpone(connection, invoice, due_at)
@@ -82,10 +83,17 @@ class FollowUpInvoices:
             # A test helper or an operator may have settled it meanwhile.
             with suppress(InvoiceNotOpen):
                 async with self.database.transaction() as tx:
-                    note = "settled automatically in test mode"
+                    note = "settled automatically"
                     await settle_invoice(tx, invoice, actor=ACTOR, now=now, note=note)
         else:
             await self._cancel(invoice, now)
+
+    async def _is_settled(self, connection: Connection, invoice: Invoice) -> bool:
+        """Whether it settles itself in test mode, or a credit note has left no more than was already paid."""
+        if await invoice_store.settles_itself(connection, invoice):
+            return True
+        received = await sum_received_any_account(connection, [invoice.id])
+        return invoice.credited_minor > 0 and received.get(invoice.id, 0) >= invoice.due_minor
 
     async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime) -> None:
         """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""

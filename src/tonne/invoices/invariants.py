@@ -62,15 +62,63 @@ INVARIANTS = (
         SELECT format('invoice %s is %s: %s of %s minor units in %s transfers', due.reference, due.status,
                       sum(transfer.amount_minor), due.minor, count(*)) AS "where"
         FROM (SELECT id, reference, status, currency, mode,
-                     coalesce(settled_minor, total_minor - credited_minor) AS minor
+                     coalesce(settled_minor, total_minor - credited_minor) AS minor,
+                     -- A credit note may make earlier part payments sufficient.
+                     coalesce(settled_minor, total_minor - credited_minor) = total_minor AS is_plain
               FROM invoices) AS due
         JOIN bank_transfers transfer ON transfer.invoice_id = due.id
-        WHERE transfer.outcome IN ('matched', 'over', 'under') AND due.status <> 'cancelled'
+        WHERE transfer.outcome IN ('matched', 'over', 'under') AND due.status <> 'cancelled' AND due.is_plain
         GROUP BY due.id, due.reference, due.status, due.currency, due.mode, due.minor
         HAVING bool_or(transfer.currency <> due.currency OR transfer.mode <> due.mode)
             OR count(*) FILTER (WHERE transfer.outcome <> 'under') <> (sum(transfer.amount_minor) >= due.minor)::integer
             OR bool_or(transfer.outcome = 'over') <> (sum(transfer.amount_minor) > due.minor)
             OR (sum(transfer.amount_minor) >= due.minor AND due.status <> 'paid')
+        """,
+    ),
+    Invariant(
+        "credit note numbers are 1 to n without a gap",
+        "The number of a credit note is missing or was used twice: an auditor will ask for it.",
+        """
+        SELECT format('%s series: %s credit notes up to number %s, last number %s', series.mode, count(note.number),
+                      coalesce(max(note.number), 0), series.last_number) AS "where"
+        FROM credit_note_series series LEFT JOIN credit_notes note ON note.mode = series.mode
+        GROUP BY series.mode, series.last_number
+        HAVING count(DISTINCT note.number) <> series.last_number
+            OR coalesce(max(note.number), 0) <> series.last_number
+        """,
+    ),
+    Invariant(
+        "the credit notes of an invoice add up",
+        "A cancelled invoice has no credit note, or an invoice was reduced by another amount than its credit notes.",
+        """
+        SELECT format('invoice %s is %s: %s credited, %s in %s credit notes', invoices.reference, invoices.status,
+                      invoices.credited_minor, coalesce(sum(note.total_minor), 0), count(note.id)) AS "where"
+        FROM invoices LEFT JOIN credit_notes note ON note.invoice_id = invoices.id
+        GROUP BY invoices.id
+        HAVING invoices.credited_minor <> coalesce(sum(note.total_minor), 0)
+            OR bool_or((note.mode, note.currency, note.organisation_id)
+                       <> (invoices.mode, invoices.currency, invoices.organisation_id))
+        """,
+    ),
+    Invariant(
+        "no order is credited with more than it was billed",
+        "Credit notes took more off an order than its invoice had, or the orders of a credit note do not sum to it.",
+        """
+        SELECT format('order %s of account %s: %s of %s credited', credited.order_id, credited.account_id,
+                      sum(credited.total_minor), billed.total_minor) AS "where"
+        FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+        LEFT JOIN invoice_orders billed ON billed.invoice_id = note.invoice_id
+          AND billed.account_id = credited.account_id AND billed.order_id = credited.order_id
+        GROUP BY note.invoice_id, credited.account_id, credited.order_id, billed.total_minor, billed.cancelled
+        HAVING sum(credited.total_minor) > coalesce(billed.total_minor, 0)
+            OR (billed.cancelled AND sum(credited.total_minor) <> billed.total_minor)
+        UNION ALL
+        SELECT format('credit note %s: %s in total, %s of %s orders', note.reference, note.total_minor,
+                      coalesce(sum(credited.total_minor), 0), count(credited.order_id))
+        FROM credit_notes note LEFT JOIN credit_note_orders credited ON credited.credit_note_id = note.id
+        GROUP BY note.id
+        HAVING (note.total_minor, note.tax_minor)
+               IS DISTINCT FROM (sum(credited.total_minor)::bigint, sum(credited.tax_minor)::bigint)
         """,
     ),
 )

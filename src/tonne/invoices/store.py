@@ -249,13 +249,14 @@ async def mark_paid(tx: Connection, invoice: Invoice, *, actor: Actor, now: date
     return await tx.fetchval(MARK_PAID, invoice.id, now, str(actor)) is True
 
 
-# A fully credited invoice that nobody has paid is cancelled; nothing is left to pay.
+# A fully credited invoice that nobody has paid is cancelled; nothing is left to pay. Otherwise a worker looks whether
+# part payments now cover what is left.
 CREDIT = """
 UPDATE invoices SET credited_minor = credited_minor + $2,
     status = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN 'cancelled' ELSE status END,
     settled_at = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN $3 ELSE settled_at END,
     settled_by = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN $4 ELSE settled_by END,
-    next_attempt_at = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN NULL ELSE next_attempt_at END
+    next_attempt_at = CASE WHEN status = 'open' AND credited_minor + $2 < total_minor THEN $3 END
 WHERE id = $1 AND credited_minor + $2 <= total_minor RETURNING status
 """
 
