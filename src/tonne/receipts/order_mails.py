@@ -1,0 +1,201 @@
+"""Mails about the money of an order: a receipt, a refund, a cancellation after the payment.
+
+All are enqueued in the transaction that moves the money or the order, so each is sent once. Call them before events
+are appended: nothing may be locked after the event stream.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from email.message import EmailMessage
+
+from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.base.money import format_money
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection
+from tonne.gateways.mail import TEST_SUBJECT, compose_mail
+from tonne.gateways.mail_layout import fact_lines, one_line
+from tonne.orders.model import Order
+from tonne.receipts.order_links import order_urls
+from tonne.receipts.recipients import Parties, enqueue_order_mail, read_parties
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+
+
+async def enqueue_receipts(tx: Connection, orders: Sequence[Order], *, settings: Settings, now: datetime) -> None:
+    """For each of these locked orders, which are being paid in this transaction, if its payer has an address."""
+    parties = await read_parties(tx, orders) if orders else {}
+    wanted = [order for order in orders if parties[order.id].payer is not None]
+    if not wanted:
+        return
+    urls = await order_urls(tx, wanted, settings=settings, now=now)
+    for order in wanted:
+        message = compose_receipt(settings, order, parties[order.id], url=urls[order.id], now=now)
+        await enqueue_order_mail(tx, order, parties[order.id], message)
+
+
+async def enqueue_refund_mail(
+    tx: Connection,
+    order: Order,
+    amount_minor: int,
+    *,
+    settings: Settings,
+    now: datetime,
+    reason: str | None = None,
+    returned_to: str = "the card or bank account that you paid with",
+) -> None:
+    """`order` is in its new state: `refunded_minor` includes `amount_minor`, and `status` says whether it goes on.
+
+    One mail for a cancellation with its refund: do not call `enqueue_cancellation_mail` as well.
+    """
+    parties = (await read_parties(tx, [order]))[order.id]
+    urls = await order_urls(tx, [order], settings=settings, now=now)
+    message = compose_refund(
+        settings, order, parties, amount_minor=amount_minor, url=urls[order.id], reason=reason, returned_to=returned_to
+    )
+    await enqueue_order_mail(tx, order, parties, message)
+
+
+async def enqueue_cancellation_mail(
+    tx: Connection, order: Order, *, settings: Settings, now: datetime, reason: str | None = None
+) -> None:
+    """For a paid order that is cancelled without a refund to report yet."""
+    parties = (await read_parties(tx, [order]))[order.id]
+    urls = await order_urls(tx, [order], settings=settings, now=now)
+    message = compose_cancelled(settings, order, parties, url=urls[order.id], reason=reason)
+    await enqueue_order_mail(tx, order, parties, message)
+
+
+def compose_receipt(
+    settings: Settings, order: Order, parties: Parties, *, url: str | None, now: datetime
+) -> EmailMessage:
+    paid = _money(order.amount_due_minor or 0, order)
+    facts = [*_price_facts(order), ("Paid", paid), ("Order", order.id), ("Date", in_words(now))]
+    facts += [("In the name of", order.beneficiary), *_party_facts(settings, parties)]
+    text = (
+        f"Thank you. We have received your payment of {paid}.\n\n"
+        f"{fact_lines(facts)}\n"
+        f"{expectation(order, settings, now)}\n\n"
+        f"{_link('See your order and its certificate', url)}"
+    )
+    subject = f"Your receipt: {paid} for {format_tonnes(_quantity_grams(order))} t of carbon credits"
+    return _compose(settings, order, parties, subject=subject, text=text)
+
+
+def compose_refund(
+    settings: Settings,
+    order: Order,
+    parties: Parties,
+    *,
+    amount_minor: int,
+    url: str | None,
+    reason: str | None,
+    returned_to: str,
+) -> EmailMessage:
+    amount = _money(amount_minor, order)
+    is_cancelled = order.status == "cancelled"
+    facts = [("Refund", amount), ("Refunded in total", _money(order.refunded_minor, order))]
+    facts += [("Paid", _money(order.amount_due_minor or 0, order)), ("Order", order.id)]
+    facts += [("Reason", reason)] if reason else []
+    goes_on = (
+        "Your order was cancelled. No credits are retired for it."
+        if is_cancelled
+        else "This does not change your order: the quantity and the certificate stay the same."
+    )
+    text = (
+        f"We refund {amount} to {returned_to}. It can take some days until your bank shows it.\n\n"
+        f"{fact_lines([*facts, *_party_facts(settings, parties)])}\n"
+        f"{goes_on}\n\n"
+        f"{_link('See your order', url)}"
+    )
+    what = "Your order was cancelled and" if is_cancelled else "Your order:"
+    return _compose(settings, order, parties, subject=f"{what} {amount} will be refunded", text=text)
+
+
+def compose_cancelled(
+    settings: Settings, order: Order, parties: Parties, *, url: str | None, reason: str | None
+) -> EmailMessage:
+    paid = _money(order.amount_due_minor or 0, order)
+    facts = [("Order", order.id), ("Paid", paid), *([("Reason", reason)] if reason else [])]
+    text = (
+        "Your order was cancelled after it was paid. No credits are retired for it. You will get another mail when "
+        "your money is refunded.\n\n"
+        f"{fact_lines([*facts, *_party_facts(settings, parties)])}\n"
+        f"{_link('See your order', url)}"
+    )
+    return _compose(settings, order, parties, subject=f"Your order for {paid} was cancelled", text=text)
+
+
+def expectation(order: Order, settings: Settings, now: datetime) -> str:
+    """When the certificate can be expected. Nobody knows how long a registry takes, so no date is promised for that."""
+    text = "We now retire your credits at the registry and mail the certificate as soon as it has confirmed all of them."
+    if all(line.quantity_grams % GRAMS_PER_TONNE == 0 for line in order.lines):
+        return text
+    closes = in_words(now + timedelta(days=settings.pool_wait_days))
+    return (
+        f"{text} Registries retire whole tonnes only: the part of your order that is less than a tonne shares one with "
+        f"other orders. That tonne is sent to the registry when it is full, on {closes} at the latest."
+    )
+
+
+def in_words(moment: datetime) -> str:
+    """`31 March 2026`, which is unambiguous in every country."""
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+def _price_facts(order: Order) -> list[tuple[str, str]]:
+    """Bundles, fee and tax. Their amounts sum to what was paid."""
+    priced = order.priced
+    if priced is None:
+        return []
+    facts = [
+        (one_line(line.bundle_name), f"{format_tonnes(line.quantity_grams)} t, {_money(line.offset_cost_minor, order)}")
+        for line in priced.lines
+    ]
+    if priced.commission_minor:
+        facts.append(("Service fee", _money(priced.commission_minor, order)))
+    if order.tax.tax_minor is not None and order.tax.treatment != "none":
+        facts.append((_tax_name(order), _money(order.tax.tax_minor, order)))
+    return facts
+
+
+def _tax_name(order: Order) -> str:
+    rate = order.tax.rate * 100
+    names = {"reverse_charge": "Tax (reverse charge)", "exempt": "Tax (exempt)", "outside_scope": "Tax (outside scope)"}
+    percent = f"{rate.numerator / rate.denominator:.3f}".rstrip("0").rstrip(".")
+    return names.get(order.tax.treatment, f"Tax ({percent} %)")
+
+
+def _party_facts(settings: Settings, parties: Parties) -> list[tuple[str, str]]:
+    address = ", ".join(part.strip() for part in settings.seller_address.replace("\n", ";").split(";") if part.strip())
+    seller = ", ".join(part for part in (one_line(settings.seller_name), address) if part)
+    return [("Merchant", parties.merchant), ("Sold by", seller)]
+
+
+def _link(label: str, url: str | None) -> str:
+    return "" if url is None else f"{label}:\n{url}\n"
+
+
+def _compose(settings: Settings, order: Order, parties: Parties, *, subject: str, text: str) -> EmailMessage:
+    is_test = order.scope.mode is Mode.TEST
+    questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
+    recipients = [parties.payer] if parties.payer is not None else parties.admins
+    return compose_mail(
+        settings,
+        recipients,
+        f"{TEST_SUBJECT if is_test else ''}{subject}",
+        text,
+        notice="This is a test. No money was moved and no credits are retired." if is_test else None,
+        closing=f"{one_line(settings.seller_name)}\n{questions}",
+    )
+
+
+def _money(amount_minor: int, order: Order) -> str:
+    return f"{format_money(amount_minor, order.currency)} {order.currency}"
+
+
+def _quantity_grams(order: Order) -> int:
+    return 0 if order.priced is None else order.priced.quantity_grams

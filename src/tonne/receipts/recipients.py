@@ -1,0 +1,60 @@
+"""Who is mailed about an order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+
+from tonne.accounts.customer_mail import enqueue_customer_mail
+from tonne.db.columns import columns
+from tonne.db.pool import Connection
+from tonne.gateways.mail import is_mail_address
+from tonne.gateways.outbox import enqueue
+from tonne.orders.model import Order
+
+READ_PARTIES = """
+SELECT orders.id, organisations.name AS merchant, accounts.receipt_email,
+       ARRAY (SELECT admin.email FROM organisation_admins admin
+              WHERE admin.organisation_id = orders.organisation_id ORDER BY admin.email) AS admins
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+JOIN accounts ON accounts.organisation_id = orders.organisation_id AND accounts.id = orders.account_id
+JOIN organisations ON organisations.id = orders.organisation_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """The merchant of an order, and the addresses of its payer.
+
+    `payer` typed the address at a checkout, or the account has an address for receipts. `admins` are the merchant's.
+    """
+
+    merchant: str
+    payer: str | None
+    admins: list[str]
+
+
+async def read_parties(connection: Connection, orders: Sequence[Order]) -> dict[str, Parties]:
+    """By order id."""
+    rows = await connection.fetch(READ_PARTIES, *columns(orders, "scope.account_id, id"))
+    emails = {order.id: order.email if order.is_paid_at_checkout else None for order in orders}
+    return {
+        row["id"]: Parties(
+            row["merchant"],
+            _address(emails[row["id"]] or row["receipt_email"]),
+            [email for email in row["admins"] if is_mail_address(email)],
+        )
+        for row in rows
+    }
+
+
+async def enqueue_order_mail(tx: Connection, order: Order, parties: Parties, message: EmailMessage) -> None:
+    """To the payer; to the admins of the organisation if the payer has no address."""
+    if parties.payer is not None:
+        await enqueue_customer_mail(tx, order.scope, parties.payer, message)
+    elif parties.admins:
+        await enqueue(tx, order.scope.organisation_id, parties.admins, message)
+
+
+def _address(text: str | None) -> str | None:
+    return text if text is not None and is_mail_address(text) else None
