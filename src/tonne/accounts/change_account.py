@@ -2,13 +2,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tonne.accounts import audit, store
-from tonne.accounts.errors import LiveAccountCannotWait
+from tonne.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
 from tonne.accounts.model import Account, PaymentMethod
 from tonne.accounts.open_account import audited_values
 from tonne.accounts.open_organisation import check_name
 from tonne.base.actor import Actor
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
+from tonne.gateways.mail import is_mail_address
 from tonne.http.errors import AccountNotFound
 
 
@@ -20,6 +21,9 @@ class AccountChange:
     beneficiary: str | None = None
     payment_method: PaymentMethod | None = None
     auto_advance: bool | None = None
+    # An empty address removes the old one.
+    receipt_email: str | None = None
+    card_email: str | None = None
 
 
 async def change_account(
@@ -39,6 +43,8 @@ async def change_account(
         beneficiary=check_name(change.beneficiary or account.beneficiary),
         payment_method=change.payment_method or account.payment_method,
         auto_advance=account.auto_advance if change.auto_advance is None else change.auto_advance,
+        receipt_email=_changed_address(account.receipt_email, change.receipt_email),
+        card_email=_changed_address(account.card_email, change.card_email),
     )
     await store.update_account(tx, changed)
     await audit.record(
@@ -53,3 +59,11 @@ async def change_account(
         after=audited_values(changed),
     )
     return changed
+
+
+def _changed_address(old: str | None, new: str | None) -> str | None:
+    if new is None:
+        return old
+    if new and not is_mail_address(new):
+        raise MailAddressInvalid
+    return new or None

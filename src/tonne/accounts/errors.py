@@ -33,6 +33,12 @@ class AddressTooLong(TonneError, kind=Kind.INVALID, code="address_too_long"):
     message = "An address has at most 1000 characters. Shorten it."
 
 
+class MailAddressInvalid(TonneError, kind=Kind.INVALID, code="mail_address_invalid"):
+    """Command line only."""
+
+    message = "This is not an e-mail address. Give one such as billing@example.com, or an empty text to remove it."
+
+
 class FeeRateInvalid(TonneError, kind=Kind.INVALID, code="fee_rate_invalid"):
     message = "The fee rate must be at least 0 and below 1, with at most 5 decimals. For ten per cent, use 0.10."
 

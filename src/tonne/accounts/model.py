@@ -61,6 +61,10 @@ class Account:
     created_at: datetime
     # False only in test mode: the account's orders then wait for the test helpers.
     auto_advance: bool = True
+    # Gets a receipt for each order that is paid by the stored card.
+    receipt_email: str | None = None
+    # Is mailed if the card is declined or a payment has to be confirmed; None: the organisation's admins are.
+    card_email: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,8 +124,9 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
     return await tx.fetchval(REMOVE_ADMIN, organisation_id, email) is True
 
 
-_ACCOUNT = "organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance"
-INSERT_ACCOUNT = f"INSERT INTO accounts ({_ACCOUNT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"  # noqa: S608 - columns above
+_ACCOUNT = """organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance,
+       receipt_email, card_email"""
+INSERT_ACCOUNT = f"INSERT INTO accounts ({_ACCOUNT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"  # noqa: S608 - columns above
 
 
 async def insert_account(tx: Connection, account: Account) -> None:
@@ -134,6 +135,7 @@ async def insert_account(tx: Connection, account: Account) -> None:
         INSERT_ACCOUNT,
         *(scope.organisation_id, scope.account_id, scope.mode, account.kind, account.name, account.currency),
         *(account.beneficiary, account.payment_method, account.created_at, account.auto_advance),
+        *(account.receipt_email, account.card_email),
     )
 
 
@@ -161,7 +163,8 @@ async def find_account_any_account(connection: Connection, account_id: str) -> A
 
 
 UPDATE_ACCOUNT = """
-UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, auto_advance = $6
+UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, auto_advance = $6, receipt_email = $7,
+    card_email = $8
 WHERE organisation_id = $1 AND id = $2
 """
 
@@ -170,7 +173,7 @@ async def update_account(tx: Connection, account: Account) -> None:
     await tx.execute(
         UPDATE_ACCOUNT,
         *(account.scope.organisation_id, account.scope.account_id, account.name, account.beneficiary),
-        *(account.payment_method, account.auto_advance),
+        *(account.payment_method, account.auto_advance, account.receipt_email, account.card_email),
     )
 
 

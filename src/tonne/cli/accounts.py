@@ -129,8 +129,17 @@ def show(account_id: str, output: Output) -> None:
 @click.option(
     "--advance/--wait", default=None, help="Test accounts: advance orders automatically, or wait for the test helpers."
 )
+@click.option("--receipt-email", help="Who gets a receipt for each order paid by the stored card. Empty: nobody.")
+@click.option("--card-email", help="Who is mailed about problems with the card. Empty: the organisation's admins.")
 def update(
-    account_id: str, *, name: str | None, beneficiary: str | None, payment_method: str | None, advance: bool | None
+    account_id: str,
+    *,
+    name: str | None,
+    beneficiary: str | None,
+    payment_method: str | None,
+    advance: bool | None,
+    receipt_email: str | None,
+    card_email: str | None,
 ) -> None:
     """Change an account. Orders placed earlier keep the old values.
 
@@ -141,6 +150,8 @@ def update(
         beneficiary=beneficiary,
         payment_method=None if payment_method is None else PaymentMethod(payment_method),
         auto_advance=advance,
+        receipt_email=receipt_email,
+        card_email=card_email,
     )
     run_for_account(account_id, _change, change)
     click.echo(f"Account {account_id} is updated.")

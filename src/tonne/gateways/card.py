@@ -129,6 +129,12 @@ class CardGateway(Protocol):
     async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
         """Refund from the charge `reference`, once per `refund_id`. After `unknown`, repeat with the same id."""
 
+    async def cancel(self, request: ChargeRequest) -> ChargeResult:
+        """End a charge that waits for the payer's confirmation, so that it can no longer succeed.
+
+        Returns `refused` once that is certain, or the result that the charge has meanwhile.
+        """
+
     async def describe(self, card: StoredCard) -> CardDetails:
         """Raises CardNotFound, or CardNotDescribed if the gateway cannot be reached."""
 

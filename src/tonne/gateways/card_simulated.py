@@ -39,6 +39,8 @@ class SimulatedCard:
     behaviour: str
 
 
+# Of a charge that ended before the cardholder authenticated it.
+CANCELED = "canceled"
 _FILE = Path(__file__).parent / "simulated_cards.toml"
 SIMULATED_CARDS = msgspec.convert(tomllib.loads(_FILE.read_text(encoding="utf-8"))["card"], tuple[SimulatedCard, ...])
 _BY_NUMBER = {card.number: card for card in SIMULATED_CARDS}
@@ -88,6 +90,20 @@ class SimulatedCardGateway:
                         RefundOutcome.FAILED, message="The refund exceeds the amount that remains of the charge."
                     )
         return RefundResult(RefundOutcome.REFUNDED, f"sim_{refund_id}")
+
+    async def cancel(self, request: ChargeRequest) -> ChargeResult:
+        async with self._database.connection() as connection:
+            row = await _finish_authentication(connection, request.id, ChargeOutcome.REFUSED, CANCELED)
+            # A request that has not arrived yet then finds this result.
+            row = row or await _record(connection, request, ChargeOutcome.REFUSED, CANCELED)
+        return await self.look_up(request) if row is None else _result(row)
+
+    async def authenticate(self, request: ChargeRequest, *, succeeds: bool) -> ChargeResult:
+        """What the cardholder does at the simulated bank. After a failure they may try again."""
+        if succeeds:
+            async with self._database.connection() as connection:
+                await _finish_authentication(connection, request.id, ChargeOutcome.CAPTURED, None)
+        return await self.look_up(request)
 
     async def describe(self, card: StoredCard) -> CardDetails:
         known = _BY_NUMBER.get(card.method)
@@ -196,6 +212,19 @@ RETURNING id
 
 async def _refund(connection: Connection, refund_id: str, reference: str, amount_minor: int, currency: str) -> bool:
     return await connection.fetchval(REFUND, refund_id, reference, amount_minor, currency) is not None
+
+
+FINISH_AUTHENTICATION = """
+UPDATE simulated_charges SET status = $2, code = $3 WHERE id = $1 AND status = 'authentication_required'
+RETURNING method, amount_minor, currency, status, code, reference
+"""
+
+
+async def _finish_authentication(
+    connection: Connection, charge_id: str, outcome: ChargeOutcome, code: str | None
+) -> asyncpg.Record | None:
+    """None unless the charge waits for the cardholder."""
+    return await connection.fetchrow(FINISH_AUTHENTICATION, charge_id, outcome, code)
 
 
 FIND_REFUNDS = "SELECT status, currency, refund_ids FROM simulated_charges WHERE reference = $1"

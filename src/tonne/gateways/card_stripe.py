@@ -29,9 +29,22 @@ from tonne.gateways.card import (
     RefundResult,
     StoredCard,
 )
+from tonne.gateways.confirmation import CardSetup, CardSetupPage, CardSetupRequest, Confirmation, PayerPageFailed
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
-from tonne.gateways.stripe_pages import MAX_PAGE_LIFE, Session, charge_result_of, metadata_of, page_of, session_params
+from tonne.gateways.stripe_pages import (
+    MAX_PAGE_LIFE,
+    Session,
+    SetupSession,
+    card_setup_of,
+    charge_result_of,
+    metadata_of,
+    page_of,
+    session_params,
+    setup_page_of,
+    setup_params,
+)
 from tonne.gateways.stripe_responses import (
+    PaymentIntentObject,
     PaymentMethodObject,
     RefundObject,
     RequestFailure,
@@ -39,6 +52,7 @@ from tonne.gateways.stripe_responses import (
     mode_of,
     refund_result_of,
     refusal_of,
+    result_of,
     result_of_intent,
     to_stripe_amount,
 )
@@ -116,16 +130,68 @@ class StripeCardGateway:
         if isinstance(request.source, HostedPage):
             return await self._look_up_page(request)
         try:
-            first = await self._stripe.payment_intents.list_async({"customer": request.card.customer, "limit": 100})
-            async for intent in _items(first):
-                if (intent.get("metadata") or {}).get("charge_id") == request.id:
-                    return result_of_intent(intent)
-            return ChargeResult(ChargeOutcome.NOT_FOUND)
+            intent = await self._find_intent(request)
+            return ChargeResult(ChargeOutcome.NOT_FOUND) if intent is None else result_of(intent)
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             if _is_missing(error):
                 # Stripe has no such customer, so it has no charge either.
                 return ChargeResult(ChargeOutcome.NOT_FOUND)
             return self._unknown(error, request)
+
+    async def cancel(self, request: ChargeRequest) -> ChargeResult:
+        """Cancels the payment intent. If Stripe refuses that, the intent has got another result meanwhile."""
+        try:
+            intent = await self._find_intent(request)
+            if intent is None:
+                return ChargeResult(ChargeOutcome.NOT_FOUND)
+            if intent.status == "canceled":
+                return result_of(intent)
+            made = await self._stripe.payment_intents.cancel_async(intent.id, {"cancellation_reason": "abandoned"})
+            return result_of_intent(made.to_dict())
+        except stripe.InvalidRequestError:
+            return await self.look_up(request)
+        except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
+            return self._unknown(error, request)
+
+    async def confirm(self, request: ChargeRequest, return_url: str) -> Confirmation:
+        """Confirms the payment intent of the charge on-session; the cardholder authenticates at the URL.
+
+        An intent that waits for the cardholder already keeps its URL: it cannot be confirmed twice.
+        """
+        try:
+            intent = await self._find_intent(request)
+            if intent is None:
+                raise PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
+            if intent.status in {"requires_payment_method", "requires_confirmation"}:
+                made = await self._stripe.payment_intents.confirm_async(
+                    intent.id, {"payment_method": request.card.method, "return_url": return_url}
+                )
+                intent = msgspec.convert(made.to_dict(), PaymentIntentObject)
+        except PayerPageFailed:
+            raise
+        except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
+            if (refused := refusal_of(error)) is not None:
+                return Confirmation(None, replace(refused, message=self._without_key(refused.message)))
+            raise PayerPageFailed(self._classify(error, charge_id=request.id).message) from None
+        if intent.status == "requires_action" and intent.redirect_url is not None:
+            return Confirmation(intent.redirect_url)
+        return Confirmation(None, result_of(intent))
+
+    async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
+        try:
+            made = await self._stripe.checkout.sessions.create_async(setup_params(request))
+            session = msgspec.convert(made.to_dict(), SetupSession)
+        except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
+            raise PayerPageFailed(self._classify(error, account_id=request.account_id).message) from None
+        return setup_page_of(session, request)
+
+    async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:
+        try:
+            found = await self._stripe.checkout.sessions.retrieve_async(session_id, {"expand": ["setup_intent"]})
+            session = msgspec.convert(found.to_dict(), SetupSession)
+        except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
+            raise PayerPageFailed(self._classify(error, account_id=account_id).message) from None
+        return card_setup_of(session, account_id)
 
     async def open_page(self, request: PageRequest) -> PaymentPage:
         """A page whose creation response was lost is harmless: nobody knows its URL until a repeat finds it."""
@@ -198,6 +264,14 @@ class StripeCardGateway:
         message = "A live order must not be paid with test cards: the Stripe key is a test key."
         _log.error("stripe_key_of_other_mode", charge_id=request.id, remedy="set a live key in TONNE_STRIPE_SECRET_KEY")
         return ChargeResult(ChargeOutcome.UNAVAILABLE, code=MODE_MISMATCH, message=message)
+
+    async def _find_intent(self, request: ChargeRequest) -> PaymentIntentObject | None:
+        """Of a charge of a stored card, by listing the customer's intents, newest first."""
+        first = await self._stripe.payment_intents.list_async({"customer": request.card.customer, "limit": 100})
+        async for intent in _items(first):
+            if (intent.get("metadata") or {}).get("charge_id") == request.id:
+                return msgspec.convert(intent, PaymentIntentObject)
+        return None
 
     async def _look_up_page(self, request: ChargeRequest) -> ChargeResult:
         """A page with a recorded id existed, so a missing session is `unknown`, not `not_found`."""

@@ -16,6 +16,14 @@ from tonne.gateways.card import (
     RefundResult,
     StoredCard,
 )
+from tonne.gateways.confirmation import (
+    CardSetup,
+    CardSetupPage,
+    CardSetupRequest,
+    Confirmation,
+    PayerPageFailed,
+    PayerPages,
+)
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
 
 T = TypeVar("T")
@@ -59,6 +67,9 @@ class MeteredGateway:
         request = self.inner.refund(refund_id, reference, amount_minor, currency)
         return await self._timed("refund", request, lambda result: result.kind)
 
+    async def cancel(self, request: ChargeRequest) -> ChargeResult:
+        return await self._timed("cancel", self.inner.cancel(request), lambda result: result.kind)
+
     async def describe(self, card: StoredCard) -> CardDetails:
         return await self._timed("describe", self.inner.describe(card), lambda _: "described")
 
@@ -74,7 +85,7 @@ class MeteredGateway:
         except CardNotFound:
             outcome = "not_found"
             raise
-        except (CardNotDescribed, PageNotOpened):
+        except (CardNotDescribed, PageNotOpened, PayerPageFailed):
             outcome = "unavailable"
             raise
         finally:
@@ -85,15 +96,26 @@ class MeteredGateway:
 
 @dataclass(frozen=True, slots=True)
 class MeteredPageGateway(MeteredGateway):
-    """A gateway that also has payment pages."""
+    """A gateway that also has pages for payers."""
 
     pages: PaymentPages
+    payer_pages: PayerPages
 
     async def open_page(self, request: PageRequest) -> PaymentPage:
         return await self._timed("open_page", self.pages.open_page(request), lambda _: "opened")
 
+    async def confirm(self, request: ChargeRequest, return_url: str) -> Confirmation:
+        return await self._timed("confirm", self.payer_pages.confirm(request, return_url), lambda _: "opened")
+
+    async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
+        return await self._timed("open_card_setup", self.payer_pages.open_card_setup(request), lambda _: "opened")
+
+    async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:
+        request = self.payer_pages.look_up_card_setup(session_id, account_id)
+        return await self._timed("look_up_card_setup", request, lambda setup: "open" if setup.is_open else "closed")
+
 
 def metered(name: str, gateway: CardGateway, meter: GatewayMetrics) -> CardGateway:
-    if isinstance(gateway, PaymentPages):
-        return MeteredPageGateway(name, gateway, meter, gateway)
+    if isinstance(gateway, PaymentPages) and isinstance(gateway, PayerPages):
+        return MeteredPageGateway(name, gateway, meter, gateway, gateway)
     return MeteredGateway(name, gateway, meter)

@@ -7,6 +7,7 @@ import msgspec
 from stripe.params.checkout import SessionCreateParams
 
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult
+from tonne.gateways.confirmation import CardSetup, CardSetupPage, CardSetupRequest, PayerPageFailed
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.gateways.stripe_responses import PaymentIntentObject, mode_of, result_of
 
@@ -69,6 +70,64 @@ def session_params(request: PageRequest, amount: int, now: datetime) -> SessionC
         "cancel_url": request.back_url,
         "expires_at": int(expires_at.timestamp()),
     }
+
+
+class SetupIntentObject(msgspec.Struct, frozen=True):
+    id: str
+    status: str
+    payment_method: str | None = None
+
+
+class SetupSession(msgspec.Struct, frozen=True):
+    """A session in which a card is stored, with its expanded setup intent."""
+
+    id: str
+    livemode: bool
+    mode: str
+    status: str | None = None
+    client_reference_id: str | None = None
+    url: str | None = None
+    customer: str | None = None
+    setup_intent: SetupIntentObject | str | None = None
+
+
+def setup_params(request: CardSetupRequest) -> SessionCreateParams:
+    """A page that stores a card for charges without the payer's presence, and charges nothing."""
+    metadata = {"account_id": request.account_id}
+    params: SessionCreateParams = {
+        "mode": "setup",
+        "allowed_payment_method_types": ["card"],
+        "currency": request.currency.lower(),
+        "client_reference_id": request.account_id,
+        "metadata": metadata,
+        "setup_intent_data": {"metadata": metadata},
+        "success_url": request.done_url,
+        "cancel_url": request.back_url,
+    }
+    if request.customer is None:
+        params["customer_creation"] = "always"
+    else:
+        params["customer"] = request.customer
+    return params
+
+
+def setup_page_of(session: SetupSession, request: CardSetupRequest) -> CardSetupPage:
+    """Raises PayerPageFailed if the page is of the other mode, or cannot be used."""
+    if mode_of(livemode=session.livemode) is not request.mode:
+        raise PayerPageFailed(f"Stripe opened a page of its other mode for a {request.mode} account. Check the key.")
+    if session.status != "open" or not session.url:
+        raise PayerPageFailed("Stripe returned no URL for the page. Try again.")
+    return CardSetupPage(session.id, session.url)
+
+
+def card_setup_of(session: SetupSession, account_id: str) -> CardSetup:
+    """The card that was entered. Raises PayerPageFailed if the session belongs to another account."""
+    if session.mode != "setup" or session.client_reference_id != account_id:
+        raise PayerPageFailed("The page belongs to another account.")
+    intent = session.setup_intent if isinstance(session.setup_intent, SetupIntentObject) else None
+    if session.status == "complete" and intent is not None and intent.status == "succeeded":
+        return CardSetup(False, session.customer, intent.payment_method)
+    return CardSetup(session.status == "open")
 
 
 def page_of(session: Session, charge: ChargeRequest) -> PaymentPage:

@@ -54,6 +54,14 @@ class ErrorObject(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
+class RedirectObject(msgspec.Struct, frozen=True):
+    url: str | None = None
+
+
+class NextActionObject(msgspec.Struct, frozen=True):
+    redirect_to_url: RedirectObject | None = None
+
+
 class PaymentIntentObject(msgspec.Struct, frozen=True):
     id: str
     status: str
@@ -62,6 +70,13 @@ class PaymentIntentObject(msgspec.Struct, frozen=True):
     livemode: bool
     amount_received: int | None = None
     last_payment_error: ErrorObject | None = None
+    next_action: NextActionObject | None = None
+
+    @property
+    def redirect_url(self) -> str | None:
+        """Where the cardholder authenticates."""
+        redirect = None if self.next_action is None else self.next_action.redirect_to_url
+        return None if redirect is None else redirect.url
 
 
 class RefundObject(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.base.tax import format_rate
 from tonne.db.pool import Connection
 from tonne.gateways.mail import TEST_SUBJECT, compose_mail
 from tonne.gateways.mail_layout import fact_lines, one_line
@@ -163,10 +164,8 @@ def _price_facts(order: Order) -> list[tuple[str, str]]:
 
 
 def _tax_name(order: Order) -> str:
-    rate = order.tax.rate * 100
     names = {"reverse_charge": "Tax (reverse charge)", "exempt": "Tax (exempt)", "outside_scope": "Tax (outside scope)"}
-    percent = f"{rate.numerator / rate.denominator:.3f}".rstrip("0").rstrip(".")
-    return names.get(order.tax.treatment, f"Tax ({percent} %)")
+    return names.get(order.tax.treatment, f"Tax ({format_rate(order.tax.rate)} %)")
 
 
 def _party_facts(settings: Settings, parties: Parties) -> list[tuple[str, str]]:
