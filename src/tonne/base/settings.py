@@ -93,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     webhook_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     webhook_attempts_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 30
     payment_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    card_confirm_days: Annotated[int, msgspec.Meta(ge=1, le=60)] = 7
     stripe_secret_key: str = ""
     stripe_webhook_secret: str = ""
     stripe_api_base: str = ""

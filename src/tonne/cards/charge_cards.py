@@ -11,6 +11,7 @@ import structlog
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
+from tonne.base.settings import Settings
 from tonne.cards.charge_store import claim_pending_any_account, read_chargeable
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import OpenedCharges, open_charges
@@ -50,6 +51,7 @@ class ChargeCards:
     mode: Mode
     clock: Clock
     schedule: RetrySchedule
+    settings: Settings
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
     # Settle what the gateway had not answered when `run_once` returned.
     _late: set[asyncio.Task[None]] = field(default_factory=set)
@@ -147,7 +149,7 @@ class ChargeCards:
         results = [row for row in rows if not isinstance(row, OrderKey)]
         free = [row for row in rows if isinstance(row, OrderKey)]
         async with self.database.transaction() as tx:
-            await settle_charges(tx, results, free, self.clock(), self.schedule)
+            await settle_charges(tx, results, free, self.clock(), self.schedule, settings=self.settings)
 
     async def _call_gateway(self, attempt: ChargeAttempt) -> Answer:
         request = attempt.request
@@ -163,6 +165,8 @@ class ChargeCards:
             return attempt, ChargeResult(kind, code="gateway_not_configured")
         if is_unsent:
             return attempt, await gateway.charge(request)
+        if attempt.confirm_until is not None and self._is_confirmed_no_more(attempt):
+            return attempt, await self._end_confirmation(gateway, attempt)
         found = await gateway.look_up(request)
         if found.kind is ChargeOutcome.NOT_FOUND and self._may_send_again(attempt):
             _log.warning("charge_sent_again", charge_id=request.id, order_id=request.order_id)
@@ -172,6 +176,21 @@ class ChargeCards:
                 return attempt, found
             return replace(attempt, missing_since=None), sent
         return attempt, found
+
+    def _is_confirmed_no_more(self, attempt: ChargeAttempt) -> bool:
+        """Whether a charge that waits for its payer's confirmation has to end."""
+        is_late = attempt.confirm_until is not None and self.clock() >= attempt.confirm_until
+        return is_late or attempt.is_replaced or not attempt.is_wanted
+
+    async def _end_confirmation(self, gateway: CardGateway, attempt: ChargeAttempt) -> ChargeResult:
+        """Cancel the charge at the gateway first: it must not succeed after its order failed, or was charged again."""
+        result = await gateway.cancel(attempt.request)
+        if result.kind is ChargeOutcome.REFUSED and attempt.is_wanted:
+            if attempt.is_replaced:
+                return replace(result, kind=ChargeOutcome.REPLACED, code="card_replaced", message=None)
+            message = "The payer did not confirm the payment in time."
+            return replace(result, code=ChargeOutcome.AUTHENTICATION_REQUIRED, message=message)
+        return result
 
     def _may_send_again(self, attempt: ChargeAttempt) -> bool:
         """Only for an order that still waits for its payment. See `RESEND_AFTER`."""

@@ -22,11 +22,13 @@ _SOURCES = {StoredCard: "stored_card", HostedPage: "hosted_page", type(None): "n
 _ATTEMPT = """
 charges.account_id, charges.id, charges.order_id, charges.organisation_id, charges.mode, charges.gateway,
 charges.source, charges.customer, charges.method, charges.session_id, charges.amount_minor, charges.currency,
-charges.created_at, charges.missing_since
+charges.created_at, charges.missing_since, charges.confirm_until
 """
 
 
-def _attempt(row: asyncpg.Record, *, is_new: bool = False, is_wanted: bool = True) -> ChargeAttempt:
+def _attempt(
+    row: asyncpg.Record, *, is_new: bool = False, is_wanted: bool = True, is_replaced: bool = False
+) -> ChargeAttempt:
     source: PaymentSource = None
     if row["source"] == _SOURCES[StoredCard]:
         source = StoredCard(row["customer"], row["method"])
@@ -49,6 +51,8 @@ def _attempt(row: asyncpg.Record, *, is_new: bool = False, is_wanted: bool = Tru
         is_new=is_new,
         is_wanted=is_wanted,
         missing_since=row["missing_since"],
+        confirm_until=row["confirm_until"],
+        is_replaced=is_replaced,
     )
 
 
@@ -155,8 +159,10 @@ WITH due AS (
 )
 UPDATE charges SET next_attempt_at = $3
 FROM due JOIN orders ON orders.account_id = due.account_id AND orders.id = due.order_id
+LEFT JOIN account_cards card ON card.account_id = due.account_id
 WHERE charges.account_id = due.account_id AND charges.id = due.id
-RETURNING {_ATTEMPT}, orders.status = 'placed' AS is_wanted
+RETURNING {_ATTEMPT}, orders.status = 'placed' AS is_wanted,
+          charges.confirm_until IS NOT NULL AND card.method <> charges.method IS TRUE AS is_replaced
 """  # noqa: S608 - a constant
 
 
@@ -164,7 +170,7 @@ async def claim_pending_any_account(
     tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
 ) -> list[ChargeAttempt]:
     rows = await tx.fetch(CLAIM_PENDING, mode, now, held_until, limit, ChargeStatus.PENDING)
-    return [_attempt(row, is_wanted=row["is_wanted"]) for row in rows]
+    return [_attempt(row, is_wanted=row["is_wanted"], is_replaced=row["is_replaced"]) for row in rows]
 
 
 FIND_PENDING = f"""
@@ -212,11 +218,11 @@ async def record_page(connection: Connection, charge: ChargeRequest, session_id:
 SETTLE_CHARGES = """
 UPDATE charges SET status = new.status, outcome = new.outcome, reference = new.reference, code = new.code,
                    message = new.message, settled_at = new.settled_at, missing_since = new.missing_since,
-                   next_attempt_at = new.next_attempt_at
+                   next_attempt_at = new.next_attempt_at, confirm_until = new.confirm_until
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::text[])
+            $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::text[])
      AS new (account_id, id, session_id, status, outcome, reference, code, message, settled_at, next_attempt_at,
-             missing_since, expected)
+             missing_since, confirm_until, expected)
 WHERE charges.account_id = new.account_id AND charges.id = new.id
   AND (charges.session_id IS NOT DISTINCT FROM new.session_id OR new.reference IS NOT NULL)
   AND (charges.status = new.expected
@@ -230,23 +236,30 @@ async def settle_charges(tx: Connection, updates: Sequence[ChargeUpdate]) -> set
     rows = [
         (
             *(new.account_id, new.id, new.session_id, new.status, new.outcome, new.reference, new.code, new.message),
-            *(new.settled_at, new.next_attempt_at, new.missing_since, ChargeStatus.PENDING),
+            *(new.settled_at, new.next_attempt_at, new.missing_since, new.confirm_until, ChargeStatus.PENDING),
         )
         for new in updates
     ]
     return {row["id"] for row in await tx.fetch(SETTLE_CHARGES, *zip(*rows, strict=True))}
 
 
+# Only of the card that was tried last: a payer who enters another card gets all its attempts.
 COUNT_TRIES = """
 SELECT wanted.id, tried.tries,
        (SELECT count(*) FROM charges
         WHERE charges.account_id = wanted.account_id AND charges.order_id = wanted.id
           AND charges.attempt > tried.last_attempt AND charges.outcome = 'unavailable') AS unavailable
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+LEFT JOIN LATERAL (
+    SELECT method FROM charges
+    WHERE charges.account_id = wanted.account_id AND charges.order_id = wanted.id ORDER BY attempt DESC LIMIT 1
+) last ON true
 CROSS JOIN LATERAL (
-    SELECT count(*) AS tries, coalesce(max(attempt), 0) AS last_attempt FROM charges
+    SELECT count(*) FILTER (WHERE charges.method IS NOT DISTINCT FROM last.method) AS tries,
+           coalesce(max(attempt), 0) AS last_attempt
+    FROM charges
     WHERE charges.account_id = wanted.account_id AND charges.order_id = wanted.id
-      AND charges.status = 'failed' AND charges.outcome <> 'unavailable'
+      AND charges.status = 'failed' AND charges.outcome NOT IN ('unavailable', 'replaced')
 ) tried
 """
 

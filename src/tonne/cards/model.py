@@ -11,7 +11,8 @@ from tonne.gateways.card import MODE_MISMATCH, ChargeOutcome, ChargeRequest, Cha
 # Delays before the second, third, … attempt, by the outcome of the last one. After the last delay the order fails.
 RETRY_DELAYS: Mapping[ChargeOutcome, tuple[timedelta, ...]] = {
     ChargeOutcome.DECLINED: (timedelta(hours=1), timedelta(days=1), timedelta(days=3)),
-    ChargeOutcome.AUTHENTICATION_REQUIRED: (timedelta(days=1), timedelta(days=3)),
+    # At a checkout: the buyer decides whether to try again. A stored card waits for the payer, see `decide_charge`.
+    ChargeOutcome.AUTHENTICATION_REQUIRED: (),
     ChargeOutcome.REFUSED: (),
     # A hosted page that was never opened: see `decide_charge`.
     ChargeOutcome.NOT_FOUND: (),
@@ -80,6 +81,10 @@ class ChargeAttempt:
     # False if its order no longer waits for the payment.
     is_wanted: bool = True
     missing_since: datetime | None = None
+    # Until when the payer may confirm it; None unless it waits for that.
+    confirm_until: datetime | None = None
+    # The account has another card now.
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class RetrySchedule:
 
     def __init__(self, settings: Settings) -> None:
         self._scale = settings.payment_time_scale
+        self._confirm_within = timedelta(days=settings.card_confirm_days)
 
     def lease(self) -> timedelta:
         return max(MIN_LEASE, LEASE * self._scale)
@@ -103,12 +109,18 @@ class RetrySchedule:
         """None after the last attempt. `counts` includes the charge that ended in `outcome`."""
         if outcome is ChargeOutcome.UNAVAILABLE:
             return UNAVAILABLE_DELAYS[min(counts.unavailable, len(UNAVAILABLE_DELAYS)) - 1] * self._scale
+        if outcome is ChargeOutcome.REPLACED:
+            return timedelta(0)
         delays = RETRY_DELAYS[outcome]
         return delays[counts.tries - 1] * self._scale if counts.tries <= len(delays) else None
 
     def next_check(self, unclear_since: datetime, now: datetime) -> datetime:
         delay = min(max(now - unclear_since, MIN_CHECK_DELAY * self._scale), MAX_CHECK_DELAY * self._scale)
         return now + delay
+
+    def confirm_until(self, now: datetime) -> datetime:
+        """The end of the time in which the payer may confirm a charge that needs it since `now`."""
+        return now + self._confirm_within * self._scale
 
     def resend_at(self, missing_since: datetime) -> datetime:
         return missing_since + RESEND_AFTER * self._scale
@@ -133,18 +145,39 @@ class ChargeUpdate:
     settled_at: datetime | None = None
     next_attempt_at: datetime | None = None
     missing_since: datetime | None = None
+    confirm_until: datetime | None = None
+
+    @property
+    def needs_confirmation(self) -> bool:
+        return self.status is ChargeStatus.PENDING and self.outcome is ChargeOutcome.AUTHENTICATION_REQUIRED
 
 
 def decide_charge(
-    attempt: ChargeAttempt, result: ChargeResult, *, is_wanted: bool, now: datetime, schedule: RetrySchedule
+    attempt: ChargeAttempt,
+    result: ChargeResult,
+    *,
+    is_wanted: bool,
+    can_confirm: bool = False,
+    now: datetime,
+    schedule: RetrySchedule,
 ) -> ChargeUpdate:
-    """Translate a gateway's result into the charge's new state. `is_wanted`: its order still waits for the payment."""
+    """Translate a gateway's result into the charge's new state. `is_wanted`: its order still waits for the payment.
+
+    `can_confirm`: the payer is mailed, and may confirm the charge until it expires. It is not made a second time
+    meanwhile, because the first one can still succeed; the worker cancels it at the gateway before it fails here.
+    """
     status, next_attempt_at, missing_since = ChargeStatus.FAILED, None, None
+    confirm_until = attempt.confirm_until
     if result.kind is ChargeOutcome.CAPTURED and result.reference is not None:
         status = _captured(attempt.request, result, is_wanted=is_wanted)
         next_attempt_at = now if status is ChargeStatus.REFUND_DUE else None
         if result.mode is not attempt.request.mode:
             result = replace(result, code=MODE_MISMATCH, message="The gateway captured it in its other mode.")
+    elif result.kind is ChargeOutcome.AUTHENTICATION_REQUIRED and can_confirm:
+        status, confirm_until = ChargeStatus.PENDING, confirm_until or schedule.confirm_until(now)
+        next_attempt_at = min(schedule.next_check(attempt.created_at, now), max(confirm_until, now))
+        if not is_wanted:
+            next_attempt_at = now
     elif result.kind in {ChargeOutcome.CAPTURED, ChargeOutcome.UNKNOWN} or _is_inconclusive(attempt, result):
         status, missing_since = ChargeStatus.PENDING, attempt.missing_since
         next_attempt_at = schedule.next_check(attempt.created_at, now)
@@ -168,6 +201,7 @@ def decide_charge(
         settled_at=None if status is ChargeStatus.PENDING else now,
         next_attempt_at=next_attempt_at,
         missing_since=missing_since,
+        confirm_until=confirm_until,
     )
 
 

@@ -23,6 +23,8 @@ class ChargeOutcome(StrEnum):
     UNAVAILABLE = "unavailable"
     # Only from `look_up`: the gateway has no such charge at present.
     NOT_FOUND = "not_found"
+    # Not from a gateway: cancelled while it waited for a confirmation, because the payer has entered another card.
+    REPLACED = "replaced"
 
 
 class RefundOutcome(StrEnum):

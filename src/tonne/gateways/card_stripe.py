@@ -160,19 +160,17 @@ class StripeCardGateway:
         """
         try:
             intent = await self._find_intent(request)
-            if intent is None:
-                raise PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
-            if intent.status in {"requires_payment_method", "requires_confirmation"}:
+            if intent is not None and intent.status in {"requires_payment_method", "requires_confirmation"}:
                 made = await self._stripe.payment_intents.confirm_async(
                     intent.id, {"payment_method": request.card.method, "return_url": return_url}
                 )
                 intent = msgspec.convert(made.to_dict(), PaymentIntentObject)
-        except PayerPageFailed:
-            raise
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
             if (refused := refusal_of(error)) is not None:
                 return Confirmation(None, replace(refused, message=self._without_key(refused.message)))
             raise PayerPageFailed(self._classify(error, charge_id=request.id).message) from None
+        if intent is None:
+            raise PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
         if intent.status == "requires_action" and intent.redirect_url is not None:
             return Confirmation(intent.redirect_url)
         return Confirmation(None, result_of(intent))
