@@ -10,7 +10,7 @@ from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.cards.errors import SignatureRefused
 from tonne.cards.handle_stripe_event import handle_stripe_event
-from tonne.cards.model import DeclineCode, RetrySchedule
+from tonne.cards.model import DeclineCode
 from tonne.cards.simulate_payment import simulate_decline, simulate_payment
 from tonne.db.pool import Database
 from tonne.events.notify import Notifier
@@ -35,6 +35,10 @@ class DeclineIn(msgspec.Struct, forbid_unknown_fields=True):
 
 class PayIn(msgspec.Struct, forbid_unknown_fields=True):
     """An empty object."""
+
+
+class CardFormIn(msgspec.Struct):
+    """Form fields as a browser sends them. `web/forms.py` reads them."""
 
 
 class StripeEventIn(msgspec.Struct):
@@ -66,7 +70,7 @@ class CardEndpoints:
             request.scope,
             request.path("order_id"),
             clock=self.clock,
-            schedule=RetrySchedule(self.settings),
+            settings=self.settings,
         )
         return self._respond(order)
 
@@ -74,19 +78,20 @@ class CardEndpoints:
         """Decline the card of a test order.
 
         Records one declined attempt. The order is charged again according to the retry schedule, or fails after a final
-        decline. Test keys only.
+        decline. With `authentication_required` it waits for the payer's confirmation, which the `pay` helper gives.
+        Test keys only.
         """
         require_test_mode(request.scope)
         body = read(request.json_or_empty(), DeclineIn)
-        async with self.database.transaction() as tx:
-            order = await simulate_decline(
-                tx,
-                request.scope,
-                request.path("order_id"),
-                body.code or DeclineCode.CARD_DECLINED,
-                now=self.clock(),
-                schedule=RetrySchedule(self.settings),
-            )
+        order = await simulate_decline(
+            self.database,
+            self.gateways["simulated"],
+            request.scope,
+            request.path("order_id"),
+            body.code or DeclineCode.CARD_DECLINED,
+            clock=self.clock,
+            settings=self.settings,
+        )
         return self._respond(order)
 
     async def handle_stripe_event(self, request: Request) -> Response:

@@ -29,3 +29,27 @@ class CardGatewayUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="card_gatew
 
 class StripeNotConfigured(TonneError, kind=Kind.CONFLICT, code="stripe_not_set_up"):
     message = "Stripe stores the cards of live accounts. Set TONNE_STRIPE_SECRET_KEY first."
+
+
+class CardPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="card_page_not_found"):
+    """On pages only."""
+
+    message = "There is no such page. Check that the link is complete, as in the mail."
+
+
+class NothingToConfirm(TonneError, kind=Kind.CONFLICT, code="nothing_to_confirm"):
+    """On pages only."""
+
+    message = "There is no payment to confirm any more. Go back to your order to see how it is."
+
+
+class PayerPageUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="payer_page_unavailable"):
+    """On pages only."""
+
+    message = "The payment provider cannot be reached. Nothing was charged. Try again in a few minutes."
+
+
+class TestCardUnknown(TonneError, kind=Kind.INVALID, code="test_card_unknown"):
+    """Never repeats the input, which may be a real card number."""
+
+    message = "This is test mode. Use a test card such as 4242 4242 4242 4242, never a real card."

@@ -1,13 +1,16 @@
 """Routes of card payments."""
 
 from tonne.accounts.model import PaymentMethod
-from tonne.cards.endpoints import CardEndpoints, DeclineIn, PayIn, StripeEventIn, StripeEventOut
-from tonne.cards.errors import ChargeUnderWay, OrderPaidByInvoice, SignatureRefused
-from tonne.http.errors import RouteNotFound
+from tonne.cards.card_page import CardPage
+from tonne.cards.endpoints import CardEndpoints, CardFormIn, DeclineIn, PayIn, StripeEventIn, StripeEventOut
+from tonne.cards.errors import CardPageNotFound, ChargeUnderWay, OrderPaidByInvoice, SignatureRefused
+from tonne.http.errors import FormInvalid, RateLimited, RouteNotFound
 from tonne.http.route import Access, Route, RouteMaker
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.model import OrderStatus
 from tonne.orders.schemas import OrderOut
+from tonne.web.forms import FormTokenInvalid
+from tonne.web.render import Renderer
 
 _CARD_ERRORS = (OrderNotFound, RouteNotFound, TransitionInvalid, ChargeUnderWay, OrderPaidByInvoice)
 
@@ -28,6 +31,15 @@ def card_routes(endpoints: CardEndpoints) -> list[Route]:
             shows={"payment_method": PaymentMethod.CARD},
             body=DeclineIn,
         ),
+    ]
+
+
+def card_page_routes(card: CardPage, renderer: Renderer) -> list[Route]:
+    page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
+    errors = (CardPageNotFound, FormInvalid, FormTokenInvalid, RateLimited)
+    return [
+        page("GET /card/{token}", card.show, None, CardPageNotFound),
+        page("POST /card/{token}", card.submit, {303: None}, *errors, body=CardFormIn),
     ]
 
 

@@ -6,13 +6,17 @@ from datetime import datetime
 
 import structlog
 
+from tonne.base.settings import Settings
 from tonne.cards import charge_store
-from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
+from tonne.cards.card_link_store import note_problems
+from tonne.cards.declines import failure_reason_of
+from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
 from tonne.db.pool import Connection
 from tonne.gateways.card import ChargeOutcome, ChargeResult
-from tonne.orders.model import FailureReason, Order, OrderKey, OrderStatus
+from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import lock_orders, schedule_payment
+from tonne.receipts.order_mails import enqueue_receipts
 
 _log = structlog.get_logger()
 
@@ -23,11 +27,14 @@ async def settle_charges(
     free: Sequence[OrderKey],
     now: datetime,
     schedule: RetrySchedule,
+    *,
+    settings: Settings,
 ) -> list[Order]:
     """Settle the charges together and return their orders in their new state. Call it last in the transaction.
 
     A captured charge pays its order; if the order was cancelled meanwhile, the charge is refunded. After a decline the
-    order is charged again according to the schedule, or fails. Zero-total orders (`free`) are marked as paid. A charge
+    order is charged again according to the schedule, or fails. If the payer has to confirm a charge of a stored card, it
+    stays pending. Receipts are enqueued with the payment; problems are noted for `mail_card_problems`. Zero-total orders (`free`) are marked as paid. A charge
     that another worker has settled is left unchanged, and so is its order.
     """
     requests = [attempt.request for attempt, _ in results]
@@ -35,7 +42,12 @@ async def settle_charges(
     orders = await lock_orders(tx, keys)
     updates = [
         decide_charge(
-            attempt, result, is_wanted=_is_placed(orders[attempt.request.order_id]), now=now, schedule=schedule
+            attempt,
+            result,
+            is_wanted=_is_placed(orders[attempt.request.order_id]),
+            can_confirm=not orders[attempt.request.order_id].is_paid_at_checkout,
+            now=now,
+            schedule=schedule,
         )
         for attempt, result in results
     ]
@@ -48,10 +60,15 @@ async def settle_charges(
     _log_failures(applied)
     waiting = [(order, update) for order, update in applied if _is_placed(order)]
     moves = _paid([order for order, update in waiting if update.status is ChargeStatus.CAPTURED], now)
+    paid = [move.steps[-1] for move in moves]
     moves += _paid([orders[key.id] for key in free if _is_placed(orders[key.id])], now)
     moves += await _plan_retries(
         tx, [pair for pair in waiting if pair[1].status is not ChargeStatus.CAPTURED], now, schedule
     )
+    confirmable = {attempt.request.id for attempt, _ in results if attempt.confirm_until is not None}
+    asked = [order for order, update in waiting if update.needs_confirmation and update.id not in confirmable]
+    await note_problems(tx, [*asked, *_unpaid(moves)], now)
+    await enqueue_receipts(tx, paid, settings=settings, now=now)
     if moves:
         await move_orders(tx, moves, now)
     for move in moves:
@@ -61,6 +78,10 @@ async def settle_charges(
 
 def _is_placed(order: Order) -> bool:
     return order.status is OrderStatus.PLACED
+
+
+def _unpaid(moves: Sequence[Transitions]) -> list[Order]:
+    return [move.order for move in moves if move.steps[-1].status is OrderStatus.FAILED]
 
 
 def _paid(orders: Iterable[Order], now: datetime) -> list[Transitions]:
@@ -79,6 +100,7 @@ async def _plan_retries(
     tries = await charge_store.count_tries(tx, [order.key for order, _ in unpaid])
     moments: dict[OrderKey, datetime | None] = {}
     failed: list[Transitions] = []
+    await note_problems(tx, [order for order, update in unpaid if _is_first_decline(update, tries[order.id])], now)
     for order, update in unpaid:
         is_open = update.status is not ChargeStatus.FAILED
         delay = None if is_open else schedule.retry_delay(update.outcome, tries[order.id])
@@ -91,10 +113,12 @@ async def _plan_retries(
     return failed
 
 
+def _is_first_decline(update: ChargeUpdate, counts: TryCounts) -> bool:
+    return update.status is ChargeStatus.FAILED and update.outcome is ChargeOutcome.DECLINED and counts.tries == 1
+
+
 def _failed(order: Order, update: ChargeUpdate) -> Order:
-    needs_payer = update.outcome is ChargeOutcome.AUTHENTICATION_REQUIRED
-    reason = FailureReason.AUTHENTICATION_REQUIRED if needs_payer else FailureReason.CARD_DECLINED
-    return replace(order, status=OrderStatus.FAILED, failure_reason=reason)
+    return replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason_of(update.code))
 
 
 def _log_failures(applied: Sequence[tuple[Order, ChargeUpdate]]) -> None:

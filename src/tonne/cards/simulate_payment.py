@@ -5,30 +5,43 @@ from datetime import datetime
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Scope
-from tonne.cards.charge_store import read_chargeable
+from tonne.base.settings import Settings
+from tonne.cards.charge_store import find_pending, read_chargeable
 from tonne.cards.errors import ChargeUnderWay, OrderPaidByInvoice
 from tonne.cards.model import DECLINES, DeclineCode, RetrySchedule
 from tonne.cards.open_charges import OpenedCharges, open_charges
 from tonne.cards.settle_charges import settle_charges
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import CardGateway, ChargeResult, StoredCard
+from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import lock_order
 
 # Always succeeds, whichever card the account has stored.
 GOOD_CARD = StoredCard("cus_test_helper", "4242424242424242")
+# Always has to be confirmed by the payer.
+CONFIRMED_CARD = StoredCard("cus_test_helper", "4000002760003184")
 
 
 async def simulate_payment(
-    database: Database, gateway: CardGateway, scope: Scope, order_id: str, *, clock: Clock, schedule: RetrySchedule
+    database: Database, gateway: CardGateway, scope: Scope, order_id: str, *, clock: Clock, settings: Settings
 ) -> Order:
-    """Charge a working test card, in the same steps as a worker."""
+    """Charge a working test card, in the same steps as a worker. Confirms a charge that waits for its payer."""
+    schedule = RetrySchedule(settings)
     async with database.transaction() as tx:
-        opened = await _open(tx, scope, order_id, clock(), schedule)
-    results = [(attempt, await gateway.charge(attempt.request)) for attempt in opened.attempts]
+        order = await _lock(tx, scope, order_id)
+        waiting = await find_pending(tx, order)
+        if waiting is None or waiting.confirm_until is None:
+            waiting = None
+            opened = await _open(tx, order, GOOD_CARD, clock(), schedule)
+    if waiting is not None:
+        confirmed = await SimulatedCardGateway(database).authenticate(waiting.request, succeeds=True)
+        results, opened = [(waiting, confirmed)], OpenedCharges([], [])
+    else:
+        results = [(attempt, await gateway.charge(attempt.request)) for attempt in opened.attempts]
     async with database.transaction() as tx:
-        orders = await settle_charges(tx, results, opened.free, clock(), schedule)
+        orders = await settle_charges(tx, results, opened.free, clock(), schedule, settings=settings)
     order = orders[0]
     if order.status is not OrderStatus.PAID:
         raise TransitionInvalid(f"The order became {order.status} before it was paid.")
@@ -36,18 +49,39 @@ async def simulate_payment(
 
 
 async def simulate_decline(
-    tx: Connection, scope: Scope, order_id: str, code: DeclineCode, *, now: datetime, schedule: RetrySchedule
+    database: Database,
+    gateway: CardGateway,
+    scope: Scope,
+    order_id: str,
+    code: DeclineCode,
+    *,
+    clock: Clock,
+    settings: Settings,
 ) -> Order:
-    """Record one declined attempt. As after a real decline, the order is charged again later, or fails."""
-    opened = await _open(tx, scope, order_id, now, schedule)
-    if not opened.attempts:
-        raise TransitionInvalid("The order total is zero, so there is no charge to decline.")
-    result = ChargeResult(DECLINES[code], code=code, message="Declined by the test helper.")
-    orders = await settle_charges(tx, [(attempt, result) for attempt in opened.attempts], [], now, schedule)
+    """Record one declined attempt. As after a real decline, the order is charged again later, or fails.
+
+    A charge that needs authentication is made at the gateway, where the payer can then confirm it.
+    """
+    schedule = RetrySchedule(settings)
+    result: ChargeResult | None = None
+    if code is not DeclineCode.AUTHENTICATION_REQUIRED:
+        result = ChargeResult(DECLINES[code], code=code, message="Declined by the test helper.")
+    async with database.transaction() as tx:
+        order = await _lock(tx, scope, order_id)
+        opened = await _open(tx, order, GOOD_CARD if result else CONFIRMED_CARD, clock(), schedule)
+        if not opened.attempts:
+            raise TransitionInvalid("The order total is zero, so there is no charge to decline.")
+        [attempt] = opened.attempts
+        if result is not None:
+            orders = await settle_charges(tx, [(attempt, result)], [], clock(), schedule, settings=settings)
+            return orders[0]
+    result = await gateway.charge(attempt.request)
+    async with database.transaction() as tx:
+        orders = await settle_charges(tx, [(attempt, result)], [], clock(), schedule, settings=settings)
     return orders[0]
 
 
-async def _open(tx: Connection, scope: Scope, order_id: str, now: datetime, schedule: RetrySchedule) -> OpenedCharges:
+async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:
     order = await lock_order(tx, scope, order_id)
     if order is None:
         raise OrderNotFound
@@ -55,7 +89,13 @@ async def _open(tx: Connection, scope: Scope, order_id: str, now: datetime, sche
         raise OrderPaidByInvoice
     if order.status is not OrderStatus.PLACED:
         raise TransitionInvalid(f"The order is {order.status}. Only a placed order can be paid.")
+    return order
+
+
+async def _open(
+    tx: Connection, order: Order, card: StoredCard, now: datetime, schedule: RetrySchedule
+) -> OpenedCharges:
     [chargeable] = await read_chargeable(tx, [order.key])
     if chargeable.has_open_charge:
         raise ChargeUnderWay
-    return await open_charges(tx, [chargeable.paid_with(GOOD_CARD)], now, now + schedule.lease())
+    return await open_charges(tx, [chargeable.paid_with(card)], now, now + schedule.lease())

@@ -9,6 +9,7 @@ from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
 from tonne.cards.charge_store import Decline, find_last_decline, find_pending
+from tonne.cards.read_test_card import read_test_card
 from tonne.checkout import store
 from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.errors import (
@@ -29,7 +30,7 @@ from tonne.checkout.model import (
     temporary_id_of,
 )
 from tonne.checkout.order_checkout import ordered_offer
-from tonne.checkout.pay_checkout import PayCheckout, read_test_card
+from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.redirects import with_query
 from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_shown_offer
 from tonne.db.pool import Connection, Database

@@ -117,11 +117,11 @@ class AlreadyPaid(TonneError, kind=Kind.CONFLICT, code="already_paid"):
     message = "This payment was already made, or is being made in another window. You don't need to pay again."
 
 
-class TestCardUnknown(TonneError, kind=Kind.INVALID, code="test_card_unknown"):
-    """Never repeats the input, which may be a real card number."""
-
-    message = "This is test mode. Use a test card such as 4242 4242 4242 4242, never a real card."
-
-
 class PaymentPageUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="payment_page_unavailable"):
     message = "Card payment isn't available right now. Nothing was charged. Try again in a few minutes."
+
+
+class OrderPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="order_page_not_found"):
+    """On pages only."""
+
+    message = "There is no such page. Check that the link is complete, as in the mail."

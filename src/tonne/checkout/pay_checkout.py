@@ -24,7 +24,6 @@ from tonne.checkout.errors import (
     CheckoutOver,
     PaymentPageUnavailable,
     SellerTakesNoCards,
-    TestCardUnknown,
 )
 from tonne.checkout.hold_checkout import holding
 from tonne.checkout.link_model import OffsetLink
@@ -37,13 +36,11 @@ from tonne.db.pool import Connection, Database
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
-from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
 from tonne.orders.model import Order, OrderStatus
 
 # Stripe requires its pages to stay open for at least 30 minutes.
 PAGE_LIFE = timedelta(minutes=35)
-_TEST_NUMBERS = {card.number for card in SIMULATED_CARDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +50,6 @@ class _Payment:
     link: OffsetLink
     order: Order
     attempt: ChargeAttempt | None
-
-
-def read_test_card(text: str) -> str:
-    """Returns the number of a test card. Any other input is never stored, logged or repeated."""
-    number = "".join(text.split()).replace("-", "")
-    if number not in _TEST_NUMBERS:
-        raise TestCardUnknown(field="card_number")
-    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +174,8 @@ class PayCheckout:
 
     async def _settle(self, attempt: ChargeAttempt, result: ChargeResult) -> None:
         async with self.database.transaction() as tx:
-            await settle_charges(tx, [(attempt, result)], [], self.clock(), RetrySchedule(self.settings))
+            schedule = RetrySchedule(self.settings)
+            await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
 
 
 async def _lock(tx: Connection, token: str, checkout: Checkout) -> tuple[Checkout, OffsetLink]:

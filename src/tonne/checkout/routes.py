@@ -6,6 +6,7 @@ import msgspec
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.errors import Invalid
+from tonne.cards.errors import NothingToConfirm
 from tonne.catalog.errors import (
     BundleInvalid,
     ChargeTooSmall,
@@ -37,6 +38,7 @@ from tonne.checkout.errors import (
     OffsetLinkNotOpen,
     OffsetLinkNotPayable,
     OffsetLinkUnknown,
+    OrderPageNotFound,
     PaymentNotFound,
     RedirectRefused,
     SellerTakesNoCards,
@@ -44,6 +46,7 @@ from tonne.checkout.errors import (
 from tonne.checkout.link_endpoints import OffsetLinkEndpoints
 from tonne.checkout.link_schemas import LinkSecretRotateIn, OffsetLinkIn, OffsetLinkOut, OffsetLinkWithSecretOut
 from tonne.checkout.offset_page import OffsetPage
+from tonne.checkout.order_page import OrderPage
 from tonne.checkout.payment_lookup import PaymentLookup, PaymentOut
 from tonne.http.errors import FormInvalid, RateLimited
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
@@ -145,6 +148,20 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
             operation_id="getPaymentByTemporaryId",
             shows={"order": {"payment_method": PaymentMethod.CARD, "status": OrderStatus.PAID}},
         )
+    ]
+
+
+def order_page_routes(order: OrderPage, renderer: Renderer) -> list[Route]:
+    page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
+    sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
+    confirm_errors = (OrderPageNotFound, NothingToConfirm, *form_errors)
+    return [
+        page("GET /o/{token}", order.show, None, OrderPageNotFound),
+        page("GET /o/{token}/state", order.state, StateOut, OrderPageNotFound, show_error=None),
+        page("POST /o/{token}/confirm", order.confirm, sent, *confirm_errors, body=FormIn),
+        page("GET /o/{token}/bank", order.show_bank, None, OrderPageNotFound, NothingToConfirm),
+        page("POST /o/{token}/bank", order.answer_bank, sent, *confirm_errors, body=FormIn),
+        page("GET /o/{token}/certificate.pdf", order.certificate, None, OrderPageNotFound, RateLimited),
     ]
 
 

@@ -11,6 +11,7 @@ from tonne.base.secret_box import SecretBox, SecretKeyMissing, create_key_file
 from tonne.base.settings import Settings
 from tonne.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
 from tonne.checkout.reseal_link_secrets import reseal_links_any_account
+from tonne.checkout.reseal_mail_links import reseal_card_links_any_account, reseal_order_links_any_account
 from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
 from tonne.db.migrate import require_compatible
@@ -124,6 +125,8 @@ async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox
         reseal_secrets.reseal_batch_any_account,
         reseal_links_any_account,
         reseal_checkouts_any_account,
+        reseal_order_links_any_account,
+        reseal_card_links_any_account,
     ):
         after = reseal_secrets.START
         while True:

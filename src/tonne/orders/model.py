@@ -60,7 +60,15 @@ class PaymentState(StrEnum):
 class FailureReason(StrEnum):
     PRICE_UNAVAILABLE = "price_unavailable"
     NOT_PAYABLE = "not_payable"
+    # The bank gave no other reason, or one that is not shown to payers.
     CARD_DECLINED = "card_declined"
+    INSUFFICIENT_FUNDS = "insufficient_funds"
+    EXPIRED_CARD = "expired_card"
+    # The account has no stored card.
+    CARD_MISSING = "card_missing"
+    # The gateway cannot charge this amount or currency.
+    AMOUNT_NOT_CHARGEABLE = "amount_not_chargeable"
+    # The payer did not confirm the payment in time.
     AUTHENTICATION_REQUIRED = "authentication_required"
 
 

@@ -55,6 +55,10 @@ SELECT 'offset link', id, old_secret_box FROM offset_links
 WHERE old_secret_box IS NOT NULL AND old_secret_until > clock_timestamp()
 UNION ALL
 SELECT 'checkout', id, token_box FROM checkouts WHERE token_box IS NOT NULL AND status <> 'closed'
+UNION ALL
+SELECT 'page of order', order_id, token_box FROM order_links
+UNION ALL
+SELECT 'card page of account', account_id, token_box FROM card_links WHERE token_box IS NOT NULL
 ORDER BY id LIMIT $1
 """
 
@@ -69,7 +73,8 @@ SELECT CASE WHEN substring(sealed FROM 1 FOR $2) = $1::bytea
             THEN encode(substring(sealed FROM $2 + 1 FOR $3 - $2), 'hex') ELSE '' END AS key_id, count(*) AS count
 FROM (SELECT secret_box FROM webhooks UNION ALL SELECT old_secret_box FROM webhooks UNION ALL
       SELECT secret_box FROM offset_links UNION ALL SELECT old_secret_box FROM offset_links UNION ALL
-      SELECT token_box FROM checkouts) AS secrets (sealed)
+      SELECT token_box FROM checkouts UNION ALL SELECT token_box FROM order_links UNION ALL
+      SELECT token_box FROM card_links) AS secrets (sealed)
 WHERE sealed IS NOT NULL GROUP BY 1
 """
 

@@ -9,6 +9,11 @@ ALTER TABLE accounts
     ADD COLUMN receipt_email text CHECK (length(receipt_email) <= 254),
     ADD COLUMN card_email text CHECK (length(card_email) <= 254);
 
+-- orders -------------------------------------------------------------------------------------------------------
+
+-- For mails about orders that failed since the last mail.
+CREATE INDEX orders_failed ON orders (account_id, status_changed_at) WHERE status = 'failed';
+
 -- receipts -----------------------------------------------------------------------------------------------------
 
 -- The page of an order is found by the hash of the token in its URL. The sealed token is for later mails.
@@ -29,6 +34,7 @@ CREATE INDEX order_links_by_order ON order_links (order_id);
 
 -- Until when the payer may confirm a pending charge. Null: no confirmation was asked for.
 ALTER TABLE charges ADD COLUMN confirm_until timestamptz;
+CREATE INDEX charges_to_confirm ON charges (account_id) WHERE status = 'pending' AND confirm_until IS NOT NULL;
 
 -- The page on which the payer of an account confirms payments and updates the card, and when the payer is mailed.
 CREATE TABLE card_links (

@@ -1,0 +1,182 @@
+"""SQL of `card_links`, and of what a payer is told about the card of an account."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import asyncpg
+
+from tonne.base.scope import Mode, Scope
+from tonne.base.secret_box import HEADER_BYTES
+from tonne.db.pool import Connection
+from tonne.orders.model import Order
+
+# At most one mail per account in this time, however many orders are declined.
+MAIL_PAUSE = timedelta(hours=1)
+
+NOTE_PROBLEMS = """
+INSERT INTO card_links (account_id, organisation_id, mode, created_at, next_mail_at)
+SELECT account_id, organisation_id, mode, $1, $1
+FROM unnest($3::text[], $4::text[], $5::text[]) AS new (account_id, organisation_id, mode)
+ON CONFLICT (account_id) DO UPDATE
+SET next_mail_at = coalesce(card_links.next_mail_at, greatest($1, card_links.mailed_at + $2::interval))
+"""
+
+
+async def note_problems(tx: Connection, orders: Sequence[Order], now: datetime) -> None:
+    """Have the payers of these orders' accounts mailed, now or when the pause since the last mail is over."""
+    scopes = sorted({order.scope for order in orders}, key=lambda scope: scope.account_id)
+    if scopes:
+        rows = [(scope.account_id, scope.organisation_id, scope.mode) for scope in scopes]
+        await tx.execute(NOTE_PROBLEMS, now, MAIL_PAUSE, *zip(*rows, strict=True))
+
+
+class DueCardMail(NamedTuple):
+    scope: Scope
+    token_box: bytes | None
+    # Failed orders of this time and later have not been mailed yet.
+    since: datetime
+
+
+CLAIM_MAILS = """
+SELECT organisation_id, account_id, mode, token_box,
+       coalesce(mailed_at + interval '1 microsecond', created_at) AS since
+FROM card_links WHERE next_mail_at <= $1 ORDER BY next_mail_at LIMIT $2 FOR UPDATE SKIP LOCKED
+"""
+
+
+async def claim_card_mails_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCardMail]:
+    return [
+        DueCardMail(_scope(row), row["token_box"], row["since"]) for row in await tx.fetch(CLAIM_MAILS, now, limit)
+    ]
+
+
+FINISH_MAIL = """
+UPDATE card_links SET next_mail_at = NULL, mailed_at = CASE WHEN $3 THEN $2 ELSE mailed_at END WHERE account_id = $1
+"""
+
+
+async def finish_card_mail(tx: Connection, scope: Scope, now: datetime, *, is_mailed: bool) -> None:
+    await tx.execute(FINISH_MAIL, scope.account_id, now, is_mailed)
+
+
+POSTPONE_MAIL = "UPDATE card_links SET next_mail_at = $2 WHERE account_id = $1"
+
+
+async def postpone_card_mail(tx: Connection, scope: Scope, until: datetime) -> None:
+    await tx.execute(POSTPONE_MAIL, scope.account_id, until)
+
+
+FIND_CARD_LINK_BOX = "SELECT token_box FROM card_links WHERE account_id = $1 FOR UPDATE"
+
+
+async def lock_card_link(tx: Connection, scope: Scope) -> bytes | None:
+    """The sealed token, None if there is none yet."""
+    box: bytes | None = await tx.fetchval(FIND_CARD_LINK_BOX, scope.account_id)
+    return box
+
+
+SET_TOKEN = """
+INSERT INTO card_links (account_id, organisation_id, mode, token_hash, token_box, created_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (account_id) DO UPDATE SET token_hash = excluded.token_hash, token_box = excluded.token_box
+"""
+
+
+async def set_card_link_token(
+    tx: Connection, scope: Scope, *, token_hash: bytes, token_box: bytes, now: datetime
+) -> None:
+    await tx.execute(
+        SET_TOKEN, scope.account_id, scope.organisation_id, scope.mode, token_hash, token_box, now
+    )
+
+
+class CardLink(NamedTuple):
+    """`session_id`: a page of the gateway on which the payer may be entering a card."""
+
+    scope: Scope
+    currency: str
+    account_name: str
+    merchant: str
+    session_id: str | None
+
+
+FIND_CARD_LINK = """
+SELECT link.organisation_id, link.account_id, link.mode, link.session_id, accounts.currency,
+       accounts.name AS account_name, organisations.name AS merchant
+FROM card_links link
+JOIN accounts ON accounts.organisation_id = link.organisation_id AND accounts.id = link.account_id
+JOIN organisations ON organisations.id = link.organisation_id
+WHERE link.token_hash = $1
+"""
+
+
+async def find_card_link(connection: Connection, secret_hash: bytes) -> CardLink | None:
+    row = await connection.fetchrow(FIND_CARD_LINK, secret_hash)
+    if row is None:
+        return None
+    return CardLink(_scope(row), row["currency"], row["account_name"], row["merchant"], row["session_id"])
+
+
+RECORD_SETUP = "UPDATE card_links SET session_id = $2, next_check_at = $3 WHERE account_id = $1"
+
+
+async def record_setup(connection: Connection, scope: Scope, session_id: str, check_at: datetime) -> None:
+    """The page that a payer is sent to."""
+    await connection.execute(RECORD_SETUP, scope.account_id, session_id, check_at)
+
+
+FINISH_SETUP = """
+UPDATE card_links SET session_id = NULL, next_check_at = NULL WHERE account_id = $1 AND session_id = $2
+"""
+
+
+async def finish_setup(connection: Connection, scope: Scope, session_id: str) -> None:
+    """The card of that page is stored, or the page has expired."""
+    await connection.execute(FINISH_SETUP, scope.account_id, session_id)
+
+
+CLAIM_SETUPS = """
+UPDATE card_links SET next_check_at = $2
+WHERE account_id IN (SELECT account_id FROM card_links WHERE next_check_at <= $1
+                     ORDER BY next_check_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+RETURNING organisation_id, account_id, mode, session_id
+"""
+
+
+class DueSetup(NamedTuple):
+    scope: Scope
+    session_id: str
+
+
+async def claim_setups_any_account(
+    connection: Connection, now: datetime, check_again_at: datetime, limit: int
+) -> list[DueSetup]:
+    rows = await connection.fetch(CLAIM_SETUPS, now, check_again_at, limit)
+    return [DueSetup(_scope(row), row["session_id"]) for row in rows]
+
+
+LOCK_OTHERS = """
+SELECT organisation_id, mode, account_id, account_id AS id, token_box AS secret_box, NULL::bytea AS old
+FROM card_links
+WHERE account_id > $1 AND token_box IS NOT NULL AND substring(token_box FROM 1 FOR $3) <> $2::bytea
+ORDER BY account_id LIMIT $4 FOR UPDATE
+"""
+
+
+async def lock_card_links_sealed_otherwise_any_account(
+    tx: Connection, after: str, header: bytes, limit: int
+) -> Sequence[asyncpg.Record]:
+    """The next links with a token that does not start with `header`, locked."""
+    return await tx.fetch(LOCK_OTHERS, after, header, HEADER_BYTES, limit)
+
+
+REPLACE_BOX = "UPDATE card_links SET token_box = $2 WHERE account_id = $1"
+
+
+async def replace_sealed_card_link_any_account(tx: Connection, account_id: str, sealed: bytes) -> None:
+    await tx.execute(REPLACE_BOX, account_id, sealed)
+
+
+def _scope(row: asyncpg.Record) -> Scope:
+    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))

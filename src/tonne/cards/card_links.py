@@ -1,0 +1,26 @@
+"""The page on which the payer of an account confirms payments and updates the card."""
+
+from datetime import datetime
+
+from tonne.base.scope import Scope
+from tonne.base.secret_box import SecretBox, SecretUnreadable
+from tonne.base.settings import Settings
+from tonne.cards.card_link_store import lock_card_link, set_card_link_token
+from tonne.db.pool import Connection
+from tonne.receipts.link_token import hash_link_token, new_link_token
+
+
+async def card_page_url(tx: Connection, scope: Scope, *, box: SecretBox, settings: Settings, now: datetime) -> str:
+    """The URL of the account's page: always the same, unless its key was lost."""
+    sealed, token = await lock_card_link(tx, scope), None
+    if sealed is not None:
+        try:
+            token = box.open(sealed, scope.account_id)
+        except SecretUnreadable:
+            token = None
+    if token is None:
+        token = new_link_token()
+        await set_card_link_token(
+            tx, scope, token_hash=hash_link_token(token), token_box=box.seal(token, scope.account_id), now=now
+        )
+    return f"{settings.base_url}/card/{token}"

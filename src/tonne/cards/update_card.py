@@ -1,0 +1,125 @@
+"""A payer enters another card for an account, and its unpaid orders are charged again at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from tonne.base.actor import Actor, ActorKind
+from tonne.base.clock import Clock
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.cards import card_link_store
+from tonne.cards.card_link_store import CardLink, DueSetup
+from tonne.cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
+from tonne.cards.errors import PayerPageUnavailable, StripeNotConfigured
+from tonne.cards.stored_card_store import find_card
+from tonne.cards.stored_cards import describe_card, store_card
+from tonne.db.batches import run_each
+from tonne.db.pool import Connection, Database
+from tonne.events.notify import Notifier
+from tonne.gateways.card import CardDetails, CardGateway
+from tonne.gateways.card_gateways import GATEWAY_OF
+from tonne.gateways.confirmation import CardSetupRequest, PayerPageFailed, PayerPages
+from tonne.orders.model import OrderKey
+from tonne.orders.queue import lock_orders, schedule_payment
+
+# How often the worker looks at a page from which the payer has not come back.
+CHECK_EVERY = timedelta(minutes=5)
+BATCH = 20
+# The payer is known by the link only.
+PAYER = Actor(ActorKind.PAYER, "card_page")
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateCard:
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
+
+    async def store_test_card(self, scope: Scope, number: str) -> None:
+        await self._store(scope, await describe_card(self.gateways, Mode.TEST, None, number))
+
+    async def open_page(self, link: CardLink, page_url: str) -> str:
+        """The URL of the gateway's page on which the payer enters a card."""
+        pages = self._pages()
+        async with self.database.connection() as connection:
+            card = await find_card(connection, link.scope)
+        request = CardSetupRequest(
+            account_id=link.scope.account_id,
+            mode=link.scope.mode,
+            customer=None if card is None else card.customer,
+            currency=link.currency,
+            done_url=f"{page_url}?entered=1",
+            back_url=page_url,
+        )
+        try:
+            page = await pages.open_card_setup(request)
+        except PayerPageFailed as error:
+            raise PayerPageUnavailable from error
+        async with self.database.connection() as connection:
+            check_at = self.clock() + CHECK_EVERY
+            await card_link_store.record_setup(connection, link.scope, page.session_id, check_at)
+        return page.url
+
+    async def finish(self, scope: Scope, session_id: str) -> bool:
+        """Store the card that was entered on the gateway's page; false if there is none yet.
+
+        Raises PayerPageUnavailable if the gateway cannot be asked.
+        """
+        try:
+            setup = await self._pages().look_up_card_setup(session_id, scope.account_id)
+        except PayerPageFailed as error:
+            raise PayerPageUnavailable from error
+        if setup.is_open:
+            return False
+        if setup.customer is not None and setup.method is not None:
+            await self._store(scope, await describe_card(self.gateways, scope.mode, setup.customer, setup.method))
+        async with self.database.connection() as connection:
+            await card_link_store.finish_setup(connection, scope, session_id)
+        return setup.method is not None
+
+    async def run_once(self) -> bool:
+        """A job of the worker: finish the pages from which a payer has not come back."""
+        now = self.clock()
+        async with self.database.connection() as connection:
+            due = await card_link_store.claim_setups_any_account(connection, now, now + CHECK_EVERY, BATCH)
+
+        async def finish(setup: DueSetup) -> None:
+            await self.finish(setup.scope, setup.session_id)
+
+        await run_each(
+            due, finish, failure_event="card_not_updated", describe=lambda setup: {"account_id": setup.scope.account_id}
+        )
+        return bool(due)
+
+    def _pages(self) -> PayerPages:
+        gateway = self.gateways.get(GATEWAY_OF[Mode.LIVE])
+        if not isinstance(gateway, PayerPages):
+            raise StripeNotConfigured
+        return gateway
+
+    async def _store(self, scope: Scope, card: CardDetails) -> None:
+        async with self.database.transaction() as tx:
+            await store_card(tx, scope, card, actor=PAYER, now=self.clock())
+            count = await self._charge_again(tx, scope)
+        _log.info("card_updated_by_payer", account_id=scope.account_id, orders=count)
+        self.notifier.notify()
+
+    async def _charge_again(self, tx: Connection, scope: Scope) -> int:
+        """Make the account's unpaid orders due. Charges that wait for a confirmation of the old card end first."""
+        now = self.clock()
+        declined = [OrderKey(scope.account_id, order.id) for order in await list_declined(tx, scope)]
+        to_confirm = [OrderKey(scope.account_id, order.id) for order in await list_to_confirm(tx, scope, now)]
+        # All in one statement: two transactions that lock orders one after the other could deadlock.
+        orders = await lock_orders(tx, [*declined, *to_confirm])
+        if declined:
+            await schedule_payment(tx, {key: orders[key.id].due_at(now) for key in declined})
+        if to_confirm:
+            await make_confirmations_due(tx, scope, now)
+        return len(orders)
