@@ -19,11 +19,15 @@ from tonne.base.parent import stop_with_parent
 from tonne.base.scope import Mode
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings, load_settings
+from tonne.cards.card_page import CardPage
 from tonne.cards.charge_cards import ChargeCards
+from tonne.cards.confirm_charge import ConfirmCharge
 from tonne.cards.endpoints import CardEndpoints
+from tonne.cards.mail_card_problems import MailCardProblems
 from tonne.cards.model import RetrySchedule
 from tonne.cards.refund_charges import RefundCharges
-from tonne.cards.routes import card_routes, gateway_routes
+from tonne.cards.routes import card_page_routes, card_routes, gateway_routes
+from tonne.cards.update_card import UpdateCard
 from tonne.cards.waiting import QUEUES as CHARGE_QUEUES
 from tonne.catalog.endpoints import CatalogueEndpoints
 from tonne.catalog.snapshot import Catalogues
@@ -35,9 +39,16 @@ from tonne.checkout.create_checkout import CreateCheckout
 from tonne.checkout.link_endpoints import OffsetLinkEndpoints
 from tonne.checkout.mail_certificates import MailCertificates
 from tonne.checkout.offset_page import OffsetPage
+from tonne.checkout.order_page import OrderPage
 from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.payment_lookup import PaymentLookup
-from tonne.checkout.routes import api_checkout_routes, checkout_routes, link_routes, payment_routes
+from tonne.checkout.routes import (
+    api_checkout_routes,
+    checkout_routes,
+    link_routes,
+    order_page_routes,
+    payment_routes,
+)
 from tonne.checkout.waiting import QUEUES as CHECKOUT_QUEUES
 from tonne.db.pool import Database
 from tonne.db.queues import QueueReader
@@ -136,7 +147,9 @@ class Services:
         gateway_meter = GatewayMetrics()
         self.card_gateways = card_gateways(database, settings, gateway_meter)
         schedule = RetrySchedule(settings)
-        self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, schedule) for mode in Mode}
+        self.charge_cards = {
+            mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, settings) for mode in Mode
+        }
         self.refund_charges = RefundCharges(database, self.card_gateways, clock, schedule)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
@@ -159,6 +172,7 @@ class Services:
         )
         self.checkouts = CheckoutEndpoints(database, create_checkout, clock=clock, settings=settings, box=self.box)
         self._open_pages(clock)
+        self._open_card_pages(clock)
         self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.prune_attempts = PruneAttempts(database, settings)
@@ -169,7 +183,7 @@ class Services:
     def _open_pages(self, clock: Clock) -> None:
         """The parts behind HTML pages."""
         database, settings = self.database, self.settings
-        self.renderer = Renderer(settings, ["tonne.checkout", "tonne.sustainability"])
+        self.renderer = Renderer(settings, ["tonne.cards", "tonne.checkout", "tonne.sustainability"])
         self.form_guard = FormGuard(settings)
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
         self.public_page = PublicPage(database, self.catalogues, self.renderer, clock=clock, settings=settings)
@@ -205,6 +219,26 @@ class Services:
             clock=clock,
             payment=pay,
             payment_limit=AttemptLimit(settings),
+            certificate_limit=AttemptLimit(settings),
+        )
+
+    def _open_card_pages(self, clock: Clock) -> None:
+        """The pages that links in mails lead to, and the mails about cards."""
+        database, settings = self.database, self.settings
+        parts = (database, self.card_gateways, clock, settings, self.notifier)
+        self.update_card = UpdateCard(*parts)
+        self.mail_card_problems = MailCardProblems(database, clock, settings, self.box)
+        self.card_page = CardPage(
+            database, self.renderer, self.form_guard, self.update_card, clock=clock, settings=settings
+        )
+        self.order_page = OrderPage(
+            database=database,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            settings=settings,
+            confirmation=ConfirmCharge(*parts),
+            confirm_limit=AttemptLimit(settings),
             certificate_limit=AttemptLimit(settings),
         )
 
@@ -249,6 +283,8 @@ class Services:
             *public_page_routes(self.public_page, self.renderer),
             *certificate_routes(self.certificate_pages, self.renderer),
             *checkout_routes(self.offset_page, self.checkout_page, self.renderer),
+            *order_page_routes(self.order_page, self.renderer),
+            *card_page_routes(self.card_page, self.renderer),
             *self.health.routes(),
             *self.security_txt.routes(),
             *DocsEndpoints(lambda: openapi_document(api, self.settings, WEBHOOKS)).routes(),
@@ -272,6 +308,8 @@ class Services:
             Job("release_holds", throttled(self.release_holds.run_once, CHECKOUTS_EVERY_S)),
             Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain, self.deliverer.more_due),
             Job("mail_certificates", throttled(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
+            Job("mail_card_problems", self.mail_card_problems.run_once),
+            Job("update_cards", throttled(self.update_card.run_once, CHECKOUTS_EVERY_S)),
             Job("send_mails", self.mails.run_once),
             Job("prune_attempts", throttled(self.prune_attempts.run_once, PRUNE_EVERY_S)),
         ]

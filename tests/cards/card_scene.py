@@ -50,6 +50,7 @@ class UnreliableGateway:
         self.charged: list[str] = []
         self.looked_up: list[str] = []
         self.refunded: list[str] = []
+        self.cancelled: list[str] = []
         # Faults of the next requests, in order. Later requests succeed.
         self.faults: list[Charge] = []
         self.is_down = False
@@ -72,6 +73,10 @@ class UnreliableGateway:
             return RefundResult(fault)
         answer = await self.inner.refund(refund_id, reference, amount_minor, currency)
         return answer if fault is None else RefundResult(fault, message="No answer\x00 came.")
+
+    async def cancel(self, request: ChargeRequest) -> ChargeResult:
+        self.cancelled.append(request.id)
+        return ChargeResult(ChargeOutcome.UNKNOWN) if self.is_down else await self.inner.cancel(request)
 
     async def describe(self, card: StoredCard) -> CardDetails:
         return await self.inner.describe(card)
@@ -111,7 +116,9 @@ class CardScene(Scene):
         return self.tenant.scope
 
     def another_worker(self) -> ChargeCards:
-        return ChargeCards(self.database, self.gateways, Mode.TEST, self.clock, RetrySchedule(self.settings))
+        return ChargeCards(
+            self.database, self.gateways, Mode.TEST, self.clock, RetrySchedule(self.settings), self.settings
+        )
 
     async def wait_for_helpers(self) -> None:
         """Stop the account from advancing automatically."""

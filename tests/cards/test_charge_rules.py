@@ -41,7 +41,7 @@ def test_the_retry_delays() -> None:
     hours = {outcome: [int(pause / timedelta(hours=1)) for pause in pauses] for outcome, pauses in RETRY_DELAYS.items()}
     assert hours == {
         ChargeOutcome.DECLINED: [1, 24, 72],
-        ChargeOutcome.AUTHENTICATION_REQUIRED: [24, 72],
+        ChargeOutcome.AUTHENTICATION_REQUIRED: [],
         ChargeOutcome.REFUSED: [],
         ChargeOutcome.NOT_FOUND: [],
     }

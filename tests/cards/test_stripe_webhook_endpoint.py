@@ -70,7 +70,9 @@ class LiveScene(CardScene):
 
     def at_stripe(self, subject: StripeUnderTest) -> None:
         self.gateways = {"stripe": subject.gateway}
-        self.worker = ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings))
+        self.worker = ChargeCards(
+            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), self.settings
+        )
         self.refunds = RefundCharges(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     async def order_with(self, card: StoredCard) -> Order:

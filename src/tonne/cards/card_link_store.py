@@ -46,9 +46,7 @@ FROM card_links WHERE next_mail_at <= $1 ORDER BY next_mail_at LIMIT $2 FOR UPDA
 
 
 async def claim_card_mails_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCardMail]:
-    return [
-        DueCardMail(_scope(row), row["token_box"], row["since"]) for row in await tx.fetch(CLAIM_MAILS, now, limit)
-    ]
+    return [DueCardMail(_scope(row), row["token_box"], row["since"]) for row in await tx.fetch(CLAIM_MAILS, now, limit)]
 
 
 FINISH_MAIL = """
@@ -76,7 +74,7 @@ async def lock_card_link(tx: Connection, scope: Scope) -> bytes | None:
     return box
 
 
-SET_TOKEN = """
+STORE_CARD_LINK = """
 INSERT INTO card_links (account_id, organisation_id, mode, token_hash, token_box, created_at)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (account_id) DO UPDATE SET token_hash = excluded.token_hash, token_box = excluded.token_box
@@ -86,9 +84,7 @@ ON CONFLICT (account_id) DO UPDATE SET token_hash = excluded.token_hash, token_b
 async def set_card_link_token(
     tx: Connection, scope: Scope, *, token_hash: bytes, token_box: bytes, now: datetime
 ) -> None:
-    await tx.execute(
-        SET_TOKEN, scope.account_id, scope.organisation_id, scope.mode, token_hash, token_box, now
-    )
+    await tx.execute(STORE_CARD_LINK, scope.account_id, scope.organisation_id, scope.mode, token_hash, token_box, now)
 
 
 class CardLink(NamedTuple):

@@ -165,6 +165,10 @@ class ChargeCards:
             return attempt, ChargeResult(kind, code="gateway_not_configured")
         if is_unsent:
             return attempt, await gateway.charge(request)
+        return await self._look_up(gateway, attempt)
+
+    async def _look_up(self, gateway: CardGateway, attempt: ChargeAttempt) -> Answer:
+        request = attempt.request
         if attempt.confirm_until is not None and self._is_confirmed_no_more(attempt):
             return attempt, await self._end_confirmation(gateway, attempt)
         found = await gateway.look_up(request)

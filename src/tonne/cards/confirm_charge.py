@@ -39,7 +39,7 @@ class ConfirmCharge:
         """Where the payer confirms at the bank; None if the charge has a result already, which is then settled."""
         attempt = await self._require(order)
         gateway = self.gateways.get(attempt.gateway)
-        if not isinstance(gateway, PayerPages):
+        if gateway is None or not isinstance(gateway, PayerPages):
             raise PayerPageUnavailable
         try:
             confirmation = await gateway.confirm(attempt.request, return_url)

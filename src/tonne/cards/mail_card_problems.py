@@ -1,6 +1,6 @@
 """Mails to payers: a payment has to be confirmed, the card was declined, or orders failed because of the card."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 
@@ -71,12 +71,12 @@ class MailCardProblems:
             describe=lambda due: {"account_id": due.scope.account_id},
         )
 
-    async def _mail_all(self, tx: Connection, batch: list[DueCardMail]) -> None:
+    async def _mail_all(self, tx: Connection, batch: Sequence[DueCardMail]) -> None:
         for due in batch:
             is_mailed = await self._mail(tx, due)
             await card_link_store.finish_card_mail(tx, due.scope, self._clock(), is_mailed=is_mailed)
 
-    async def _postpone(self, tx: Connection, batch: list[DueCardMail]) -> None:
+    async def _postpone(self, tx: Connection, batch: Sequence[DueCardMail]) -> None:
         for due in batch:
             await card_link_store.postpone_card_mail(tx, due.scope, self._clock() + RETRY_AFTER)
 

@@ -32,10 +32,10 @@ async def settle_charges(
 ) -> list[Order]:
     """Settle the charges together and return their orders in their new state. Call it last in the transaction.
 
-    A captured charge pays its order; if the order was cancelled meanwhile, the charge is refunded. After a decline the
-    order is charged again according to the schedule, or fails. If the payer has to confirm a charge of a stored card, it
-    stays pending. Receipts are enqueued with the payment; problems are noted for `mail_card_problems`. Zero-total orders (`free`) are marked as paid. A charge
-    that another worker has settled is left unchanged, and so is its order.
+    A captured charge pays its order, with a receipt; if the order was cancelled meanwhile, the charge is refunded.
+    After a decline the order is charged again according to the schedule, or fails. A charge of a stored card that the
+    payer has to confirm stays pending. Zero-total orders (`free`) are marked as paid. A charge that another worker has
+    settled is left unchanged, and so is its order.
     """
     requests = [attempt.request for attempt, _ in results]
     keys = [*(OrderKey(request.account_id, request.order_id) for request in requests), *free]

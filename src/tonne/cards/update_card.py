@@ -100,7 +100,7 @@ class UpdateCard:
 
     def _pages(self) -> PayerPages:
         gateway = self.gateways.get(GATEWAY_OF[Mode.LIVE])
-        if not isinstance(gateway, PayerPages):
+        if gateway is None or not isinstance(gateway, PayerPages):
             raise StripeNotConfigured
         return gateway
 

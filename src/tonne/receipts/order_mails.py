@@ -5,10 +5,10 @@ are appended: nothing may be locked after the event stream.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from email.message import EmailMessage
 
-from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
@@ -17,6 +17,7 @@ from tonne.db.pool import Connection
 from tonne.gateways.mail import TEST_SUBJECT, compose_mail
 from tonne.gateways.mail_layout import fact_lines, one_line
 from tonne.orders.model import Order
+from tonne.receipts.expected_completion import expected_completion
 from tonne.receipts.order_links import order_urls
 from tonne.receipts.recipients import Parties, enqueue_order_mail, read_parties
 
@@ -34,7 +35,10 @@ async def enqueue_receipts(tx: Connection, orders: Sequence[Order], *, settings:
         return
     urls = await order_urls(tx, wanted, settings=settings, now=now)
     for order in wanted:
-        message = compose_receipt(settings, order, parties[order.id], url=urls[order.id], now=now)
+        expected = await expected_completion(tx, order, settings=settings, now=now)
+        message = compose_receipt(
+            settings, order, parties[order.id], url=urls[order.id], expected=expected.sentence, now=now
+        )
         await enqueue_order_mail(tx, order, parties[order.id], message)
 
 
@@ -71,7 +75,7 @@ async def enqueue_cancellation_mail(
 
 
 def compose_receipt(
-    settings: Settings, order: Order, parties: Parties, *, url: str | None, now: datetime
+    settings: Settings, order: Order, parties: Parties, *, url: str | None, expected: str, now: datetime
 ) -> EmailMessage:
     paid = _money(order.amount_due_minor or 0, order)
     facts = [*_price_facts(order), ("Paid", paid), ("Order", order.id), ("Date", in_words(now))]
@@ -79,7 +83,7 @@ def compose_receipt(
     text = (
         f"Thank you. We have received your payment of {paid}.\n\n"
         f"{fact_lines(facts)}\n"
-        f"{expectation(order, settings, now)}\n\n"
+        f"Next, the credits are retired at the registry. We then mail you the certificate. {expected}\n\n"
         f"{_link('See your order and its certificate', url)}"
     )
     subject = f"Your receipt: {paid} for {format_tonnes(_quantity_grams(order))} t of carbon credits"
@@ -128,18 +132,6 @@ def compose_cancelled(
         f"{_link('See your order', url)}"
     )
     return _compose(settings, order, parties, subject=f"Your order for {paid} was cancelled", text=text)
-
-
-def expectation(order: Order, settings: Settings, now: datetime) -> str:
-    """When the certificate can be expected. Nobody knows how long a registry takes, so no date is promised for that."""
-    text = "We now retire your credits at the registry and mail the certificate as soon as it has confirmed all of them."
-    if all(line.quantity_grams % GRAMS_PER_TONNE == 0 for line in order.lines):
-        return text
-    closes = in_words(now + timedelta(days=settings.pool_wait_days))
-    return (
-        f"{text} Registries retire whole tonnes only: the part of your order that is less than a tonne shares one with "
-        f"other orders. That tonne is sent to the registry when it is full, on {closes} at the latest."
-    )
 
 
 def in_words(moment: datetime) -> str:
