@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 from tests.cards.card_scene import (
     DECLINED_TWICE,
     GOOD,
-    NEEDS_AUTHENTICATION,
     NO_MONEY,
     REFUSED,
     CardScene,
@@ -89,14 +88,6 @@ async def test_a_hard_decline_fails_the_order_at_once(scene: CardScene) -> None:
     assert await scene.status(order) == "failed"
     assert await scene.outcomes(order) == [("failed", "refused")]
     assert await scene.due_at(order) is None
-    assert await scene.breaches() == {}
-
-
-async def test_a_card_that_requires_authentication_is_tried_three_times(scene: CardScene) -> None:
-    order = await scene.order(NEEDS_AUTHENTICATION)
-    tried = await _try_until_it_is_due_no_more(scene, order)
-    assert [moment.day for moment in tried] == [1, 2, 5]
-    assert await scene.status(order) == "failed"
     assert await scene.breaches() == {}
 
 

@@ -133,13 +133,20 @@ async def test_the_decline_code_decides_the_outcome(api: ApiClient, scene: CardS
     assert (await scene.charges(order))[0]["code"] == code
 
 
-async def test_authentication_required_counts_earlier_declines(api: ApiClient, scene: CardScene) -> None:
+async def test_authentication_required_waits_for_the_payer_whom_the_pay_helper_simulates(
+    api: ApiClient, scene: CardScene
+) -> None:
     order = await scene.order()
     await _help(api, order, "decline")
-    await _help(api, order, "decline", {"code": "authentication_required"})
-    assert await scene.due_at(order) == scene.clock.now + timedelta(days=3)
-    answer = await _help(api, order, "decline", {"code": "authentication_required"})
-    assert answer.json()["status"] == "failed"
+    declined = await _help(api, order, "decline", {"code": "authentication_required"})
+    assert declined.json()["status"] == "placed"
+    assert await scene.due_at(order) is None, "its charge is due, not the order"
+    again = await _help(api, order, "decline", {"code": "authentication_required"})
+    assert (again.status_code, codes(again)) == (409, ["charge_under_way"])
+    paid = await _help(api, order, "pay")
+    assert paid.json()["status"] == "paid"
+    assert await scene.outcomes(order) == [("failed", "declined"), ("captured", "captured")]
+    assert await scene.breaches() == {}
 
 
 async def test_an_unknown_code_is_refused(api: ApiClient, scene: CardScene) -> None:

@@ -214,6 +214,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "page set": lambda story: story.account("--title", "Ours"),
     "card set": lambda story: story.account("--method", "4242424242424242"),
     "card remove": lambda story: story.account(),
+    "card link": lambda story: story.account(),
     "catalogue disable": lambda story: story.bundle(),
     "catalogue enable": lambda story: story.bundle(),
     "catalogue import": lambda story: story.words(story.file("bundles.csv", PRICES), "--mode", "live"),

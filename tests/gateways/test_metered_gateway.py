@@ -9,6 +9,14 @@ from tonne.base.scope import Mode
 from tonne.db.pool import Database
 from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeRequest, StoredCard
 from tonne.gateways.card_simulated import SimulatedCardGateway
+from tonne.gateways.confirmation import (
+    CardSetup,
+    CardSetupPage,
+    CardSetupRequest,
+    ConfirmationStart,
+    PayerPageFailed,
+    PayerPages,
+)
 from tonne.gateways.metered_gateway import GatewayMetrics, metered
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
 
@@ -60,6 +68,15 @@ class PagesThatFail(SimulatedCardGateway):
     async def open_page(self, request: PageRequest) -> PaymentPage:  # noqa: ARG002 - refused anyway
         raise PageNotOpened("not today")
 
+    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:  # noqa: ARG002 - refused
+        raise PayerPageFailed("not today")
+
+    async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:  # noqa: ARG002 - refused anyway
+        raise PayerPageFailed("not today")
+
+    async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:  # noqa: ARG002 - one answer
+        return CardSetup(is_open=True)
+
 
 async def test_a_gateway_with_payment_pages_keeps_them(db: Database) -> None:
     meter = GatewayMetrics()
@@ -67,5 +84,11 @@ async def test_a_gateway_with_payment_pages_keeps_them(db: Database) -> None:
     assert isinstance(gateway, PaymentPages)
     with pytest.raises(PageNotOpened):
         await gateway.open_page(None)  # type: ignore[arg-type]
+    assert isinstance(gateway, PayerPages)
+    with pytest.raises(PayerPageFailed):
+        await gateway.confirm(None, "")  # type: ignore[arg-type]
+    with pytest.raises(PayerPageFailed):
+        await gateway.open_card_setup(None)  # type: ignore[arg-type]
+    assert (await gateway.look_up_card_setup("", "")).is_open
     samples = parse_samples(render(metric.snapshot() for metric in meter.metrics).decode())
     assert total(samples, "tonne_gateway_requests_total", operation="open_page", outcome="unavailable") == 1

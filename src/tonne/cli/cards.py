@@ -8,10 +8,14 @@ from collections.abc import Iterator
 import click
 import structlog
 
+from tonne.accounts import audit
 from tonne.accounts.lookup import require_account_any_account
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import utc_now
+from tonne.base.scope import Scope
+from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
+from tonne.cards.card_links import card_page_url
 from tonne.cards.stored_cards import remove_card, require_card, set_card
 from tonne.cli.database import (
     ACTOR,
@@ -100,6 +104,32 @@ def show(account_id: str, output: Output) -> None:
     """Show the stored card of an account."""
     stored = run_for_account(account_id, require_card)
     print_object(stored, FACTS, output)
+
+
+@card.command("link")
+@click.argument("account_id")
+def link(account_id: str) -> None:
+    """Print the address of the page on which a customer can enter the card of an account.
+
+    Anyone who has the address can replace the card, so send it to the payer only.
+    """
+    click.echo(run_for_account(account_id, _make_link))
+
+
+async def _make_link(tx: Connection, scope: Scope) -> str:
+    settings = settings_from_environment()
+    box, now = SecretBox.from_settings(settings), utc_now()
+    url = await card_page_url(tx, scope, box=box, settings=settings, now=now)
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        "card.link_shown",
+        actor=ACTOR,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+    )
+    return url
 
 
 @card.command("remove")

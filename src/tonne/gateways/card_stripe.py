@@ -29,7 +29,7 @@ from tonne.gateways.card import (
     RefundResult,
     StoredCard,
 )
-from tonne.gateways.confirmation import CardSetup, CardSetupPage, CardSetupRequest, Confirmation, PayerPageFailed
+from tonne.gateways.confirmation import CardSetup, CardSetupPage, CardSetupRequest, ConfirmationStart, PayerPageFailed
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.gateways.stripe_pages import (
     MAX_PAGE_LIFE,
@@ -153,7 +153,7 @@ class StripeCardGateway:
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             return self._unknown(error, request)
 
-    async def confirm(self, request: ChargeRequest, return_url: str) -> Confirmation:
+    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:
         """Confirms the payment intent of the charge on-session; the cardholder authenticates at the URL.
 
         An intent that waits for the cardholder already keeps its URL: it cannot be confirmed twice.
@@ -167,13 +167,13 @@ class StripeCardGateway:
                 intent = msgspec.convert(made.to_dict(), PaymentIntentObject)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
             if (refused := refusal_of(error)) is not None:
-                return Confirmation(None, replace(refused, message=self._without_key(refused.message)))
+                return ConfirmationStart(None, replace(refused, message=self._without_key(refused.message)))
             raise PayerPageFailed(self._classify(error, charge_id=request.id).message) from None
         if intent is None:
             raise PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
         if intent.status == "requires_action" and intent.redirect_url is not None:
-            return Confirmation(intent.redirect_url)
-        return Confirmation(None, result_of(intent))
+            return ConfirmationStart(intent.redirect_url)
+        return ConfirmationStart(None, result_of(intent))
 
     async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
         try:

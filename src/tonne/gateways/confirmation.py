@@ -8,7 +8,7 @@ from tonne.gateways.card import ChargeRequest, ChargeResult
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation:
+class ConfirmationStart:
     """Where the payer confirms: `url` of the bank. None if there is nothing left to confirm: `result` says why."""
 
     url: str | None
@@ -53,7 +53,7 @@ class PayerPageFailed(Exception):
 
 @runtime_checkable
 class PayerPages(Protocol):
-    async def confirm(self, request: ChargeRequest, return_url: str) -> Confirmation:
+    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:
         """Ask the bank of the payer to confirm this same charge. It creates no other charge.
 
         Raises PayerPageFailed if the gateway cannot be reached.

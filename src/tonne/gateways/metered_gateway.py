@@ -20,7 +20,7 @@ from tonne.gateways.confirmation import (
     CardSetup,
     CardSetupPage,
     CardSetupRequest,
-    Confirmation,
+    ConfirmationStart,
     PayerPageFailed,
     PayerPages,
 )
@@ -104,7 +104,7 @@ class MeteredPageGateway(MeteredGateway):
     async def open_page(self, request: PageRequest) -> PaymentPage:
         return await self._timed("open_page", self.pages.open_page(request), lambda _: "opened")
 
-    async def confirm(self, request: ChargeRequest, return_url: str) -> Confirmation:
+    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:
         return await self._timed("confirm", self.payer_pages.confirm(request, return_url), lambda _: "opened")
 
     async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:

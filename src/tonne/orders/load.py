@@ -43,7 +43,7 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.beneficiary_kind, orders.beneficiary_is_public,
        coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
-       accounts.simulated_supply_grams, document.shown ->> 'certificate' AS certificate_url,
+       accounts.simulated_supply_grams, accounts.receipt_email, document.shown ->> 'certificate' AS certificate_url,
        document.shown ->> 'public_certificate_url' AS public_certificate_url
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
@@ -122,6 +122,7 @@ def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[O
         account_beneficiary=row["account_beneficiary"],
         auto_advance=row["auto_advance"],
         simulated_supply_grams=row["simulated_supply_grams"],
+        receipt_email=row["receipt_email"],
         payment_state=PaymentState(row["payment_state"]),
         tax=OrderTax(TaxTreatment(row["tax_treatment"]), Fraction(row["tax_rate"]), row["tax_minor"]),
         refunded_minor=row["refunded_minor"],

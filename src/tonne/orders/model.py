@@ -168,6 +168,8 @@ class Order:
     beneficiary_kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION
     # Whether a person agreed to be named in public.
     beneficiary_is_public: bool = False
+    # Of the account: gets a receipt for orders that are paid by the stored card.
+    receipt_email: str | None = None
     # Set when supply is allocated.
     projects: tuple[OrderProject, ...] = ()
     # Set when the order is complete.
@@ -203,6 +205,11 @@ class Order:
     def is_short_by_simulation(self) -> bool:
         simulated = self.simulated_supply_grams
         return simulated is not None and sum(line.quantity_grams for line in self.lines) > simulated
+
+    @property
+    def payer_email(self) -> str | None:
+        """Who gets the receipt: the customer of a checkout, or the address that the account has for it."""
+        return self.email if self.is_paid_at_checkout else self.receipt_email
 
     def due_at(self, now: datetime) -> datetime | None:
         """When a worker processes it next; None if the test helpers, or a customer at checkout, have the next step."""

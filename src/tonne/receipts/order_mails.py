@@ -19,7 +19,7 @@ from tonne.gateways.mail_layout import fact_lines, one_line
 from tonne.orders.model import Order
 from tonne.receipts.expected_completion import expected_completion
 from tonne.receipts.order_links import order_urls
-from tonne.receipts.recipients import Parties, enqueue_order_mail, read_parties
+from tonne.receipts.recipients import Parties, enqueue_order_mail, payer_of, read_parties
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -29,10 +29,10 @@ _MONTHS = (
 
 async def enqueue_receipts(tx: Connection, orders: Sequence[Order], *, settings: Settings, now: datetime) -> None:
     """For each of these locked orders, which are being paid in this transaction, if its payer has an address."""
-    parties = await read_parties(tx, orders) if orders else {}
-    wanted = [order for order in orders if parties[order.id].payer is not None]
+    wanted = [order for order in orders if payer_of(order) is not None]
     if not wanted:
         return
+    parties = await read_parties(tx, wanted)
     urls = await order_urls(tx, wanted, settings=settings, now=now)
     for order in wanted:
         expected = await expected_completion(tx, order, settings=settings, now=now)

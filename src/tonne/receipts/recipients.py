@@ -12,12 +12,11 @@ from tonne.gateways.outbox import enqueue
 from tonne.orders.model import Order
 
 READ_PARTIES = """
-SELECT orders.id, organisations.name AS merchant, accounts.receipt_email,
+SELECT orders.id, organisations.name AS merchant,
        ARRAY (SELECT admin.email FROM organisation_admins admin
               WHERE admin.organisation_id = orders.organisation_id ORDER BY admin.email) AS admins
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
-JOIN accounts ON accounts.organisation_id = orders.organisation_id AND accounts.id = orders.account_id
 JOIN organisations ON organisations.id = orders.organisation_id
 """
 
@@ -37,11 +36,11 @@ class Parties:
 async def read_parties(connection: Connection, orders: Sequence[Order]) -> dict[str, Parties]:
     """By order id."""
     rows = await connection.fetch(READ_PARTIES, *columns(orders, "scope.account_id, id"))
-    emails = {order.id: order.email if order.is_paid_at_checkout else None for order in orders}
+    payers = {order.id: payer_of(order) for order in orders}
     return {
         row["id"]: Parties(
             row["merchant"],
-            _address(emails[row["id"]] or row["receipt_email"]),
+            payers[row["id"]],
             [email for email in row["admins"] if is_mail_address(email)],
         )
         for row in rows
@@ -56,5 +55,7 @@ async def enqueue_order_mail(tx: Connection, order: Order, parties: Parties, mes
         await enqueue(tx, order.scope.organisation_id, parties.admins, message)
 
 
-def _address(text: str | None) -> str | None:
-    return text if text is not None and is_mail_address(text) else None
+def payer_of(order: Order) -> str | None:
+    """The address of the payer, if there is a usable one."""
+    email = order.payer_email
+    return email if email is not None and is_mail_address(email) else None
