@@ -304,6 +304,15 @@ async def insert_projects(tx: Connection, orders: Sequence[Order]) -> None:
     )
 
 
+DELETE_PROJECTS = "DELETE FROM order_projects WHERE account_id = $1 AND order_id = $2"
+
+
+async def replace_projects(tx: Connection, order: Order) -> None:
+    """Store the projects of a locked order that was supplied from other lots."""
+    await tx.execute(DELETE_PROJECTS, order.scope.account_id, order.id)
+    await insert_projects(tx, [order])
+
+
 def _price_columns(priced: Priced | None) -> tuple[object, ...]:
     if priced is None:
         return (None,) * 8

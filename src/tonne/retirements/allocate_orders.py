@@ -82,7 +82,7 @@ class Sources:
         return [new for old, new in zip(self._found, changed, strict=True) if new != old]
 
 
-class _Holds:
+class Holds:
     """Grams that are held for checkouts, by project, and by the order and bundle that get them."""
 
     def __init__(self, found: Sequence[HeldForOrder]) -> None:
@@ -107,12 +107,12 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
     Orders whose grams are all retired already complete at once. Call it last in the transaction.
     """
     mode = orders[0].scope.mode
-    sources, supply, holds = await _lock_supply(tx, mode, orders, settings, now)
+    sources, supply, holds = await lock_supply(tx, mode, orders, settings, now)
     allocations: list[_Allocation] = []
     short: list[OrderKey] = []
     for order in orders:
         is_short = order.is_short_by_simulation
-        shares = None if is_short else supply.allocate(_recipient(order), _demands(order, sources, holds))
+        shares = None if is_short else supply.allocate(recipient_of(order), _demands(order, sources, holds))
         if shares is None:
             short.append(order.key)
         else:
@@ -122,11 +122,13 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
         _log.warning("supply_short", mode=mode, orders=len(short), first_order_id=short[0].id)
         await postpone(tx, short, OrderStatus.PAID, now + SHORT_RETRY)
     if allocations:
-        await _write(tx, mode, supply, allocations, now)
+        shares = [(order, share) for order, _, of_order in allocations for share in of_order]
+        await write_supply(tx, mode, supply, shares, now)
+        await insert_projects(tx, [each.retiring for each in allocations])
         await save_drawn(tx, mode, sources.changed(supply.drawn()))
         if holders := [each.paid.key for each in allocations if each.paid.id in holds.order_ids]:
             await hold_store.delete_of_orders(tx, holders)
-        retired = [each.retiring for each in allocations if _all_retired(each.shares)]
+        retired = [each.retiring for each in allocations if all_retired(each.shares)]
         completed = {order.id: order for order in await certify_orders(tx, retired, settings, now)}
         moves = [
             Transitions(paid, [retiring, completed[paid.id]] if paid.id in completed else [retiring])
@@ -135,9 +137,10 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
         await move_orders(tx, moves, now)
 
 
-async def _lock_supply(
+async def lock_supply(
     tx: Connection, mode: Mode, orders: Sequence[Order], settings: Settings, now: datetime
-) -> tuple[Sources, Supply, _Holds]:
+) -> tuple[Sources, Supply, Holds]:
+    """Lock what can supply these orders: the projects of their bundles, lots, and units with room."""
     account_ids = {order.scope.account_id for order in orders}
     sources = Sources(await lock_sources(tx, mode, [line.bundle_id for order in orders for line in order.lines]))
     lots = await supply_store.lock_lots(tx, mode, sources.projects)
@@ -147,7 +150,7 @@ async def _lock_supply(
     wait = timedelta(days=settings.pool_wait_days)
     # Test supply does not run out, so that nothing is held.
     live = mode is Mode.LIVE
-    holds = _Holds(await hold_store.read_holds_any_account(tx, mode, sources.projects) if live else [])
+    holds = Holds(await hold_store.read_holds_any_account(tx, mode, sources.projects) if live else [])
     supply = Supply(
         lots,
         units,
@@ -170,7 +173,7 @@ def _needed(orders: Sequence[Order], sources: Sources) -> dict[str, int]:
     return needed
 
 
-def _recipient(order: Order) -> Recipient:
+def recipient_of(order: Order) -> Recipient:
     is_test = order.scope.mode is Mode.TEST
     return Recipient(
         order.scope.account_id,
@@ -180,17 +183,18 @@ def _recipient(order: Order) -> Recipient:
     )
 
 
-async def _write(tx: Connection, mode: Mode, supply: Supply, allocations: Sequence[_Allocation], now: datetime) -> None:
+async def write_supply(
+    tx: Connection, mode: Mode, supply: Supply, shares: Sequence[tuple[Order, Share]], now: datetime
+) -> None:
+    """Store the lots and parcels that a plan has changed, and the shares, each with its order."""
     parcels = list(supply.touched_parcels.values())
     await supply_store.advance_lots(tx, mode, list(supply.touched_lots.values()))
     await supply_store.insert_parcels(tx, mode, [parcel for parcel in parcels if parcel.is_new], now)
     await supply_store.update_parcels(tx, mode, [parcel for parcel in parcels if not parcel.is_new], now)
-    shares = [(order, share) for order, _, of_order in allocations for share in of_order]
     await supply_store.insert_shares(tx, mode, shares)
-    await insert_projects(tx, [each.retiring for each in allocations])
 
 
-def _demands(order: Order, sources: Sources, holds: _Holds) -> list[LineDemand]:
+def _demands(order: Order, sources: Sources, holds: Holds) -> list[LineDemand]:
     return [
         LineDemand(
             position,
@@ -226,11 +230,11 @@ def _projects(order: Order, shares: Sequence[Share], sources: Sources) -> tuple[
                     quantity_grams=quantity_grams,
                     unit_price_minor=line.unit_price_minor,
                     offset_cost_minor=cost_minor,
-                    status=ProjectStatus.RETIRED if _all_retired(of_project[project_id]) else ProjectStatus.ALLOCATED,
+                    status=ProjectStatus.RETIRED if all_retired(of_project[project_id]) else ProjectStatus.ALLOCATED,
                 )
             )
     return tuple(found)
 
 
-def _all_retired(shares: Sequence[Share]) -> bool:
+def all_retired(shares: Sequence[Share]) -> bool:
     return all(share.parcel.status is ParcelStatus.RETIRED for share in shares)

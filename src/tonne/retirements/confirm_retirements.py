@@ -9,6 +9,7 @@ from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import OrderKey
 from tonne.orders.queue import wake_retiring
+from tonne.retirements.lot_case_store import wake_retiring_cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +49,7 @@ async def find_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequen
 
 
 async def wake_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequence[str], now: datetime) -> None:
-    """Make the orders that have a share of these parcels due: they may be complete now."""
-    await wake_retiring(tx, await find_orders_any_account(tx, mode, parcel_ids), now)
+    """Make the orders that have a share of these parcels due: they may be complete, or get a new certificate, now."""
+    keys = await find_orders_any_account(tx, mode, parcel_ids)
+    await wake_retiring(tx, keys, now)
+    await wake_retiring_cases(tx, keys, now)

@@ -117,6 +117,25 @@ async def find_overheld_any_account(tx: Connection, mode: Mode) -> list[str]:
     return [row["project_id"] for row in await tx.fetch(FIND_OVERHELD, mode)]
 
 
+# The newest holds first: their customers are the furthest from having paid.
+DELETE_OVERHELD = """
+DELETE FROM supply_holds WHERE (account_id, checkout_id, bundle_id, project_id) IN (
+    SELECT hold.account_id, hold.checkout_id, hold.bundle_id, hold.project_id
+    FROM (SELECT account_id, checkout_id, bundle_id, project_id,
+                 sum(reserved_grams) OVER (PARTITION BY project_id ORDER BY expires_at, checkout_id, bundle_id) AS grams
+          FROM supply_holds WHERE mode = $1) hold
+    LEFT JOIN (SELECT project_id, sum(quantity_grams - allocated_grams) AS grams FROM lots WHERE mode = $1
+               GROUP BY project_id) lot USING (project_id)
+    WHERE hold.grams > coalesce(lot.grams, 0))
+RETURNING checkout_id
+"""
+
+
+async def delete_overheld_any_account(tx: Connection, mode: Mode) -> list[str]:
+    """Release holds of grams that no longer exist, and return the checkouts. Their orders wait for supply if paid."""
+    return sorted({row["checkout_id"] for row in await tx.fetch(DELETE_OVERHELD, mode)})
+
+
 IS_REMOVED_PROJECT_HELD = """
 SELECT EXISTS (
     SELECT FROM supply_holds hold WHERE hold.mode = $1 AND NOT EXISTS (

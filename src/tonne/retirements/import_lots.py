@@ -22,6 +22,7 @@ from tonne.db.pool import Connection
 from tonne.orders.queue import wake_short_any_account
 from tonne.retirements.granularity import check_granularity
 from tonne.retirements.hold_store import find_overheld_any_account, is_removed_project_held_any_account
+from tonne.retirements.lot_case_store import wake_resupply_any_account
 from tonne.retirements.lot_overlaps import find_overlaps
 from tonne.retirements.lots import (
     LotRow,
@@ -73,6 +74,7 @@ async def import_files(
     if _BRINGS_SUPPLY & files.keys():
         # Before any lot is locked: workers lock orders before lots, too.
         await wake_short_any_account(tx, mode)
+        await wake_resupply_any_account(tx, mode)
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
     await _lock_members(tx, mode, catalogue)
     granularity_errors = await check_granularity(tx, mode, catalogue)

@@ -85,11 +85,13 @@ INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organi
 SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::bigint[])
      AS new (account_id, order_id, organisation_id, beneficiary, line_position, parcel_id, quantity_grams)
+ON CONFLICT (account_id, order_id, line_position, parcel_id)
+    DO UPDATE SET quantity_grams = shares.quantity_grams + excluded.quantity_grams
 """
 
 
 async def insert_shares(tx: Connection, mode: Mode, shares: Sequence[tuple[Order, Share]]) -> None:
-    """Each with its order."""
+    """Each with its order. A line that is supplied again may already have a share of the same unit."""
     await tx.execute(
         INSERT_SHARES,
         mode,
@@ -104,11 +106,11 @@ SELECT DISTINCT wanted.account_id, wanted.id
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-WHERE parcel.status <> 'retired'
+WHERE parcel.status <> 'retired' OR parcel.invalidated_at IS NOT NULL
 """
 
 
 async def find_unretired(connection: Connection, keys: Sequence[OrderKey]) -> set[OrderKey]:
-    """Those of the orders that have a share of an unretired parcel."""
+    """Those of the orders that have a share of an unretired parcel, or of an invalid lot."""
     rows = await connection.fetch(FIND_UNRETIRED, *columns(keys, "account_id, id"))
     return {OrderKey(row["account_id"], row["id"]) for row in rows}

@@ -55,6 +55,8 @@ CREATE TABLE lot_cases (
     -- When a worker looks at it next.
     next_attempt_at     timestamptz,
     decided_by          text,
+    -- When the order got credits of other lots.
+    resupplied_at       timestamptz,
     done_at             timestamptz,
     PRIMARY KEY (mode, lot_id, account_id, order_id),
     FOREIGN KEY (mode, lot_id) REFERENCES lots,
