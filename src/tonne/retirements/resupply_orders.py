@@ -14,7 +14,6 @@ from tonne.base.mass import format_tonnes
 from tonne.base.money import apportion
 from tonne.base.settings import Settings
 from tonne.db.batches import RETRY_AFTER, run_claimed
-from tonne.db.columns import columns
 from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_order
 from tonne.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
@@ -270,10 +269,11 @@ async def _finish(
             tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=due_at, resupplied_at=now
         )
     else:
+        former = before if await is_certificate_valid(tx, order) else None
         await reissue_certificate(
-            tx, order, reason=case.reason, settings=settings, actor=ACTOR, now=now, former=before, assigned_at=now
+            tx, order, reason=case.reason, settings=settings, actor=ACTOR, now=now, former=former, assigned_at=now
         )
-        await _close_cases(tx, case, now)
+        await move_case(tx, case.order_key, case.lot_id, CaseState.REISSUED, now=now, resupplied_at=now)
 
 
 async def _reissue_if_retired(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:
@@ -284,16 +284,12 @@ async def _reissue_if_retired(tx: Connection, case: LotCase, settings: Settings,
         await rewrite_documents(tx, [order])
         await move_case(tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=now + RECHECK)
         return
-    await reissue_certificate(
-        tx,
-        order,
-        reason=case.reason,
-        settings=settings,
-        actor=ACTOR,
-        now=now,
-        assigned_at=case.resupplied_at,
-    )
-    await _close_cases(tx, case, now)
+    # It is valid if another lot of the order was invalid, too, and that case came first.
+    if not await is_certificate_valid(tx, order):
+        await reissue_certificate(
+            tx, order, reason=case.reason, settings=settings, actor=ACTOR, now=now, assigned_at=case.resupplied_at
+        )
+    await move_case(tx, case.order_key, case.lot_id, CaseState.REISSUED, now=now)
 
 
 IS_VALID = "SELECT EXISTS (SELECT FROM certificates WHERE account_id = $1 AND order_id = $2 AND state = 'valid')"
@@ -301,19 +297,6 @@ IS_VALID = "SELECT EXISTS (SELECT FROM certificates WHERE account_id = $1 AND or
 
 async def is_certificate_valid(tx: Connection, order: Order) -> bool:
     return await tx.fetchval(IS_VALID, order.scope.account_id, order.id) is True
-
-
-# Of all lots: the new certificate states no invalid credits. The caller holds the lock of the order, under which the
-# other cases of the order change to `retiring`.
-CLOSE_CASES = """
-UPDATE lot_cases SET state = 'reissued', next_attempt_at = NULL, done_at = $3,
-                     resupplied_at = coalesce(resupplied_at, $3)
-WHERE account_id = $1 AND order_id = $2 AND (state = 'retiring' OR lot_id = $4)
-"""
-
-
-async def _close_cases(tx: Connection, case: LotCase, now: datetime) -> None:
-    await tx.execute(CLOSE_CASES, case.scope.account_id, case.order_id, now, case.lot_id)
 
 
 def _sentence(text: str) -> str:
