@@ -89,6 +89,7 @@ from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.close_units import CloseUnits
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.holds import ReleaseHolds
+from tonne.retirements.resupply_orders import ResupplyOrders
 from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.retirements.routes import retirement_routes
 from tonne.retirements.waiting import QUEUES as RETIREMENT_QUEUES
@@ -162,6 +163,7 @@ class Services:
         )
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
+        self.resupply_orders = ResupplyOrders(database, clock, settings)
         self.release_holds = ReleaseHolds(database, clock)
         retire_test_order = RetireTestOrder(database, clock, settings)
         self.retirements = RetirementEndpoints(
@@ -305,6 +307,7 @@ class Services:
             Job("allocate_orders", self._notify_after(self.allocate_orders.run_once)),
             Job("close_checkouts", throttled(self._notify_after(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
             Job("close_units", self.close_units.run_once),
+            Job("resupply_orders", throttled(self._notify_after(self.resupply_orders.run_once), CHECKOUTS_EVERY_S)),
             Job("release_holds", throttled(self.release_holds.run_once, CHECKOUTS_EVERY_S)),
             Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain, self.deliverer.more_due),
             Job("mail_certificates", throttled(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),

@@ -5,6 +5,7 @@ import csv
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -54,6 +55,7 @@ NOT_AUDITED = {
                 "lot list",
                 "lot show",
                 "lot export",
+                "unit list",
                 "mail list",
                 "mail show",
                 "transfer list",
@@ -111,16 +113,16 @@ class Story:
     async def numbered(self, *words: str) -> Words:
         return (await self.invoice(), *words)
 
-    async def live_order(self) -> str:
+    async def live_order(self, **body: Any) -> str:
         """An order with an open invoice that was mailed."""
         selection = [{"bundle_id": self.world.bundles_live["forest-mix"]}]
-        order = await self.api.as_key(self.world.ours_live.key).order(bundle_selection=selection)
+        order = await self.api.as_key(self.world.ours_live.key).order(bundle_selection=selection, **body)
         for job in (self.services.issue_invoices, self.services.follow_up_invoices):
             await job.run_once()
         return str(order["id"])
 
-    async def invoice(self) -> str:
-        order_id = await self.live_order()
+    async def invoice(self, **body: Any) -> str:
+        order_id = await self.live_order(**body)
         return await self.fetch(
             "SELECT invoices.reference FROM invoices "
             "JOIN invoice_orders ON invoice_id = invoices.id WHERE order_id = $1",
@@ -148,6 +150,25 @@ class Story:
     async def withdrawn_lot(self) -> Words:
         sql = "SELECT lots.id FROM lots JOIN serial_blocks ON number = serial_block WHERE block = 'COMPLETENESS'"
         return (await self.fetch(sql), "--reason", "Sold twice")
+
+    async def open_unit(self) -> Words:
+        """A part of a tonne is bought, and waits for more."""
+        self.run("invoice", "settle", await self.invoice(mass={"amount": "0.4", "unit": "t"}))
+        await self.services.allocate_orders.run_once()
+        return (await self.fetch("SELECT id FROM parcels WHERE mode = 'live' AND status = 'open' LIMIT 1"),)
+
+    async def used_lot(self) -> Words:
+        """A lot of which an order with a certificate holds credits."""
+        await self.services.allocate_orders.run_once()
+        lot_id = await self.fetch(
+            "SELECT parcel.lot_id FROM parcels parcel JOIN shares ON parcel_id = parcel.id "
+            "JOIN certificates USING (account_id, order_id) WHERE parcel.mode = 'live' LIMIT 1"
+        )
+        return (lot_id, "--reason", "The registry cancelled it", "--yes")
+
+    async def invalid_lot(self) -> Words:
+        lot_id = await self.fetch("SELECT lot_id FROM lot_cases WHERE state = 'undecided' LIMIT 1")
+        return (lot_id, "--all", "--withdraw")
 
     async def unmatched_transfer(self) -> Words:
         statement = "booked_on,amount,currency,payer,reference\n2026-03-06,5.00,EUR,Ada,a gift\n"
@@ -228,7 +249,10 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "transfer resolve": lambda story: story.unmatched_transfer(),
     "mail retry": lambda story: story.failed_mail(1),
     "mail discard": lambda story: story.failed_mail(2),
+    "unit close": lambda story: story.open_unit(),
     "retirement import": lambda story: story.confirm_retirements(),
+    "lot invalidate": lambda story: story.used_lot(),
+    "lot resolve": lambda story: story.invalid_lot(),
     "org remove-admin": lambda story: story.organisation("ada@ours.test"),
     "secrets rotate": lambda story: story.rotate_key(),
     "secrets reset": lambda story: story.lose_key(),

@@ -29,6 +29,7 @@ class Reading(Story):
         self.run("catalogue", "import-lots", *(await self.import_lots()))
         self.run("org", "add-admin", *(await self.organisation("ada@ours.test")))
         await self.unmatched_transfer()
+        await self.open_unit()
         self.run("invoice", "settle", await self.invoice())
         await self.services.allocate_orders.run_once()
 
@@ -49,6 +50,7 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "catalogue list": lambda story: story.words("--mode", "live"),
     "lot list": lambda story: story.words("--mode", "live"),
     "lot show": lambda story: story.id_in("lots"),
+    "unit list": lambda story: story.words(),
     "order list": lambda story: story.words(),
     "order show": lambda story: story.id_in("orders"),
     "invoice list": lambda story: story.words(),

@@ -27,10 +27,11 @@ from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import mark_paid, move_order
 from tonne.orders.place_order import CheckoutCustomer, OrderRequest
 from tonne.orders.queue import lock_order
-from tonne.retirements.certificates import find_certificate
+from tonne.retirements.certificates import find_certificate, list_of_order
 from tonne.retirements.complete_orders import complete_orders
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
 from tonne.retirements.import_lots import import_files
+from tonne.retirements.invalidate_lot import Invalidation, invalidate_lot
 from tonne.retirements.invariants import INVARIANTS
 from tonne.retirements.work_list import Task, list_tasks_any_account
 from tonne.sheets.csv_lines import SheetFile
@@ -100,9 +101,25 @@ class Shop(Scene):
         catalogue = await self.services.catalogues.current(self.mode)
         self._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
 
-    async def supply(self, project: str, vintage: int, tonnes: int, *, retired: bool = False) -> None:
-        """Import a lot, as `tonne catalogue import-lots` does."""
+    async def supply(self, project: str, vintage: int, tonnes: int, *, retired: bool = False) -> str:
+        """Import a lot, as `tonne catalogue import-lots` does, and return its id."""
         await self.import_files(self.lot_file(project, vintage, tonnes, retired=retired))
+        return str(await self.fetchval("SELECT id FROM lots WHERE mode = $1 ORDER BY id DESC LIMIT 1", self.mode))
+
+    async def invalidate(self, lot_id: str, reason: str) -> Invalidation:
+        async with self.database.transaction() as tx:
+            return await invalidate_lot(tx, lot_id, reason=reason, actor=TESTER, now=self.clock.now)
+
+    async def case_states(self, lot_id: str) -> dict[str, str]:
+        """The state of each order that held credits of an invalid lot."""
+        rows = await self.fetch("SELECT order_id, state FROM lot_cases WHERE lot_id = $1", lot_id)
+        return {row["order_id"]: row["state"] for row in rows}
+
+    async def certificate_states(self, order: Order) -> list[tuple[str, str]]:
+        """The certificates of an order with their states, the current one first."""
+        async with self.database.connection() as connection:
+            found = await list_of_order(connection, order.scope, order.id)
+        return [(each.record.number, each.state) for each in found]
 
     def lot_file(self, project: str, vintage: int, tonnes: int, *, retired: bool = False) -> dict[FileKind, list[str]]:
         self._lot_count += 1
@@ -174,7 +191,8 @@ class Shop(Scene):
 
     async def work(self) -> None:
         """Run the jobs until nothing is due."""
-        await self.run_jobs(self.services.close_units, self.services.allocate_orders)
+        jobs = (self.services.close_units, self.services.allocate_orders, self.services.resupply_orders)
+        await self.run_jobs(*jobs)
 
     async def shown(self, order: Order) -> dict[str, Any]:
         """The order as the API returns it."""

@@ -9,6 +9,9 @@ from tonne.retirements.invariants import INVARIANTS
 OVERLAPS = "no serial number is in two lots"
 ALLOCATED = "no lot is over-allocated"
 TAKEN = "a lot's parcels add up to its allocated grams"
+ADDED_UP = "every gram of a lot is free, allocated, retired or invalid"
+INVALID = "nothing is supplied from invalid lots"
+DEALT_WITH = "orders that hold credits of an invalid lot are dealt with"
 GRAMS = "every gram of a parcel belongs to one order line"
 UNITS = "parcels consist of whole units"
 BOUGHT = "an order's projects and shares add up to its lines"
@@ -27,6 +30,11 @@ DO $$ BEGIN
                AND pg_get_constraintdef(oid) LIKE '%allocated_grams%');
 END $$;
 UPDATE lots SET allocated_grams = quantity_grams + 1
+"""
+_OPEN_CASE = """
+INSERT INTO lot_cases (mode, lot_id, account_id, order_id, organisation_id, quantity_grams, state, opened_at)
+SELECT parcel.mode, parcel.lot_id, share.account_id, share.order_id, share.organisation_id, 1, 'undecided', now()
+FROM parcels parcel JOIN shares share ON share.parcel_id = parcel.id LIMIT 1
 """
 _COPY_SERIALS = """
 ALTER TABLE lots DROP CONSTRAINT lots_never_overlap;
@@ -58,10 +66,12 @@ def _hold(grams: int, expires_at: str) -> str:
 # The invariant, the statement that violates it, and the other invariants that it violates.
 VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (OVERLAPS, _COPY_SERIALS, set()),
-    (ALLOCATED, _OVER_ALLOCATE, {TAKEN}),
-    (ALLOCATED, _OVER_ALLOCATE.replace("quantity_grams + 1", "-1"), {TAKEN}),
-    (TAKEN, "UPDATE lots SET allocated_grams = allocated_grams - 1000000 WHERE allocated_grams > 0", set()),
-    (TAKEN, "UPDATE lots SET allocated_grams = 1000000 WHERE allocated_grams = 0", set()),
+    (ALLOCATED, _OVER_ALLOCATE, {TAKEN, ADDED_UP}),
+    (ALLOCATED, _OVER_ALLOCATE.replace("quantity_grams + 1", "-1"), {TAKEN, ADDED_UP}),
+    (TAKEN, "UPDATE lots SET allocated_grams = allocated_grams - 1000000 WHERE allocated_grams > 0", {ADDED_UP}),
+    (ADDED_UP, "UPDATE lots SET allocated_grams = 1000000 WHERE allocated_grams = 0", {TAKEN}),
+    (INVALID, "UPDATE parcels SET invalidated_at = now()", {DEALT_WITH}),
+    (DEALT_WITH, _OPEN_CASE, set()),
     # Two parcels that overlap, with a gap before them: their sum and their end are what they were.
     (TAKEN, "UPDATE parcels SET start_grams = 1000000 WHERE start_grams = 0 AND quantity_grams = 2000000", {CERTIFIED}),
     (TAKEN, "UPDATE parcels SET start_grams = start_grams + 5000000 WHERE start_grams > 0", {CERTIFIED}),

@@ -21,7 +21,8 @@ COMMANDS = {
     "page": "Manage the public Sustainability pages of accounts.",
     "estimate": "Record emission estimates to place orders for.",
     "catalogue": "Manage projects, bundles, prices and supply.",
-    "lot": "List, export and withdraw lots of credits.",
+    "lot": "List, export, withdraw and invalidate lots of credits.",
+    "unit": "List and close pooled units, which several orders share.",
     "order": "Find and show orders, and cancel them on behalf of a client.",
     "card": "Manage the stored cards of accounts.",
     "invoice": "List, settle, credit, resend and export invoices.",
@@ -48,7 +49,7 @@ class LazyGroup(click.Group):
 
 # ruff: noqa: PLC0415 - a command is imported when it runs, not before
 def _load(name: str) -> click.Command | None:
-    return _load_general(name) or _load_trade(name)
+    return _load_general(name) or _load_supply(name) or _load_trade(name)
 
 
 def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
@@ -94,6 +95,21 @@ def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one cas
             return None
 
 
+def _load_supply(name: str) -> click.Command | None:
+    """Commands for lots and the units taken from them."""
+    match name:
+        case "lot":
+            from tonne.cli.lots import lot
+
+            return lot
+        case "unit":
+            from tonne.cli.units import unit
+
+            return unit
+        case _:
+            return None
+
+
 def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
     """Commands for what is sold, paid, retired and mailed."""
     match name:
@@ -105,10 +121,6 @@ def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case 
             from tonne.cli.catalog import catalogue
 
             return catalogue
-        case "lot":
-            from tonne.cli.lots import lot
-
-            return lot
         case "order":
             from tonne.cli.orders import order
 

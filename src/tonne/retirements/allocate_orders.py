@@ -122,8 +122,8 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
         _log.warning("supply_short", mode=mode, orders=len(short), first_order_id=short[0].id)
         await postpone(tx, short, OrderStatus.PAID, now + SHORT_RETRY)
     if allocations:
-        shares = [(order, share) for order, _, of_order in allocations for share in of_order]
-        await write_supply(tx, mode, supply, shares, now)
+        held = [(order, share) for order, _, of_order in allocations for share in of_order]
+        await write_supply(tx, mode, supply, held, now=now)
         await insert_projects(tx, [each.retiring for each in allocations])
         await save_drawn(tx, mode, sources.changed(supply.drawn()))
         if holders := [each.paid.key for each in allocations if each.paid.id in holds.order_ids]:
@@ -184,14 +184,20 @@ def recipient_of(order: Order) -> Recipient:
 
 
 async def write_supply(
-    tx: Connection, mode: Mode, supply: Supply, shares: Sequence[tuple[Order, Share]], now: datetime
+    tx: Connection,
+    mode: Mode,
+    supply: Supply,
+    shares: Sequence[tuple[Order, Share]],
+    *,
+    now: datetime,
+    assigned_at: datetime | None = None,
 ) -> None:
     """Store the lots and parcels that a plan has changed, and the shares, each with its order."""
     parcels = list(supply.touched_parcels.values())
     await supply_store.advance_lots(tx, mode, list(supply.touched_lots.values()))
     await supply_store.insert_parcels(tx, mode, [parcel for parcel in parcels if parcel.is_new], now)
     await supply_store.update_parcels(tx, mode, [parcel for parcel in parcels if not parcel.is_new], now)
-    await supply_store.insert_shares(tx, mode, shares)
+    await supply_store.insert_shares(tx, mode, shares, assigned_at)
 
 
 def _demands(order: Order, sources: Sources, holds: Holds) -> list[LineDemand]:

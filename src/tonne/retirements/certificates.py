@@ -63,7 +63,8 @@ SELECT share.order_id, share.beneficiary AS registry_name, share.quantity_grams,
        coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
        coalesce(lot.block_spelling, block.block) AS block, project.registry, project.registry_project_id,
        project.name, project.type, lot.status = 'pre_retired' AS is_pre_retired,
-       CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at ELSE $3::timestamptz END AS assigned_at
+       coalesce(share.assigned_at, CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at END,
+                $3::timestamptz) AS assigned_at
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id

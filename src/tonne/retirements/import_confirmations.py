@@ -171,6 +171,9 @@ def _find_parcel(
     if parcel is None or run is None:
         remedy = f"copy the id from `tonne retirement export --mode {mode}`."
         raise _LineRefused("parcel_id", f"there is no parcel {quoted(row.parcel_id)} in {mode} mode: {remedy}")
+    if parcel.status is ParcelStatus.INVALID:
+        message = "the lot of the parcel was invalidated, and its orders get other credits: delete the line."
+        raise _LineRefused("parcel_id", message)
     if parcel.status is ParcelStatus.OPEN:
         message = "the parcel still takes fractions: delete the line, and retire it once it is on the list."
         raise _LineRefused("parcel_id", message)

@@ -137,6 +137,8 @@ async def _plan_lots(
             serial_block=_as_stored(row, lot),
             country=row.country or source.country,
             methodology=row.methodology or source.methodology,
+            unit_cost=row.unit_cost if lot is None or row.unit_cost is not None else lot.row.unit_cost,
+            cost_currency=row.cost_currency or (None if lot is None else lot.row.cost_currency),
             lot_id=lot.id if lot else None,
         )
         if lot is None:

@@ -13,7 +13,13 @@ from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.queue import lock_orders
 from tonne.retirements.errors import LotNotFound, LotNotInUse
 from tonne.retirements.hold_store import delete_overheld_any_account
-from tonne.retirements.lot_case_store import CaseState, LotCase, NewCase, insert_cases_any_account, list_cases_any_account
+from tonne.retirements.lot_case_store import (
+    CaseState,
+    LotCase,
+    NewCase,
+    insert_cases_any_account,
+    list_cases_any_account,
+)
 from tonne.retirements.lot_store import ListedLot, find_withdrawn_lot, lock_lot
 
 

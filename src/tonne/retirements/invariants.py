@@ -26,7 +26,7 @@ INVARIANTS = (
         "a lot's parcels add up to its allocated grams",
         "The parcels of a lot do not add up to its allocated grams, or overlap: a credit may be sold twice.",
         """
-        SELECT format('lot %s: %s g allocated, parcels of %s g%s', lot.id, lot.allocated_grams,
+        SELECT format('lot %s: %s g allocated, parcels of %s g%s', lot.id, lot.allocated_grams - lot.invalid_grams,
                       coalesce(parcel.grams, 0),
                       CASE WHEN NOT parcel.in_line THEN ' that overlap or leave a gap' ELSE '' END) AS "where"
         FROM lots lot
@@ -36,7 +36,54 @@ INVARIANTS = (
                                     OVER (PARTITION BY mode, lot_id ORDER BY start_grams) AS end_before
                          FROM parcels) each
                    GROUP BY mode, lot_id) parcel ON parcel.mode = lot.mode AND parcel.lot_id = lot.id
-        WHERE lot.allocated_grams <> coalesce(parcel.grams, 0) OR NOT parcel.in_line
+        WHERE lot.allocated_grams - lot.invalid_grams <> coalesce(parcel.grams, 0) OR NOT parcel.in_line
+        """,
+    ),
+    Invariant(
+        "every gram of a lot is free, allocated, retired or invalid",
+        "The grams of a lot do not add up to its size.",
+        """
+        SELECT format('lot %s of %s g: %s g free, %s g allocated, %s g retired, %s g invalid', lot.id,
+                      lot.quantity_grams, lot.quantity_grams - lot.allocated_grams, parcel.allocated, parcel.retired,
+                      lot.invalid_grams + parcel.invalid) AS "where"
+        FROM lots lot
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(quantity_grams) FILTER (WHERE status IN ('open', 'to_retire')), 0) AS allocated,
+                   coalesce(sum(quantity_grams) FILTER (WHERE status = 'retired'), 0) AS retired,
+                   coalesce(sum(quantity_grams) FILTER (WHERE status = 'invalid'), 0) AS invalid
+            FROM parcels WHERE parcels.mode = lot.mode AND parcels.lot_id = lot.id
+        ) parcel
+        WHERE lot.quantity_grams <> (lot.quantity_grams - lot.allocated_grams) + parcel.allocated + parcel.retired
+                                    + parcel.invalid + lot.invalid_grams
+        """,
+    ),
+    Invariant(
+        "nothing is supplied from invalid lots",
+        "A lot was invalidated, but is not used up, or its parcels do not say so.",
+        """
+        SELECT format('lot %s, parcel %s, %s', lot.id, coalesce(parcel.id, '-'), coalesce(parcel.status, '-'))
+               AS "where"
+        FROM lots lot LEFT JOIN parcels parcel ON parcel.mode = lot.mode AND parcel.lot_id = lot.id
+        WHERE (lot.invalidated_at IS NULL) <> (parcel.invalidated_at IS NULL) AND parcel.id IS NOT NULL
+           OR lot.invalidated_at IS NOT NULL
+              AND (lot.allocated_grams < lot.quantity_grams OR parcel.status IN ('open', 'to_retire'))
+        """,
+    ),
+    Invariant(
+        "orders that hold credits of an invalid lot are dealt with",
+        "An order holds credits of an invalid lot, but nobody has to decide about it; or it was supplied from another "
+        "lot, but still holds them.",
+        """
+        SELECT format('lot %s, order %s of account %s: %s', coalesce(held.lot_id, lot_case.lot_id),
+                      coalesce(held.order_id, lot_case.order_id), coalesce(held.account_id, lot_case.account_id),
+                      coalesce(lot_case.state, 'no case')) AS "where"
+        FROM (SELECT parcel.mode, parcel.lot_id, share.account_id, share.order_id, sum(share.quantity_grams) AS grams
+              FROM parcels parcel JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
+              WHERE parcel.invalidated_at IS NOT NULL
+              GROUP BY parcel.mode, parcel.lot_id, share.account_id, share.order_id) held
+        FULL JOIN lot_cases lot_case USING (mode, lot_id, account_id, order_id)
+        WHERE (held.grams IS NOT NULL) IS DISTINCT FROM (lot_case.state IN ('undecided', 'resupply', 'withdrawn'))
+           OR held.grams <> lot_case.quantity_grams
         """,
     ),
     Invariant(
@@ -107,6 +154,9 @@ INVARIANTS = (
         ) held
         WHERE orders.status IN ('retiring', 'complete') AND orders.next_attempt_at IS NULL
           AND shown.statuses IS DISTINCT FROM held.statuses
+          AND NOT EXISTS (
+              SELECT FROM lot_cases lot_case WHERE lot_case.account_id = orders.account_id
+                AND lot_case.order_id = orders.id AND lot_case.state = 'retiring')
         """,
     ),
     Invariant(
@@ -124,6 +174,9 @@ INVARIANTS = (
                   JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
                   WHERE share.account_id = orders.account_id AND share.order_id = orders.id
                     AND parcel.status <> 'retired')
+              AND NOT EXISTS (
+                  SELECT FROM lot_cases lot_case WHERE lot_case.account_id = orders.account_id
+                    AND lot_case.order_id = orders.id AND lot_case.state = 'retiring')
         """,
     ),
     Invariant(

@@ -1,18 +1,23 @@
 """Lists lots for an operator, and moves those that are withdrawn."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import asyncpg
 
 from tonne.base.actor import Actor
+from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 
 
 @dataclass(frozen=True, slots=True)
 class ListedLot:
-    """`status` is `held`, `pre_retired` or `withdrawn`; the last two fields are set for a withdrawn lot."""
+    """`status` is `held`, `pre_retired`, `withdrawn` or `invalid`.
+
+    `allocated_grams` includes `invalid_grams`: those that no order holds of an invalid lot. `reason` is why it was
+    withdrawn or invalidated.
+    """
 
     mode: Mode
     id: str
@@ -30,6 +35,12 @@ class ListedLot:
     country: str
     methodology: str | None
     created_at: datetime
+    unit_cost_minor: int | None
+    cost_currency: str | None
+    invalid_grams: int = 0
+    # Set by `add_retired_any_account`.
+    retired_grams: int = 0
+    invalidated_at: datetime | None = None
     withdrawn_at: datetime | None = None
     reason: str | None = None
 
@@ -37,11 +48,25 @@ class ListedLot:
     def free_grams(self) -> int:
         return 0 if self.status == "withdrawn" else self.quantity_grams - self.allocated_grams
 
+    @property
+    def unit_cost(self) -> str | None:
+        """Per tonne, in `cost_currency`."""
+        if self.unit_cost_minor is None or self.cost_currency is None:
+            return None
+        return format_money(self.unit_cost_minor, self.cost_currency)
+
+    @property
+    def held_grams(self) -> int:
+        """In parcels that are not retired."""
+        return self.allocated_grams - self.invalid_grams - self.retired_grams
+
 
 _LOT = """
 lot.mode, lot.id, project.registry, project.registry_project_id, lot.vintage,
 coalesce(lot.block_spelling, block.block) AS serial_block, lot.first_number, lot.last_number, lot.quantity_grams,
-lot.allocated_grams, lot.status, lot.retirement_url, lot.retired_on, lot.country, lot.methodology, lot.created_at
+lot.allocated_grams, CASE WHEN lot.invalidated_at IS NULL THEN lot.status ELSE 'invalid' END AS status,
+lot.retirement_url, lot.retired_on, lot.country, lot.methodology, lot.created_at, lot.unit_cost_minor,
+lot.cost_currency, lot.invalid_grams, lot.invalidated_at, lot.invalid_reason AS reason
 """
 LIST_LOTS = f"""
 SELECT {_LOT} FROM lots lot
@@ -56,11 +81,24 @@ async def list_lots(connection: Connection, mode: Mode) -> list[ListedLot]:
     return [_listed(row) for row in await connection.fetch(LIST_LOTS, mode)]
 
 
+READ_RETIRED = """
+SELECT lot_id, sum(quantity_grams)::bigint AS grams FROM parcels
+WHERE mode = $1 AND lot_id = ANY ($2::text[]) AND status = 'retired' GROUP BY lot_id
+"""
+
+
+async def add_retired_any_account(connection: Connection, mode: Mode, lots: list[ListedLot]) -> list[ListedLot]:
+    """These lots with the grams that are retired of each."""
+    rows = await connection.fetch(READ_RETIRED, mode, [lot.id for lot in lots])
+    retired = {row["lot_id"]: row["grams"] for row in rows}
+    return [replace(lot, retired_grams=retired.get(lot.id, 0)) for lot in lots]
+
+
 _WITHDRAWN = """
 lot.mode, lot.id, project.registry, project.registry_project_id, lot.vintage, lot.serial_block, lot.first_number,
 lot.last_number, (lot.last_number - lot.first_number + 1) * 1000000 AS quantity_grams, 0::bigint AS allocated_grams,
 'withdrawn' AS status, lot.retirement_url, lot.retired_on, lot.country, lot.methodology, lot.created_at,
-lot.withdrawn_at, lot.reason
+lot.unit_cost_minor, lot.cost_currency, lot.withdrawn_at, lot.reason
 """
 LIST_WITHDRAWN = f"""
 SELECT {_WITHDRAWN} FROM withdrawn_lots lot
@@ -118,13 +156,14 @@ WITH moved AS (
     WHERE lots.mode = $1 AND lots.id = $2 AND lots.allocated_grams = 0 AND block.number = lots.serial_block
     RETURNING lots.mode, lots.id, lots.project_id, lots.vintage,
               coalesce(lots.block_spelling, block.block) AS serial_block, lots.first_number, lots.last_number,
-              lots.country, lots.methodology, lots.status, lots.retirement_url, lots.retired_on, lots.created_at
+              lots.country, lots.methodology, lots.status, lots.retirement_url, lots.retired_on, lots.created_at,
+              lots.unit_cost_minor, lots.cost_currency
 )
 INSERT INTO withdrawn_lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country,
-                            methodology, status, retirement_url, retired_on, created_at, withdrawn_at, withdrawn_by,
-                            reason)
+                            methodology, status, retirement_url, retired_on, created_at, unit_cost_minor,
+                            cost_currency, withdrawn_at, withdrawn_by, reason)
 SELECT mode, id, project_id, vintage, serial_block, first_number, last_number, country, methodology, status,
-       retirement_url, retired_on, created_at, $3, $4, $5
+       retirement_url, retired_on, created_at, unit_cost_minor, cost_currency, $3, $4, $5
 FROM moved
 """
 
@@ -138,13 +177,16 @@ class ListedParcel:
     id: str
     start_grams: int
     quantity_grams: int
+    # The grams that orders have. The rest of a pooled unit, or of what was replaced, belongs to nobody.
+    allocated_grams: int
     status: str
     retired_on: date | None
     order_ids: list[str]
 
 
 LIST_PARCELS = """
-SELECT parcel.id, parcel.start_grams, parcel.quantity_grams, parcel.status, parcel.retired_on,
+SELECT parcel.id, parcel.start_grams, parcel.quantity_grams, parcel.allocated_grams, parcel.status,
+       parcel.retired_on,
        ARRAY(SELECT DISTINCT share.order_id FROM shares share
              WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id ORDER BY share.order_id) AS order_ids
 FROM parcels parcel WHERE parcel.mode = $1 AND parcel.lot_id = $2 ORDER BY parcel.start_grams

@@ -3,18 +3,41 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
+from tonne.base.currency import DECIMALS
+from tonne.base.decimals import parse_decimal, scaled
 from tonne.base.scope import Mode
 from tonne.catalog.import_rows import ProjectReference
 from tonne.db.json_rows import json_rows
 from tonne.db.pool import Connection
-from tonne.sheets.columns import Column, Date, Label, WebUrl, choice, text, whole
+from tonne.sheets.columns import (
+    CellError,
+    Column,
+    Date,
+    Label,
+    WebUrl,
+    choice,
+    parse_currency,
+    precision_error,
+    text,
+    whole,
+)
+from tonne.sheets.errors import quoted
 from tonne.sheets.read_sheet import Values
 
 MAX_LOT_TONNES = 10**9
+MAX_UNIT_COST = 10**9
 SerialNumber = Annotated[int, Column(whole(0, 10**15 - 1))]
 SerialBlock = tuple[str, str]
+
+
+def parse_cost(cell: str) -> Decimal:
+    number = parse_decimal(cell)
+    if number is None or not 0 <= number <= MAX_UNIT_COST:
+        raise CellError(f"{quoted(cell)} is not a cost per tonne: write a number such as 12.65.")
+    return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +54,17 @@ class LotRow(ProjectReference):
     # The import copies these from the project if they are missing.
     country: Label | None = None
     methodology: Label | None = None
+    # What a tonne cost you, for the journal.
+    unit_cost: Annotated[Decimal, Column(parse_cost)] | None = None
+    cost_currency: Annotated[str, Column(parse_currency)] | None = None
     # The stored lot that the row corrects. Without it, a lot with the same serial numbers is updated.
     lot_id: Label | None = None
+
+    @property
+    def unit_cost_minor(self) -> int | None:
+        if self.unit_cost is None or self.cost_currency is None:
+            return None
+        return scaled(self.unit_cost, DECIMALS[self.cost_currency])
 
     @property
     def block_key(self) -> SerialBlock:
@@ -53,6 +85,7 @@ def check_lot(latest: date, values: Values) -> Iterator[tuple[str, str]]:
     block = values.get("serial_block")
     if block is not None and not any(character.isalnum() for character in block):
         yield "serial_block", "it has no letter and no digit: enter the part of the serial before the number."
+    yield from _check_cost(values)
     for column in ("retirement_url", "retired_on"):
         if values.get("status") == "pre_retired" and values.get(column, "invalid") is None:
             yield column, "a pre_retired lot needs it: enter where and when it was retired, or write held."
@@ -63,6 +96,16 @@ def check_lot(latest: date, values: Values) -> Iterator[tuple[str, str]]:
         yield from check_retired_on(retired_on, latest)
         if retired_on.year < values.get("vintage", 0):
             yield "retired_on", f"the date is before the vintage {values['vintage']}: correct one of the two."
+
+
+def _check_cost(values: Values) -> Iterator[tuple[str, str]]:
+    cost, currency = values.get("unit_cost"), values.get("cost_currency")
+    if cost is not None and values.get("cost_currency", "invalid") is None:
+        yield "cost_currency", "a lot with a unit_cost needs its currency: enter its code, such as EUR."
+    if currency is not None and values.get("unit_cost", "invalid") is None:
+        yield "unit_cost", "the cell is empty, but cost_currency is not: enter the cost per tonne, or clear both."
+    if cost is not None and currency is not None and (message := precision_error(cost, DECIMALS[currency])):
+        yield "unit_cost", message
 
 
 def check_retired_on(retired_on: date, latest: date) -> Iterator[tuple[str, str]]:
@@ -106,7 +149,8 @@ async def find_canonical(tx: Connection, blocks: Collection[SerialBlock]) -> dic
 READ_LOTS = """
 SELECT lots.mode, lots.id, serial_blocks.canonical, projects.registry, registry_project_id, vintage,
        coalesce(lots.block_spelling, serial_blocks.block) AS serial_block, first_number, last_number, status,
-       retirement_url, retired_on, lots.country, lots.methodology, lots.id AS lot_id
+       retirement_url, retired_on, lots.country, lots.methodology, lots.id AS lot_id, lots.unit_cost_minor,
+       lots.cost_currency
 FROM lots
 JOIN serial_blocks ON lots.serial_block = serial_blocks.number
 JOIN projects ON projects.mode = lots.mode AND projects.id = lots.project_id
@@ -121,7 +165,14 @@ async def read_lots(tx: Connection, blocks: Collection[str], ids: Collection[str
     Of both modes, because a serial number belongs to one lot only.
     """
     rows = [dict(row) for row in await tx.fetch(READ_LOTS, list(blocks), list(ids))]
-    return [StoredLot(Mode(row.pop("mode")), row.pop("id"), row.pop("canonical"), LotRow(**row)) for row in rows]
+    return [_stored(row) for row in rows]
+
+
+def _stored(row: dict[str, Any]) -> StoredLot:
+    cost_minor, currency = row.pop("unit_cost_minor"), row["cost_currency"]
+    cost = None if cost_minor is None else Decimal(cost_minor).scaleb(-DECIMALS[currency])
+    facts = (Mode(row.pop("mode")), row.pop("id"), row.pop("canonical"))
+    return StoredLot(*facts, LotRow(**row, unit_cost=cost))
 
 
 # SKIP LOCKED: a locked lot is being allocated, and waiting for it could end in a deadlock.
@@ -173,18 +224,21 @@ WHERE canonical NOT IN (SELECT canonical FROM serial_blocks) ORDER BY canonical,
 """
 SAVE_LOTS = """
 INSERT INTO lots (mode, id, project_id, vintage, serial_block, block_spelling, first_number, last_number, country,
-                  methodology, status, retirement_url, retired_on, created_at)
+                  methodology, status, retirement_url, retired_on, created_at, unit_cost_minor, cost_currency)
 SELECT $1, lot.id, lot.project_id, lot.vintage, serial_blocks.number, lot.serial_block, lot.first_number,
-       lot.last_number, lot.country, lot.methodology, lot.status, lot.retirement_url, lot.retired_on, $2
+       lot.last_number, lot.country, lot.methodology, lot.status, lot.retirement_url, lot.retired_on, $2,
+       lot.unit_cost_minor, lot.cost_currency
 FROM jsonb_to_recordset($3) AS lot (
     id text, project_id text, vintage smallint, registry text, serial_block text, first_number bigint,
-    last_number bigint, country text, methodology text, status text, retirement_url text, retired_on date)
+    last_number bigint, country text, methodology text, status text, retirement_url text, retired_on date,
+    unit_cost_minor bigint, cost_currency text)
 JOIN serial_blocks ON serial_blocks.canonical = canonical_serial_block(lot.registry, lot.serial_block)
 ON CONFLICT (mode, id) DO UPDATE SET
     project_id = excluded.project_id, vintage = excluded.vintage, serial_block = excluded.serial_block,
     block_spelling = excluded.block_spelling, first_number = excluded.first_number,
     last_number = excluded.last_number, country = excluded.country, methodology = excluded.methodology,
-    status = excluded.status, retirement_url = excluded.retirement_url, retired_on = excluded.retired_on
+    status = excluded.status, retirement_url = excluded.retirement_url, retired_on = excluded.retired_on,
+    unit_cost_minor = excluded.unit_cost_minor, cost_currency = excluded.cost_currency
 """
 
 
@@ -194,5 +248,14 @@ async def save_lots(
     """`lots` are by id. The caller holds the locks of those that exist."""
     blocks = sorted({row.block_key for row in lots.values()})
     await tx.execute(SAVE_SERIAL_BLOCKS, [registry for registry, _ in blocks], [block for _, block in blocks])
-    records = ({**asdict(row), "id": id_, "project_id": project_ids[row.project_key]} for id_, row in lots.items())
+    records = (
+        {
+            **asdict(row),
+            "id": id_,
+            "project_id": project_ids[row.project_key],
+            "unit_cost": None,
+            "unit_cost_minor": row.unit_cost_minor,
+        }
+        for id_, row in lots.items()
+    )
     await tx.execute(SAVE_LOTS, mode, now, json_rows(records))

@@ -75,6 +75,8 @@ class BookedParcel:
     is_of_one_line: bool
     # The parcel on the work list from which it was split off.
     split_from: str | None
+    # When its lot was invalidated.
+    invalidated_at: datetime | None = None
     origin_id: str | None = None
 
     @property
@@ -179,6 +181,7 @@ class ParcelBook:
             and each.is_whole
             and each.lot_status is LotStatus.HELD
             and each.status is not ParcelStatus.OPEN
+            and each.invalidated_at is None
             and (each.run.tonnes == run.tonnes or (each.run.tonnes > run.tonnes and each.is_divisible))
         ]
         return min(fits, key=lambda each: _preference(each, run), default=None)

@@ -20,7 +20,7 @@ _BOOKED = """
 parcel.id, parcel.lot_id, block.canonical, coalesce(lot.block_spelling, block.block) AS serial_block,
 lot.first_number AS lot_first_number, parcel.start_grams, parcel.quantity_grams, parcel.project_id, lot.vintage,
 project.registry, registry_id(project.registry) AS registry_id, project.registry_url, lot.status AS lot_status,
-parcel.status, parcel.retired_on, parcel.retirement_url, parcel.split_from,
+parcel.status, parcel.retired_on, parcel.retirement_url, parcel.split_from, parcel.invalidated_at,
 (SELECT min(orders.created_at) FROM shares share
  JOIN orders ON orders.account_id = share.account_id AND orders.id = share.order_id
  WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id) AS ordered_at,
@@ -48,7 +48,7 @@ JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
 WHERE parcel.mode = $1
   AND (parcel.id = ANY ($2::text[]) OR parcel.split_from = ANY ($2::text[])
-       OR parcel.status <> 'retired'
+       OR parcel.status IN ('open', 'to_retire')
           AND (parcel.project_id, lot.vintage) IN (
               SELECT project_id, vintage FROM unnest($3::text[], $4::smallint[]) AS wanted (project_id, vintage)))
 ORDER BY parcel.id FOR UPDATE OF parcel

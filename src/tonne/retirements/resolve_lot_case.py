@@ -7,7 +7,7 @@ from enum import StrEnum
 from tonne.accounts import audit
 from tonne.base.actor import Actor
 from tonne.db.pool import Connection
-from tonne.orders.queue import lock_order
+from tonne.orders.queue import lock_orders
 from tonne.retirements.errors import LotCaseDecided, LotCaseNotFound, LotNotFound
 from tonne.retirements.lot_case_store import CaseState, LotCase, lock_cases_any_account, move_case
 from tonne.retirements.lot_store import find_lot
@@ -57,9 +57,7 @@ async def resolve_lot_cases(
     changed = [case for case in cases if _is_open(case, decision)]
     for case in changed:
         if decision is Decision.RESUPPLY:
-            await move_case(
-                tx, case.order_key, lot_id, CaseState.RESUPPLY, now=now, due_at=now, decided_by=actor
-            )
+            await move_case(tx, case.order_key, lot_id, CaseState.RESUPPLY, now=now, due_at=now, decided_by=actor)
         else:
             await _withdraw(tx, case, actor=actor, now=now)
     entries = [
@@ -94,8 +92,7 @@ def _is_open(case: LotCase, decision: Decision) -> bool:
 
 
 async def _withdraw(tx: Connection, case: LotCase, *, actor: Actor, now: datetime) -> None:
-    order = await lock_order(tx, case.scope, case.order_id)
-    assert order is not None
+    order = (await lock_orders(tx, [case.order_key]))[case.order_id]
     # A case of another lot may have withdrawn it already.
     if await is_certificate_valid(tx, order):
         await withdraw_certificate(tx, order, reason=case.reason, actor=actor, now=now)

@@ -15,10 +15,10 @@ from tonne.base.money import apportion
 from tonne.base.settings import Settings
 from tonne.db.batches import RETRY_AFTER, run_claimed
 from tonne.db.pool import Connection, Database
-from tonne.orders.load import load_order
+from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
 from tonne.orders.move_order import rewrite_documents
-from tonne.orders.queue import lock_order, postpone
+from tonne.orders.queue import lock_orders, postpone
 from tonne.orders.store import replace_projects
 from tonne.retirements.allocate_orders import SHORT_RETRY, Sources, lock_supply, recipient_of, write_supply
 from tonne.retirements.lot_case_store import (
@@ -83,13 +83,10 @@ async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datet
 
     The same projects are preferred. Call it once per transaction, and last: it locks supply, then the order.
     """
-    order = await load_order(tx, case.scope, case.order_id)
-    if order is None:
-        raise LookupError(f"no order {case.order_id}")
+    (order,) = await load_orders(tx, [case.order_key])
     # Lots and parcels before the order, as importing confirmations does: the order is not paid, but allocated.
     sources, supply, _ = await lock_supply(tx, case.scope.mode, [order], settings, now)
-    order = await lock_order(tx, case.scope, case.order_id)
-    assert order is not None
+    order = (await lock_orders(tx, [case.order_key]))[case.order_id]
     lost = await _find_lost(tx, order, case.lot_id)
     shares = _plan(supply, sources, order, lost)
     if shares is None:
@@ -97,7 +94,8 @@ async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datet
         await move_case(tx, case.order_key, case.lot_id, CaseState.RESUPPLY, now=now, due_at=now + SHORT_RETRY)
         return
     await _release(tx, order, case.lot_id, now)
-    await write_supply(tx, case.scope.mode, supply, [(order, share) for share in shares], now)
+    held = [(order, share) for share in shares]
+    await write_supply(tx, case.scope.mode, supply, held, now=now, assigned_at=now)
     changed = await _change_projects(tx, order, lost, shares, sources)
     await _record(tx, case, order, changed, now)
     await _finish(tx, case, order, changed, settings=settings, now=now)
@@ -208,8 +206,7 @@ async def _change_projects(
             )
     await replace_projects(tx, replace(order, projects=tuple(projects)))
     # Read again: whether a project is retired depends on its parcels.
-    changed = await load_order(tx, order.scope, order.id)
-    assert changed is not None
+    (changed,) = await load_orders(tx, [order.key])
     return changed
 
 
@@ -265,9 +262,7 @@ async def _finish(
             await withdraw_certificate(tx, before, reason=reason, actor=ACTOR, now=now)
         await rewrite_documents(tx, [order])
         due_at = now + RECHECK
-        await move_case(
-            tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=due_at, resupplied_at=now
-        )
+        await move_case(tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=due_at, resupplied_at=now)
     else:
         former = before if await is_certificate_valid(tx, order) else None
         await reissue_certificate(
@@ -278,8 +273,7 @@ async def _finish(
 
 async def _reissue_if_retired(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:
     """Issue the certificate again if every gram of the order is retired. Call it last in the transaction."""
-    order = await lock_order(tx, case.scope, case.order_id)
-    assert order is not None
+    order = (await lock_orders(tx, [case.order_key]))[case.order_id]
     if await find_unretired(tx, [order.key]):
         await rewrite_documents(tx, [order])
         await move_case(tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=now + RECHECK)

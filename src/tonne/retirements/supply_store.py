@@ -81,8 +81,9 @@ async def update_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], 
 
 
 INSERT_SHARES = """
-INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams)
-SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams
+INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams,
+                    assigned_at)
+SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams, $9
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::bigint[])
      AS new (account_id, order_id, organisation_id, beneficiary, line_position, parcel_id, quantity_grams)
 ON CONFLICT (account_id, order_id, line_position, parcel_id)
@@ -90,14 +91,20 @@ ON CONFLICT (account_id, order_id, line_position, parcel_id)
 """
 
 
-async def insert_shares(tx: Connection, mode: Mode, shares: Sequence[tuple[Order, Share]]) -> None:
-    """Each with its order. A line that is supplied again may already have a share of the same unit."""
+async def insert_shares(
+    tx: Connection, mode: Mode, shares: Sequence[tuple[Order, Share]], assigned_at: datetime | None = None
+) -> None:
+    """Each with its order. `assigned_at` is for orders that are supplied again.
+
+    A line that is supplied again may already have a share of the same unit.
+    """
     await tx.execute(
         INSERT_SHARES,
         mode,
         *columns([order for order, _ in shares], "scope.account_id, id, scope.organisation_id"),
         [registry_beneficiary(order) for order, _ in shares],
         *columns([share for _, share in shares], "line_position, parcel.id, quantity_grams"),
+        assigned_at,
     )
 
 

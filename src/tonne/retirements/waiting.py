@@ -39,6 +39,39 @@ QUEUES = (
 )
 WAITING = (
     WaitingCheck(
+        "live certificates of invalid lots are decided about",
+        "A certificate states credits of a lot that was invalidated.",
+        "Decide for each order with `tonne lot resolve LOT --order ORDER`: `--resupply` for other credits and a new "
+        "certificate, or `--withdraw`. `tonne lot show` lists them.",
+        """
+        SELECT format('lot %s, order %s of account %s: certificate %s, since %s', lot_id, order_id, account_id,
+                      coalesce(certificate_number, '-'), to_char(opened_at, 'YYYY-MM-DD HH24:MI')) AS "where"
+        FROM lot_cases WHERE mode = 'live' AND state = 'undecided' AND opened_at <= $1 ORDER BY opened_at, order_id
+        """,
+    ),
+    WaitingCheck(
+        "live orders of invalid lots get other credits within an hour",
+        "An order lost its credits with an invalid lot, and there are not enough others of its bundles.",
+        "Buy credits and import them with `tonne catalogue import-lots`. The orders then get them automatically.",
+        """
+        SELECT format('lot %s, order %s of account %s: %s t, since %s', lot_id, order_id, account_id,
+                      trim_scale(quantity_grams / 1000000.0), to_char(opened_at, 'YYYY-MM-DD HH24:MI')) AS "where"
+        FROM lot_cases WHERE mode = 'live' AND state = 'resupply' AND opened_at < $1::timestamptz - interval '1 hour'
+        ORDER BY opened_at, order_id
+        """,
+    ),
+    WaitingCheck(
+        "live units are closed at the end of their waiting time",
+        "A pooled unit should have been put on the work list an hour ago. Perhaps no worker is running.",
+        "Start a worker with `tonne worker`, or close the unit with `tonne unit close`.",
+        """
+        SELECT format('unit %s of project %s, closing date %s', id, project_id,
+                      to_char(close_at, 'YYYY-MM-DD HH24:MI')) AS "where"
+        FROM parcels WHERE mode = 'live' AND status = 'open' AND close_at < $1::timestamptz - interval '1 hour'
+        ORDER BY close_at
+        """,
+    ),
+    WaitingCheck(
         "paid live orders get supply within a day",
         "An order is paid, but there are not enough credits of the projects in its bundles.",
         "Buy credits and import them with `tonne catalogue import-lots`. Waiting orders are then served, oldest first.",

@@ -66,6 +66,9 @@ CREATE TABLE lot_cases (
 CREATE INDEX lot_cases_due ON lot_cases (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX lot_cases_of_order ON lot_cases (account_id, order_id);
 
+-- Set for a share that replaces one of an invalid lot: when the order got it. Null: when the order was allocated.
+ALTER TABLE shares ADD COLUMN assigned_at timestamptz;
+
 -- Shares of invalid lots that orders had before they were supplied from other lots.
 CREATE TABLE replaced_shares (
     account_id       text NOT NULL,

@@ -1,0 +1,57 @@
+"""`tonne doctor` warns of invalid lots that nobody deals with, and of units that are not closed."""
+
+from datetime import timedelta
+
+from tests.retirements.shop import TONNE, Shop
+from tonne.retirements.waiting import WAITING
+
+UNDECIDED = "live certificates of invalid lots are decided about"
+SHORT = "live orders of invalid lots get other credits within an hour"
+LATE = "live units are closed at the end of their waiting time"
+
+
+async def waiting(shop: Shop, name: str) -> list[str]:
+    (check,) = (each for each in WAITING if each.name == name)
+    rows = await shop.fetch(check.sql, *check.parameters(shop.settings, shop.clock.now))
+    return [row["where"] for row in rows]
+
+
+async def test_certificates_of_invalid_lots(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    lot_id = await live.supply("A", 2020, 3)
+    account = await live.account("Ada")
+    certified = await live.buy(account, TONNE, "wind")
+    await live.work()
+    await live.confirm(*await live.work_list())
+    await live.work()
+    allocated = await live.buy(account, TONNE, "wind")
+    await live.work()
+    await live.invalidate(lot_id, "Cancelled.")
+    await live.work()
+    number = (await live.certificate(certified))["number"]
+    (place,) = await waiting(live, UNDECIDED)
+    assert lot_id in place
+    assert certified.id in place
+    assert number in place
+    assert await waiting(live, SHORT) == []
+    live.clock.advance(minutes=61)
+    (place,) = await waiting(live, SHORT)
+    assert allocated.id in place
+    await live.supply("A", 2021, 3)
+    await live.work()
+    assert await waiting(live, SHORT) == []
+
+
+async def test_units_that_are_not_closed(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 3)
+    await live.buy(await live.account("Ada"), 400_000, "wind")
+    await live.work()
+    unit_id = await live.fetchval("SELECT id FROM parcels WHERE status = 'open'")
+    live.clock.now += timedelta(days=30, minutes=59)
+    assert await waiting(live, LATE) == []
+    live.clock.advance(minutes=2)
+    (place,) = await waiting(live, LATE)
+    assert unit_id in place
+    await live.work()
+    assert await waiting(live, LATE) == []
