@@ -52,6 +52,8 @@ NOT_AUDITED = {
                 "retirement list",
                 "order list",
                 "order show",
+                "charge list",
+                "charge show",
                 "lot list",
                 "lot show",
                 "lot export",

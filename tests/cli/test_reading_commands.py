@@ -32,6 +32,12 @@ class Reading(Story):
         await self.open_unit()
         self.run("invoice", "settle", await self.invoice())
         await self.services.allocate_orders.run_once()
+        self.run("account", "update", account_id, "--payment-method", "card")
+        self.services.directory.forget_terms(self.world.ours_test.scope)
+        await self.api.order()
+        for job in self.services.jobs:
+            if job.name == "charge_test_cards":
+                await job.run_once()
 
 
 # The arguments of each command. The database has at least one row for it.
@@ -53,6 +59,8 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "unit list": lambda story: story.words(),
     "order list": lambda story: story.words(),
     "order show": lambda story: story.id_in("orders"),
+    "charge list": lambda story: story.words(),
+    "charge show": lambda story: story.id_in("charges"),
     "invoice list": lambda story: story.words(),
     "invoice show": lambda story: story.words("TN-LIVE-000001"),
     "transfer list": lambda story: story.words(),

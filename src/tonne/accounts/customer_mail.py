@@ -14,9 +14,13 @@ from tonne.gateways.outbox import enqueue
 HELD_REASON = "test mode: not an address of the organisation"
 
 
-async def enqueue_customer_mail(tx: Connection, scope: Scope, email: str, message: EmailMessage) -> None:
+async def enqueue_customer_mail(
+    tx: Connection, scope: Scope, email: str, message: EmailMessage, *, subject_id: str | None = None
+) -> None:
+    """`subject_id` is the order or refund that the mail is about."""
     is_held = scope.mode is Mode.TEST and not await may_receive_test_mail(tx, scope.organisation_id, email)
-    await enqueue(tx, scope.organisation_id, [email], message, held_reason=HELD_REASON if is_held else None)
+    held_reason = HELD_REASON if is_held else None
+    await enqueue(tx, scope.organisation_id, [email], message, held_reason=held_reason, subject_id=subject_id)
 
 
 MAY_RECEIVE = """

@@ -23,6 +23,12 @@ class CardNotStored(TonneError, kind=Kind.NOT_FOUND, code="card_not_stored"):
     message = "The account has no card. Store one with `tonne card set`."
 
 
+class ChargeUnknown(TonneError, kind=Kind.NOT_FOUND, code="charge_not_found"):
+    """Command line only."""
+
+    message = "There is no such charge. Run `tonne charge list` to see charges."
+
+
 class CardGatewayUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="card_gateway_unavailable"):
     message = "The card gateway cannot be reached. Try again later."
 

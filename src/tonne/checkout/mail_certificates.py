@@ -57,7 +57,7 @@ class MailCertificates:
         message = compose_certificate_mail(self._settings, due.email, due.record, pdf)
         async with self._database.transaction() as tx:
             if await queue.finish_mail(tx, due.scope, due):
-                await enqueue_customer_mail(tx, due.scope, due.email, message)
+                await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.checkout_id)
 
 
 def compose_certificate_mail(settings: Settings, recipient: str, record: CertificateRecord, pdf: bytes) -> EmailMessage:

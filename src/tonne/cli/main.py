@@ -24,6 +24,7 @@ COMMANDS = {
     "lot": "List, export, withdraw and invalidate lots of credits.",
     "unit": "List and close pooled units, which several orders share.",
     "order": "Find and show orders, and cancel them on behalf of a client.",
+    "charge": "Find and show charges of cards.",
     "card": "Manage the stored cards of accounts.",
     "invoice": "List, settle, credit, resend and export invoices.",
     "mail": "Look at the mails in the outbox, and retry or discard failed ones.",
@@ -46,10 +47,18 @@ class LazyGroup(click.Group):
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         return _load(cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            raise click.NoSuchCommand(name, possibilities=COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
 
 # ruff: noqa: PLC0415 - a command is imported when it runs, not before
 def _load(name: str) -> click.Command | None:
-    return _load_general(name) or _load_supply(name) or _load_trade(name)
+    return _load_general(name) or _load_supply(name) or _load_trade(name) or _load_money(name)
 
 
 def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
@@ -111,7 +120,7 @@ def _load_supply(name: str) -> click.Command | None:
 
 
 def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
-    """Commands for what is sold, paid, retired and mailed."""
+    """Commands for what is sold and retired."""
     match name:
         case "estimate":
             from tonne.cli.estimates import estimate
@@ -125,6 +134,29 @@ def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case 
             from tonne.cli.orders import order
 
             return order
+        case "retirement":
+            from tonne.cli.retirements import retirement
+
+            return retirement
+        case "demo":
+            from tonne.cli.demo import print_again
+
+            return print_again
+        case "listen":
+            from tonne.cli.listen import listen
+
+            return listen
+        case _:
+            return None
+
+
+def _load_money(name: str) -> click.Command | None:
+    """Commands for what is billed, paid, refunded and mailed."""
+    match name:
+        case "charge":
+            from tonne.cli.charges import charge
+
+            return charge
         case "card":
             from tonne.cli.cards import card
 
@@ -141,18 +173,6 @@ def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case 
             from tonne.cli.mails import mail
 
             return mail
-        case "retirement":
-            from tonne.cli.retirements import retirement
-
-            return retirement
-        case "demo":
-            from tonne.cli.demo import print_again
-
-            return print_again
-        case "listen":
-            from tonne.cli.listen import listen
-
-            return listen
         case _:
             return None
 

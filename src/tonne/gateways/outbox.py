@@ -23,8 +23,8 @@ LEASE = timedelta(minutes=2)
 _log = structlog.get_logger()
 
 ENQUEUE = """
-INSERT INTO mails (id, organisation_id, recipients, message, created_at, next_attempt_at, held_reason)
-VALUES ($1, $2, $3, $4, clock_timestamp(), CASE WHEN $5::text IS NULL THEN clock_timestamp() END, $5)
+INSERT INTO mails (id, organisation_id, recipients, message, created_at, next_attempt_at, held_reason, subject_id)
+VALUES ($1, $2, $3, $4, clock_timestamp(), CASE WHEN $5::text IS NULL THEN clock_timestamp() END, $5, $6)
 """
 
 
@@ -35,10 +35,14 @@ async def enqueue(
     message: EmailMessage,
     *,
     held_reason: str | None = None,
+    subject_id: str | None = None,
 ) -> None:
-    """With `held_reason`, the mail is kept for the operator to look at, and never sent."""
+    """With `held_reason`, the mail is kept for the operator to look at, and never sent.
+
+    `subject_id` is the order, invoice or refund that the mail is about: it then appears in the order's timeline.
+    """
     message["Date"] = formatdate(usegmt=True)
-    await tx.execute(ENQUEUE, new_id("mail"), organisation_id, recipients, message.as_bytes(), held_reason)
+    await tx.execute(ENQUEUE, new_id("mail"), organisation_id, recipients, message.as_bytes(), held_reason, subject_id)
 
 
 CLAIM = """

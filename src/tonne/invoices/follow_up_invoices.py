@@ -111,7 +111,7 @@ class FollowUpInvoices:
             if not await mark(tx, invoice, now, due_at):
                 return
             if message is not None:
-                await enqueue(tx, organisation_id, recipients, message)
+                await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)
 
     async def _cancel(self, invoice: Invoice, now: datetime) -> None:
         today = in_words(now.astimezone(UTC).date())

@@ -32,7 +32,7 @@ async def resend_invoice(
         message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now)
     else:
         message = await write_closed_mail(settings, recipients, invoice, closing)
-    await enqueue(tx, organisation_id, recipients, message)
+    await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)
     await audit.record(
         tx,
         organisation_id,

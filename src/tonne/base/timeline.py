@@ -1,0 +1,29 @@
+"""What happened to an order, for `tonne order show`.
+
+A package that does something to orders has a `timeline.py` with functions of the type `TimelineSource`. They return
+an entry for each thing that happened, in any order, and are listed in `SOURCES` in cli/order_timeline.py:
+
+    async def refund_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]: ...
+
+Mails and audit entries are found by `subject_id`: the order's, and those of all entries (invoices, refunds). Give each
+entry the id of its object, and `enqueue` the id of the object that a mail is about.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineEntry:
+    """`kind` is the kind of object: charge, invoice, mail. `text` says what happened to it, without the time.
+
+    `actor` is who did it, in the words of the audit log; None if a worker did. `is_planned`: it has not happened yet,
+    but will at this time unless something happens before.
+    """
+
+    at: datetime
+    kind: str
+    text: str
+    actor: str | None = None
+    subject_id: str | None = None
+    is_planned: bool = False

@@ -1,0 +1,86 @@
+"""Finds charges of all organisations, for the operator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from tonne.db.pool import Connection
+
+_CHARGE = """
+id, order_id, mode, attempt, gateway, source, amount_minor, currency, status, outcome, reference, code, message,
+created_at, settled_at, refunded_at, next_attempt_at, account_id, organisation_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeSearch:
+    """All that are set must match. `since` is included, `until` is not. `reference` is the gateway's."""
+
+    order_id: str | None = None
+    reference: str | None = None
+    status: str | None = None
+    mode: str | None = None
+    organisation_id: str | None = None
+    account_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        return (
+            *(self.order_id, self.reference, self.status, self.mode),
+            *(self.organisation_id, self.account_id, self.since, self.until),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCharge:
+    id: str
+    order_id: str
+    mode: str
+    attempt: int
+    gateway: str
+    source: str
+    amount_minor: int
+    currency: str
+    status: str
+    outcome: str | None
+    reference: str | None
+    code: str | None
+    message: str | None
+    created_at: datetime
+    settled_at: datetime | None
+    refunded_at: datetime | None
+    next_attempt_at: datetime | None
+    account_id: str
+    organisation_id: str
+
+
+SEARCH_CHARGES = f"""
+SELECT {_CHARGE} FROM charges
+WHERE ($1::text IS NULL OR order_id = $1) AND ($2::text IS NULL OR reference = $2)
+  AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR mode::text = $4)
+  AND ($5::text IS NULL OR organisation_id = $5) AND ($6::text IS NULL OR account_id = $6)
+  AND ($7::timestamptz IS NULL OR created_at >= $7) AND ($8::timestamptz IS NULL OR created_at < $8)
+ORDER BY created_at DESC, id DESC LIMIT $9
+"""  # noqa: S608 - columns above
+
+
+async def search_charges_any_account(connection: Connection, search: ChargeSearch, limit: int) -> list[FoundCharge]:
+    """Newest first."""
+    return _found(await connection.fetch(SEARCH_CHARGES, *search.values, limit))
+
+
+FIND_CHARGE = f"SELECT {_CHARGE} FROM charges WHERE id = $1 OR reference = $1"  # noqa: S608 - columns above
+
+
+async def find_charge_any_account(connection: Connection, name: str) -> FoundCharge | None:
+    """By its id or the gateway's reference."""
+    found = _found(await connection.fetch(FIND_CHARGE, name))
+    return found[0] if found else None
+
+
+def _found(rows: Sequence[asyncpg.Record]) -> list[FoundCharge]:
+    return [FoundCharge(**row) for row in rows]

@@ -1,0 +1,30 @@
+"""The charges of an order and their outcomes."""
+
+from tonne.base.money import format_money
+from tonne.base.scope import Scope
+from tonne.base.timeline import TimelineEntry
+from tonne.db.pool import Connection
+
+LIST_CHARGES_OF_ORDER = """
+SELECT id, attempt, gateway, amount_minor, currency, status, outcome, reference, code, message, created_at, settled_at,
+       refunded_at, next_attempt_at
+FROM charges WHERE account_id = $1 AND order_id = $2 ORDER BY attempt
+"""
+
+
+async def charge_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+    entries = []
+    for row in await connection.fetch(LIST_CHARGES_OF_ORDER, scope.account_id, order_id):
+        id_, amount = row["id"], f"{format_money(row['amount_minor'], row['currency'])} {row['currency']}"
+        begun = f"attempt {row['attempt']} to charge {amount} ({row['gateway']})"
+        entries.append(TimelineEntry(at=row["created_at"], kind="charge", text=begun, subject_id=id_))
+        if row["settled_at"] is not None:
+            details = ", ".join(filter(None, (row["reference"], row["outcome"], row["code"], row["message"])))
+            result = "failed" if row["status"] == "failed" else "captured"
+            text = f"{amount} {result}{f' ({details})' if details else ''}"
+            entries.append(TimelineEntry(at=row["settled_at"], kind="charge", text=text, subject_id=id_))
+        if row["refunded_at"] is not None:
+            entries.append(
+                TimelineEntry(at=row["refunded_at"], kind="charge", text=f"{amount} refunded", subject_id=id_)
+            )
+    return entries

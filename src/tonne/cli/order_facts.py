@@ -1,0 +1,113 @@
+"""The facts of an order that `tonne order show` prints, and what happens next."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tonne.accounts.model import PaymentMethod
+from tonne.accounts.names import Names, find_names_any_account
+from tonne.base.settings import Settings
+from tonne.cli.output import STATUS_STYLES, MoneyColumn, TimeColumn, TonnesColumn, ValueColumn
+from tonne.db.pool import Connection
+from tonne.invoices.issue_invoices import is_held_back
+from tonne.invoices.model import Invoice
+from tonne.invoices.seller_details import missing_settings
+from tonne.invoices.store import find_invoice
+from tonne.orders.model import Order, OrderStatus
+from tonne.orders.store import find_key_of_order
+
+SERVICE, OPERATOR, CUSTOMER, CLIENT = "the service", "the operator", "the customer", "the client"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOrder:
+    """`invoice_state` says what is with the invoice, `next_by` who has the next step."""
+
+    order: Order
+    invoice: Invoice | None
+    invoice_state: str
+    waits_for: str | None
+    next_by: str | None
+    placed_by: str | None
+    names: Names
+
+    @property
+    def total_cost_minor(self) -> int | None:
+        return None if self.order.priced is None else self.order.priced.total_cost_minor
+
+    @property
+    def quantity_grams(self) -> int | None:
+        return None if self.order.priced is None else self.order.priced.quantity_grams
+
+
+FACTS: tuple[ValueColumn[ShownOrder], ...] = (
+    ValueColumn("id", lambda o: o.order.id, head="order"),
+    ValueColumn("status", lambda o: o.order.status, styles=STATUS_STYLES),
+    ValueColumn("payment_state", lambda o: o.order.payment_state, head="money", styles=STATUS_STYLES),
+    ValueColumn("waits_for", lambda o: o.waits_for),
+    ValueColumn("next_by", lambda o: o.next_by, head="next step by"),
+    ValueColumn("failure_reason", lambda o: o.order.failure_reason, in_table=False),
+    ValueColumn("cancellation_reason", lambda o: o.order.cancellation_reason, in_table=False),
+    ValueColumn("mode", lambda o: o.order.scope.mode),
+    TimeColumn("created_at", lambda o: o.order.created_at, head="received"),
+    ValueColumn("placed_by", lambda o: o.placed_by),
+    TonnesColumn("quantity", lambda o: o.quantity_grams, head="tonnes"),
+    MoneyColumn("total_cost", lambda o: o.total_cost_minor, lambda o: o.order.currency, head="total"),
+    MoneyColumn("tax", lambda o: o.order.tax.tax_minor, lambda o: o.order.currency),
+    MoneyColumn("amount_due", lambda o: o.order.amount_due_minor, lambda o: o.order.currency),
+    MoneyColumn("refunded_amount", lambda o: o.order.refunded_minor, lambda o: o.order.currency, head="refunded"),
+    ValueColumn("payment_method", lambda o: o.order.payment_method, head="payment"),
+    ValueColumn("invoice", lambda o: o.invoice and o.invoice.reference, show=lambda o: o.invoice_state),
+    ValueColumn("beneficiary", lambda o: o.order.beneficiary),
+    ValueColumn("email", lambda o: o.order.email, head="customer"),
+    ValueColumn("idempotency_key", lambda o: o.order.idempotency_key),
+    ValueColumn("metadata", lambda o: msgspec.json.decode(o.order.metadata)),
+    ValueColumn("certificate", lambda o: o.order.certificate_url),
+    ValueColumn("account_name", lambda o: o.names.of(o.order.scope.account_id), head="account name"),
+    ValueColumn("account_id", lambda o: o.order.scope.account_id, head="account"),
+    ValueColumn("organisation_name", lambda o: o.names.of(o.order.scope.organisation_id), in_table=False),
+    ValueColumn("organisation_id", lambda o: o.order.scope.organisation_id, head="organisation"),
+)
+
+
+async def describe_order(tx: Connection, order: Order, settings: Settings) -> ShownOrder:
+    scope = order.scope
+    key_id = await find_key_of_order(tx, scope, order.id)
+    invoice = await find_invoice(tx, scope, order.id)
+    state = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
+    waits_for, next_by = _next_step(order, invoice)
+    if invoice is None and is_held_back(order, settings):
+        state = f"waits, because {', '.join(missing_settings(settings))} are not set. Set them and restart Tonne."
+        waits_for, next_by = "its invoice", OPERATOR
+    names = await find_names_any_account(tx, [scope.account_id, scope.organisation_id])
+    return ShownOrder(order, invoice, state, waits_for, next_by, key_id or order.offset_link_id, names)
+
+
+def _next_step(order: Order, invoice: Invoice | None) -> tuple[str | None, str | None]:  # noqa: PLR0911 - by status
+    """What must happen before the order changes its status, and who does it."""
+    for_helper = {OrderStatus.PAID, OrderStatus.RETIRING}
+    if not order.is_paid_at_checkout:
+        for_helper.add(OrderStatus.PLACED)
+    if not order.auto_advance and order.status in for_helper:
+        return "a test helper, because orders of this account do not advance automatically", CLIENT
+    match order.status:
+        case OrderStatus.RECEIVED:
+            return "a price: an exchange rate, and bundles on sale (`tonne catalogue import`)", OPERATOR
+        case OrderStatus.PLACED:
+            return _payment_needed(order, invoice)
+        case OrderStatus.PAID if order.is_short_by_simulation:
+            return "supply: the account simulates less (`PUT /v1/test-helpers/supply`)", CLIENT
+        case OrderStatus.PAID:
+            return "supply: credits of the projects in its bundles (`tonne catalogue import-lots`)", OPERATOR
+        case OrderStatus.RETIRING:
+            return f"its retirements (`tonne retirement list --mode {order.scope.mode}`)", OPERATOR
+        case _:
+            return None, None
+
+
+def _payment_needed(order: Order, invoice: Invoice | None) -> tuple[str, str]:
+    if order.is_paid_at_checkout:
+        return "the payment of the customer at checkout", CUSTOMER
+    if order.payment_method is PaymentMethod.CARD:
+        return "the charge of the card", SERVICE
+    return ("its invoice", SERVICE) if invoice is None else (f"the payment of invoice {invoice.reference}", CLIENT)

@@ -1,0 +1,52 @@
+"""The life of an order, collected from the packages that did something to it."""
+
+from collections.abc import Awaitable, Callable
+
+from tonne.accounts.timeline import audit_timeline
+from tonne.base.scope import Scope
+from tonne.base.timeline import TimelineEntry
+from tonne.cards.timeline import charge_timeline
+from tonne.checkout.timeline import checkout_timeline
+from tonne.cli.output import TimeColumn, ValueColumn
+from tonne.db.pool import Connection
+from tonne.events.timeline import event_timeline
+from tonne.gateways.timeline import mail_timeline
+from tonne.invoices.timeline import invoice_timeline, transfer_timeline
+from tonne.orders.timeline import order_timeline
+from tonne.retirements.timeline import certificate_timeline, retirement_timeline
+from tonne.webhooks.timeline import webhook_timeline
+
+TimelineSource = Callable[[Connection, Scope, str], Awaitable[list[TimelineEntry]]]
+
+# Entries of the same time are in this order.
+SOURCES: tuple[TimelineSource, ...] = (
+    checkout_timeline,
+    order_timeline,
+    event_timeline,
+    charge_timeline,
+    invoice_timeline,
+    transfer_timeline,
+    retirement_timeline,
+    certificate_timeline,
+    webhook_timeline,
+)
+
+COLUMNS: tuple[ValueColumn[TimelineEntry], ...] = (
+    TimeColumn("at", lambda e: e.at, head="time"),
+    ValueColumn("kind", lambda e: e.kind, head="what"),
+    ValueColumn("text", lambda e: e.text, head="happened", shrinks=True),
+    ValueColumn("actor", lambda e: e.actor, head="by", shrinks=True),
+    ValueColumn("subject_id", lambda e: e.subject_id, in_table=False),
+    ValueColumn("is_planned", lambda e: e.is_planned, in_table=False),
+)
+
+
+async def collect_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+    """Oldest first, and what is planned last."""
+    entries = [entry for source in SOURCES for entry in await source(connection, scope, order_id)]
+    # Webhooks are not about this order alone.
+    subjects = {entry.subject_id for entry in entries if entry.kind != "webhook" and entry.subject_id}
+    about = sorted({order_id, *subjects})
+    entries += await mail_timeline(connection, scope, about)
+    entries += await audit_timeline(connection, scope, about)
+    return sorted(entries, key=lambda entry: (entry.is_planned, entry.at))
