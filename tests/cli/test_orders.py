@@ -1,10 +1,24 @@
 """Orders of all organisations from the command line."""
 
+import json
+
+import msgspec
 import pytest
 
 from tests.support.api_client import ApiClient
 from tests.support.command import Operator
-from tests.support.world import World
+from tests.support.world import SELLER, TESTER, World
+from tonne.app import Services
+from tonne.base.clock import utc_now
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.webhooks.register import register_webhook
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Live invoices are issued."""
+    return msgspec.structs.replace(settings, **SELLER)
 
 
 @pytest.fixture
@@ -29,7 +43,100 @@ def test_people_a5_orders_of_all_organisations_are_found(
     assert _ids(operator, "--org", world.theirs_test.scope.organisation_id) == [theirs]
     assert _ids(operator, "--account", world.ours_test.scope.account_id) == [cancelled, ours]
     assert _ids(operator, "--reference", "theirs-1") == [theirs]
-    assert _ids(operator, "--limit", "1") == [cancelled]
+    newest = operator.runs("order", "list", "--limit", "1")
+    assert (cancelled in newest.stdout, theirs in newest.stdout) == (True, False)
+    assert newest.stderr.startswith("There are more")
     assert operator.does("order", "list", "--mode", "live") == "No order matches."
     assert operator.does("order", "list", "--email", "maria@example.com") == "No order matches."
     assert operator.facts("order", "show", theirs)["status"] == "placed"
+
+
+async def test_people_e_an_order_is_found_by_any_of_its_names(
+    operator: Operator, services: Services, api: ApiClient, world: World
+) -> None:
+    selection = [{"bundle_id": world.bundles_live["forest-mix"]}]
+    live = api.as_key(world.ours_live.key)
+    order = await live.order(idempotency_key="po-17", bundle_selection=selection, metadata={"project": "Headquarters"})
+    await live.order(bundle_selection=selection)
+    await services.issue_invoices.run_once()
+    async with services.database.connection() as connection:
+        [(reference, invoice_id)] = await connection.fetch(
+            "SELECT invoices.reference, invoices.id FROM invoices JOIN invoice_orders ON invoice_id = invoices.id "
+            "WHERE order_id = $1",
+            order["id"],
+        )
+    for term in (order["id"], "po-17", reference, reference.lower(), invoice_id):
+        assert _ids(operator, term) == [order["id"]], term
+    assert _ids(operator, "--metadata", "headquarters") == [order["id"]]
+    assert _ids(operator, "--payment-state", "paid", order["id"]) == []
+    assert _ids(operator, "--until", "2020-01-01") == []
+    assert len(_ids(operator, "--since", "2020-01-01")) == 2
+    assert operator.does("order", "list", "nothing-like-it") == "No order matches."
+    assert "tonne org list" in operator.is_refused("order", "list", "--org", "org_nope")
+    assert "tonne account list" in operator.is_refused("order", "list", "--account", "acc_nope")
+
+
+async def test_people_a5_show_tells_the_life_of_an_order(
+    operator: Operator, services: Services, api: ApiClient, world: World
+) -> None:
+    operator.does("org", "add-admin", world.ours_live.scope.organisation_id, "ada@ours.test")
+    selection = [{"bundle_id": world.bundles_live["forest-mix"]}]
+    live = api.as_key(world.ours_live.key)
+    async with services.database.transaction() as tx:
+        webhook, _ = await register_webhook(
+            tx, world.ours_live.scope, "https://1.1.1.1/hook", [], box=services.box, actor=TESTER, now=utc_now()
+        )
+    order = await live.order(bundle_selection=selection)
+    for job in (services.issue_invoices, services.follow_up_invoices):
+        await job.run_once()
+    shown = json.loads(operator.does("order", "show", order["id"], "--json"))
+    assert (shown["status"], shown["payment_state"], shown["account_name"]) == ("placed", "unpaid", "account live")
+    assert shown["waits_for"].startswith("the payment of invoice TN-LIVE-")
+    assert shown["next_by"] == "the client"
+    reference = shown["invoice"]
+    operator.does("invoice", "settle", reference, "--note", "cheque 17")
+    await services.allocate_orders.run_once()
+    timeline = json.loads(operator.does("order", "show", order["id"], "--json"))["timeline"]
+    told = [(each["kind"], each["text"]) for each in timeline]
+    for kind, text in (
+        ("order", "1 t ordered"),
+        ("event", "order.placed"),
+        ("invoice", f"{reference} over "),
+        ("invoice", f"{reference} mailed"),
+        ("mail", "to ada@ours.test queued"),
+        ("audit", "note: cheque 17"),
+        ("invoice", f"{reference} paid"),
+        ("event", "order.paid"),
+        ("parcel", "opened, now supplies "),
+        ("event", "order.retiring"),
+        ("webhook", "order.paid to https://1.1.1.1/hook waits"),
+    ):
+        assert any(each == kind and text in said for each, said in told), (kind, text, told)
+    assert timeline[0]["actor"] == f"key:{world.ours_live.key_id}"
+    done = [each for each in timeline if not each["is_planned"]]
+    assert done == sorted(done, key=lambda each: str(each["at"]))
+    assert timeline[-1]["is_planned"], "what is planned comes last"
+    assert any(each["subject_id"] == webhook.id for each in timeline)
+    assert "order.retiring" in operator.does("order", "show", order["id"])
+    assert "tonne order list" in operator.is_refused("order", "show", "ord_nope")
+
+
+async def test_charges_are_listed_and_shown(
+    operator: Operator, services: Services, api: ApiClient, world: World
+) -> None:
+    account_id = world.ours_test.scope.account_id
+    operator.does("card", "set", account_id, "--method", "4000000000000002")
+    operator.does("account", "update", account_id, "--payment-method", "card")
+    services.directory.forget_terms(world.ours_test.scope)
+    order = await api.order()
+    await services.charge_cards[Mode.TEST].run_once()
+    [charge] = [json.loads(line) for line in operator.does("charge", "list", "--json").splitlines()]
+    assert (charge["order_id"], charge["status"], charge["currency"]) == (order["id"], "failed", "EUR")
+    assert operator.facts("charge", "show", charge["id"])["status"] == "failed"
+    assert operator.does("charge", "list", "--status", "captured") == "No charge matches."
+    assert charge["id"] in operator.does("charge", "list", "--order", order["id"])
+    assert _ids(operator, charge["id"]) == [order["id"]]
+    assert "tonne charge list" in operator.is_refused("charge", "show", "chg_nope")
+    texts = [e["text"] for e in json.loads(operator.does("order", "show", order["id"], "--json"))["timeline"]]
+    assert any(text.startswith("attempt 1 to charge ") for text in texts)
+    assert any("failed (" in text for text in texts)

@@ -14,6 +14,7 @@ from tests.cli.test_output import READING_COMMANDS
 from tests.support.api_client import ApiClient
 from tests.support.world import SELLER, World
 from tonne.app import Services
+from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 
 
@@ -35,9 +36,7 @@ class Reading(Story):
         self.run("account", "update", account_id, "--payment-method", "card")
         self.services.directory.forget_terms(self.world.ours_test.scope)
         await self.api.order()
-        for job in self.services.jobs:
-            if job.name == "charge_test_cards":
-                await job.run_once()
+        await self.services.charge_cards[Mode.TEST].run_once()
 
 
 # The arguments of each command. The database has at least one row for it.

@@ -89,7 +89,8 @@ class Operator:
 
     def facts(self, *words: str) -> dict[str, str]:
         """The names and values that a `show` command prints; of a longer value only the first line."""
-        lines = [line for line in self.does(*words).splitlines() if line[0] != " "]
+        facts = self.does(*words).partition("\n\n")[0]
+        lines = [line for line in facts.splitlines() if line[0] != " "]
         return {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
 
 

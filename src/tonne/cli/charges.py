@@ -45,13 +45,13 @@ def list_(limit: int, output: Output, **filters: Any) -> None:
     """List the newest charges of all organisations."""
 
     async def work(tx: Connection) -> tuple[list[FoundCharge], Names]:
-        found = await search_charges_any_account(tx, ChargeSearch(**filters), limit)
+        found = await search_charges_any_account(tx, ChargeSearch(**filters), limit + 1)
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
-    print_rows(found, _columns(names), output, empty="No charge matches.")
-    if output.format is Format.TABLE and len(found) == limit:
-        click.echo(f"There may be more: these are the newest {limit:,}. Use --limit or --until.", err=True)
+    print_rows(found[:limit], _columns(names), output, empty="No charge matches.")
+    if output.format is Format.TABLE and len(found) > limit:
+        click.echo(f"There are more: these are the newest {limit:,}. Use --limit or --until.", err=True)
 
 
 @charge.command("show")

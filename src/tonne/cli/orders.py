@@ -66,7 +66,7 @@ def order() -> None:
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many at most.")
 @output_options
 def list_(term: str | None, limit: int, output: Output, idempotency_key: str | None, **filters: Any) -> None:
-    """List the newest orders of all organisations, or those that TERM names.
+    """List the newest orders, or those that TERM names.
 
     TERM is an id, an e-mail address, an idempotency key, the number of a certificate or an invoice, or the reference of
     a charge or a transfer. An id may be the order's, or that of its charge, invoice, transfer or checkout.
@@ -78,15 +78,15 @@ def list_(term: str | None, limit: int, output: Output, idempotency_key: str | N
             await require_organisation(tx, search.organisation_id)
         if search.account_id is not None:
             await require_account_any_account(tx, search.account_id)
-        found = await _search(tx, names, search, limit)
+        found = await _search(tx, names, search, limit + 1)
         if idempotency_key is not None:
             found = [each for each in found if each.idempotency_key == idempotency_key]
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
-    print_rows(found, _columns(names), output, empty="No order matches.")
-    if output.format is Format.TABLE and len(found) == limit:
-        click.echo(f"There may be more: these are the newest {limit:,}. Use --limit or --until.", err=True)
+    print_rows(found[:limit], _columns(names), output, empty="No order matches.")
+    if output.format is Format.TABLE and len(found) > limit:
+        click.echo(f"There are more: these are the newest {limit:,}. Use --limit or --until.", err=True)
 
 
 async def _search(tx: Connection, terms: list[str], search: OrderSearch, limit: int) -> list[FoundOrder]:

@@ -44,9 +44,9 @@ class _TaxRate(click.ParamType[Decimal]):
 @click.option("--postcode", help="Postcode in electronic invoices.")
 @click.option("--city", help="City in electronic invoices.")
 def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, **texts: str | None) -> None:
-    """Show an organisation's tax profile, or change the fields that are given. "" clears a field.
+    """Show or change an organisation's tax profile.
 
-    Orders that have a price keep their tax.
+    Changes the fields that are given. "" clears a field. Orders that have a price keep their tax.
     """
     changes: dict[str, Any] = {name: text or None for name, text in texts.items() if text is not None}
     if treatment is not None:

@@ -53,4 +53,4 @@ class MailCreditNotes:
         message = compose_credit_mail(self.settings, recipients, record, pdf=pdf)
         async with self.database.transaction() as tx:
             if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
-                await enqueue(tx, note.organisation_id, recipients, message)
+                await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id)
