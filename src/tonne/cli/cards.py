@@ -109,7 +109,7 @@ def show(account_id: str, output: Output) -> None:
 @card.command("link")
 @click.argument("account_id")
 def link(account_id: str) -> None:
-    """Print the address of the page on which a customer can enter the card of an account.
+    """Print the address of the page for a new card.
 
     Anyone who has the address can replace the card, so send it to the payer only.
     """
