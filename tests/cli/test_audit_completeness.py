@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,9 @@ NOT_AUDITED = {
                 "mail list",
                 "mail show",
                 "transfer list",
+                "transfer show",
+                "transfer doubtful",
+                "transfer returns",
             ),
         ),
         READS,
@@ -172,10 +176,52 @@ class Story:
         lot_id = await self.fetch("SELECT lot_id FROM lot_cases WHERE state = 'undecided' LIMIT 1")
         return (lot_id, "--all", "--withdraw")
 
-    async def unmatched_transfer(self) -> Words:
-        statement = "booked_on,amount,currency,payer,reference\n2026-03-06,5.00,EUR,Ada,a gift\n"
+    async def transfer(self, reference: str = "a gift") -> str:
+        """A new transfer that names no invoice."""
+        statement = (
+            "booked_on,amount,currency,payer,reference,payer_iban\n"
+            f"2026-03-06,5.00,EUR,Ada,{reference},DE75512108001245126199\n"
+        )
         self.run("invoice", "import-statement", self.file("gift.csv", statement), "--mode", "live")
-        return (await self.fetch("SELECT id FROM bank_transfers WHERE reference = 'a gift'"), "--note", "Returned")
+        return await self.fetch("SELECT id FROM bank_transfers WHERE reference = $1", reference)
+
+    async def unmatched_transfer(self) -> Words:
+        return (await self.transfer(), "--note", "Returned")
+
+    async def assigned_transfer(self) -> Words:
+        return (await self.transfer("for an invoice"), await self.invoice())
+
+    async def assignment(self) -> Words:
+        return (await self.fetch("SELECT id FROM transfer_assignments LIMIT 1"), "--note", "Wrong invoice")
+
+    async def returned_transfer(self) -> Words:
+        return (await self.transfer("to return"), "--reason", "Paid twice")
+
+    async def bank_return(self, status: str, *words: str) -> Words:
+        """A new return that another person planned."""
+        number = await self.fetch("SELECT count(*) FROM transfer_returns")
+        transfer_id = await self.transfer(f"return {number}")
+        batch = "INSERT INTO return_batches VALUES ($1, 'live', 'EUR', '', 'csv', '', now(), '')"
+        sql = (
+            "INSERT INTO transfer_returns (id, transfer_id, amount_minor, to_iban, to_bic, to_name, reason, status, "
+            "to_other_account, batch_id, created_at, created_by) "
+            "VALUES ($1, $2, 500, 'DE75512108001245126199', '', 'Ada', 'x', $3, false, $1, now(), 'cli:eve@host')"
+        )
+        async with self.services.database.transaction() as tx:
+            await tx.execute(batch, f"ret_{number}")
+            await tx.execute(sql, f"ret_{number}", transfer_id, status)
+        return (f"ret_{number}", *words)
+
+    async def doubtful_line(self) -> Words:
+        number = await self.fetch("SELECT count(*) FROM doubtful_lines")
+        line = {"booked_on": "2026-03-06", "amount_minor": 1, "currency": "EUR", "payer": "", "reference": ""}
+        sql = (
+            "INSERT INTO doubtful_lines (id, transfer_id, fingerprint, mode, format, line, imported_at, imported_by) "
+            "SELECT $1, min(id), $3, 'live', 'csv', $2, now(), '' FROM bank_transfers"
+        )
+        async with self.services.database.transaction() as tx:
+            await tx.execute(sql, f"dbt_{number}", json.dumps({"line": 1} | line), number.encode())
+        return (f"dbt_{number}",)
 
     async def failed_mail(self, number: int) -> Words:
         sql = "INSERT INTO mails (id, organisation_id, recipients, message, created_at) VALUES ($1, $2, $3, '', now())"
@@ -249,6 +295,17 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "invoice credit": lambda story: story.numbered("0.01", "--reason", "Late delivery"),
     "invoice import-statement": lambda story: story.words(story.file("march.csv", STATEMENT), "--mode", "live"),
     "transfer resolve": lambda story: story.unmatched_transfer(),
+    "transfer reopen": lambda story: story.unmatched_transfer(),
+    "transfer assign": lambda story: story.assigned_transfer(),
+    "transfer unassign": lambda story: story.assignment(),
+    "transfer return": lambda story: story.returned_transfer(),
+    "transfer export-returns": lambda story: story.words("-o", str(story.folder / "returns.xml")),
+    "transfer approve": lambda story: story.bank_return("planned"),
+    "transfer cancel-return": lambda story: story.bank_return("planned", "--note", "Not after all"),
+    "transfer returned": lambda story: story.bank_return("exported", "--note", "Seen at the bank"),
+    "transfer return-failed": lambda story: story.bank_return("exported", "--note", "Account closed"),
+    "transfer same": lambda story: story.doubtful_line(),
+    "transfer different": lambda story: story.doubtful_line(),
     "mail retry": lambda story: story.failed_mail(1),
     "mail discard": lambda story: story.failed_mail(2),
     "unit close": lambda story: story.open_unit(),

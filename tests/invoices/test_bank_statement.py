@@ -25,7 +25,14 @@ HEAD = "booked_on,amount,currency,payer,reference\n"
 async def book(billing: Billing, *lines: str, mode: Mode = Mode.LIVE) -> list[BookedLine]:
     content = (HEAD + "".join(f"{line}\n" for line in lines)).encode()
     async with billing.database.transaction() as tx:
-        return await import_statement(tx, mode, SheetFile("march.csv", content), actor=TESTER, now=billing.clock.now)
+        return await import_statement(
+            tx,
+            mode,
+            SheetFile("march.csv", content),
+            settings=billing.settings,
+            actor=TESTER,
+            now=billing.clock.now,
+        )
 
 
 async def bill(billing: Billing, world: World, count: int = 1) -> list[Order]:
@@ -97,6 +104,7 @@ class TestReferences:
 async def test_a_statement_with_one_line_of_every_kind(billing: Billing, world: World) -> None:
     orders = await bill(billing, world, 6)
     await billing.settle(orders[4])
+    await book(billing, "2026-03-04,13.95,EUR,Ada,TN-LIVE-000005")
     booked = await book(
         billing,
         "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001",
@@ -111,17 +119,20 @@ async def test_a_statement_with_one_line_of_every_kind(billing: Billing, world: 
         "2026-03-05,13.95,EUR,Ada,TN-TEST-000001",
         "2026-03-05,13.95,EUR,Ada,TN-LIVE-000004 or TN-LIVE-000099",
     )
-    assert outcomes(booked) == ["matched", "over", "under", "unknown", "not_open", *["unknown"] * 6]
+    assert outcomes(booked) == [
+        *("matched", "overpaid", "part_payment", "unmatched", "unmatched"),
+        *("unmatched", "unmatched", "unmatched", "outgoing", "unmatched", "unmatched"),
+    ]
     assert [await billing.status(order) for order in orders] == ["paid", "paid", "placed", "placed", "paid", "placed"]
     messages = [each.message for each in booked]
     assert "6.05 EUR too much" in messages[1]
     assert "0.01 EUR of 13.95 EUR still missing" in messages[2]
-    assert "refund 13.95 EUR" in messages[4]
+    assert messages[4] == "the invoice is already paid: assign the money to another invoice, or return it."
     assert "in EUR" in messages[5]
     assert "TN-LIVE-000004, TN-LIVE-000006" in messages[6]
     assert "TN-LIVE-000099" in messages[7]
-    rows = await billing.fetch("SELECT outcome, invoice_id FROM bank_transfers ORDER BY id")
-    assert len(rows) == len(booked)
+    rows = await billing.fetch("SELECT state, invoice_id FROM bank_transfers ORDER BY id")
+    assert len(rows) == len(booked) + 1
     await billing.check_invariants()
 
 
@@ -132,14 +143,14 @@ async def test_the_same_statement_again_changes_nothing(billing: Billing, world:
         "2026-03-05,1.00,EUR,Ada,hello",
         "2026-03-05,1.00,EUR,Ada,hello",
     )
-    assert outcomes(await book(billing, *lines)) == ["matched", "unknown", "unknown"]
+    assert outcomes(await book(billing, *lines)) == ["matched", "unmatched", "unmatched"]
     assert outcomes(await book(billing, *lines)) == ["known"] * 3
-    assert outcomes(await book(billing, lines[1], "2026-03-06,13.95,EUR,Ada,TN-LIVE-000001")) == ["known", "not_open"]
+    assert outcomes(await book(billing, lines[1], "2026-03-06,13.95,EUR,Ada,TN-LIVE-000001")) == ["known", "unmatched"]
     assert len(await billing.fetch("SELECT FROM bank_transfers")) == 4
     imports = await billing.fetch("SELECT details FROM audit_log WHERE action = 'bank_statement.imported' ORDER BY id")
     assert [json.loads(row["details"])["lines"] for row in imports] == [
-        {"matched": 1, "unknown": 2},
-        {"known": 1, "not_open": 1},
+        {"matched": 1, "unmatched": 2},
+        {"known": 1, "unmatched": 1},
     ], "the second import changed nothing"
     await billing.check_invariants()
 
@@ -147,13 +158,15 @@ async def test_the_same_statement_again_changes_nothing(billing: Billing, world:
 async def test_several_transfers_together_settle_an_invoice(billing: Billing, world: World) -> None:
     [order] = await bill(billing, world)
     first = await book(billing, "2026-03-05,5.00,EUR,Ada,TN-LIVE-000001", "2026-03-05,5.00,EUR,Ada,TN-LIVE-000001")
-    assert outcomes(first) == ["under", "under"]
+    assert outcomes(first) == ["part_payment", "part_payment"]
     assert "3.95 EUR of 13.95 EUR" in first[1].message
     assert await billing.status(order) == "placed"
     last = await book(billing, "2026-03-06,4.00,EUR,Ada,TN-LIVE-000001", "2026-03-07,4.00,EUR,Ada,TN-LIVE-000001")
-    assert outcomes(last) == ["over", "not_open"]
+    assert outcomes(last) == ["overpaid", "unmatched"]
     assert "0.05 EUR too much" in last[0].message
     assert await billing.status(order) == "paid"
+    states = await billing.fetch("SELECT state FROM bank_transfers ORDER BY booked_on, id")
+    assert [row["state"] for row in states] == ["matched", "matched", "overpaid", "unmatched"]
     await billing.check_invariants()
 
 
@@ -173,7 +186,7 @@ async def test_amounts_count_in_their_currencys_minor_units(
     booked = await book(
         billing, f"2026-03-05,{less},{currency},A,TN-LIVE-000001", f"2026-03-05,{exact},{currency},A,TN-LIVE-000002"
     )
-    assert outcomes(booked) == ["under", "matched"]
+    assert outcomes(booked) == ["part_payment", "matched"]
 
 
 async def test_a_statement_with_an_error_is_not_imported(billing: Billing, world: World) -> None:
@@ -191,7 +204,8 @@ async def test_a_payment_of_a_cancelled_invoice_is_reported(billing: Billing, wo
     billing.clock.turn_to(4, 14)
     await billing.work()
     [line] = await book(billing, "2026-04-15,13.95,EUR,Ada,TN-LIVE-000001")
-    assert (line.outcome.value, line.message) == ("not_open", "the invoice is already cancelled: refund 13.95 EUR.")
+    assert line.outcome.value == "unmatched"
+    assert line.message == "the invoice is already cancelled: assign the money to another invoice, or return it."
     assert await billing.status(order) == "cancelled"
 
 
@@ -221,7 +235,10 @@ async def test_an_invoice_settled_during_the_import_is_not_settled_again(billing
         importing = asyncio.create_task(book(billing, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
         await billing.until_waiting_for_lock()
     [booked] = await importing
-    assert (booked.outcome.value, booked.message) == ("not_open", "the invoice is already paid: refund 13.95 EUR.")
+    assert (booked.outcome.value, booked.message) == (
+        "matched",
+        "the invoice was settled by hand: this is its payment.",
+    )
     await billing.check_invariants()
 
 
@@ -235,6 +252,6 @@ async def test_an_invoice_issued_during_the_import_is_not_known_to_it(billing: B
         await billing.place_order(world.ours_live.scope)
         await billing.run_jobs(billing.issue)
     booked = await importing
-    assert outcomes(booked) == ["matched", "unknown"]
+    assert outcomes(booked) == ["matched", "unmatched"]
     assert booked[1].message == "there is no invoice TN-LIVE-000002."
     await billing.check_invariants()

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.invoices.billing import ADA, Billing, pdf_of, pdf_text, text_of
 from tests.support.command import output_of, refusal_of, tonne
 from tests.support.world import World
@@ -22,6 +24,11 @@ class Operator:
 
     def is_refused(self, *words: str) -> str:
         return refusal_of("invoice", *words, database_url=self.url)
+
+
+@pytest.fixture
+def operator(billing: Billing) -> Operator:
+    return Operator(billing.database._url)
 
 
 async def test_invoices_are_listed_newest_first_and_by_status(
@@ -156,11 +163,11 @@ async def test_a_statement_is_imported_with_a_report(
     file.write_text(HEAD + lines, encoding="utf-8-sig")
     report = operator.does("import-statement", str(file), "--mode", "live")
     table, _, summary = report.rpartition("\n\n")
-    assert summary == "3 lines: 1 over, 1 under, 1 unknown"
+    assert summary == "3 lines: 1 part payment, 1 overpaid, 1 unmatched"
     assert [line.split()[:3] for line in table.splitlines()[1:]] == [
-        ["2", "under", "TN-LIVE-000001"],
-        ["3", "over", "TN-LIVE-000001"],
-        ["4", "unknown", "-"],
+        ["2", "part_payment", "TN-LIVE-000001"],
+        ["3", "overpaid", "TN-LIVE-000001"],
+        ["4", "unmatched", "-"],
     ]
     assert "\u200b" not in report
     assert await billing.status(order) == "paid"

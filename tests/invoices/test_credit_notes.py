@@ -105,7 +105,7 @@ async def test_a_correction_can_make_a_part_payment_sufficient(billing: Billing,
     line = b"2026-03-05,13.00,EUR,Ada,TN-LIVE-000001"
     async with billing.database.transaction() as tx:
         file = SheetFile("march.csv", HEAD.encode() + line)
-        await import_statement(tx, Mode.LIVE, file, actor=TESTER, now=billing.clock())
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())
     assert await billing.status(order) == "placed"
     await _correct(billing, order, 95)
     await billing.work()

@@ -9,7 +9,7 @@ from tonne.invoices.import_statement import import_statement
 from tonne.invoices.invariants import INVARIANTS
 from tonne.sheets.csv_lines import SheetFile
 
-NUMBERS, STANDING, ORDERS, SUMS, TRANSFERS, CREDIT_NUMBERS, CREDITS, CREDITED = (
+NUMBERS, STANDING, ORDERS, SUMS, CREDIT_NUMBERS, CREDITS, CREDITED, SPENT, STATES, TRANSFERS, KINDS = (
     invariant.name for invariant in INVARIANTS
 )
 
@@ -18,6 +18,15 @@ STATEMENT = b"""booked_on,amount,currency,payer,reference
 2026-03-05,10.00,EUR,Ada,TN-LIVE-000003
 2026-03-05,3.95,EUR,Ada,TN-LIVE-000003
 2026-03-05,3.95,EUR,Ada,TN-LIVE-000004
+"""
+REFUND_TOO_MUCH = """
+INSERT INTO transfer_returns (id, transfer_id, invoice_id, amount_minor, to_iban, to_bic, to_name, reason, status,
+                              to_other_account, created_at, created_by)
+SELECT 'ret_1', transfer_id, invoice_id, amount_minor + 1, '', '', '', 'x', 'planned', false, now(), ''
+FROM transfer_assignments ORDER BY id LIMIT 1
+"""
+REOPEN_THIRD = """
+UPDATE invoices SET status = 'open', settled_minor = NULL, next_attempt_at = now() + interval '1 day' WHERE number = 3
 """
 DELETE_FIRST = """
 WITH gone AS (DELETE FROM invoices WHERE number = 1 RETURNING id)
@@ -33,26 +42,29 @@ BREACHES: list[tuple[str, str, set[str]]] = [
         set(),
     ),
     (STANDING, "UPDATE invoices SET status = 'open', settled_minor = NULL WHERE number = 2", set()),
-    (STANDING, "UPDATE invoices SET status = 'paid', settled_minor = 1 WHERE number = 1", set()),
+    (STANDING, "UPDATE invoices SET status = 'paid', settled_minor = 1 WHERE number = 1", {TRANSFERS}),
     (STANDING, "UPDATE orders SET status = 'cancelled' WHERE status = 'placed'", set()),
     (SUMS, "UPDATE invoices SET total_minor = total_minor + 1 WHERE number = 2", set()),
     (SUMS, "UPDATE invoice_orders SET total_minor = total_minor + 1, tax_minor = 1 WHERE NOT cancelled", set()),
     (SUMS, "UPDATE invoices SET order_count = 2 WHERE number = 1", set()),
     (ORDERS, "UPDATE invoices SET currency = 'USD' WHERE number = 1", set()),
     (ORDERS, "UPDATE orders SET payment_method = 'card' WHERE status = 'placed'", set()),
-    (TRANSFERS, "UPDATE bank_transfers SET amount_minor = amount_minor - 1 WHERE outcome = 'matched'", set()),
-    (TRANSFERS, "UPDATE bank_transfers SET amount_minor = 1395", set()),
-    (TRANSFERS, "UPDATE bank_transfers SET outcome = 'under'", set()),
-    (TRANSFERS, "UPDATE bank_transfers SET outcome = 'over' WHERE outcome = 'matched'", set()),
-    (TRANSFERS, "UPDATE bank_transfers SET currency = 'USD' WHERE outcome = 'under'", set()),
-    (TRANSFERS, "UPDATE bank_transfers SET mode = 'test'", set()),
     (CREDIT_NUMBERS, "UPDATE credit_note_series SET last_number = 2 WHERE mode = 'live'", set()),
     (CREDIT_NUMBERS, "UPDATE credit_notes SET number = 7", set()),
     (CREDITS, "UPDATE invoices SET credited_minor = 1 WHERE number = 1", set()),
     (CREDITS, "UPDATE credit_notes SET currency = 'USD'", set()),
     (CREDITED, "UPDATE credit_note_orders SET total_minor = total_minor + 1, fee_minor = fee_minor + 1", set()),
     (CREDITED, "UPDATE credit_note_orders SET total_minor = total_minor - 1, fee_minor = fee_minor - 1", set()),
-    (TRANSFERS, "UPDATE invoices SET status = 'open', settled_minor = NULL WHERE number = 3", {STANDING}),
+    (SPENT, "UPDATE bank_transfers SET amount_minor = amount_minor - 1 WHERE state = 'matched'", set()),
+    (SPENT, "UPDATE bank_transfers SET resolved_minor = 1 WHERE state = 'matched'", {STATES}),
+    (SPENT, REFUND_TOO_MUCH, {STATES}),
+    (STATES, "UPDATE bank_transfers SET amount_minor = 1395", set()),
+    (STATES, "UPDATE bank_transfers SET state = 'unmatched' WHERE state = 'matched'", set()),
+    (KINDS, "UPDATE bank_transfers SET currency = 'USD' WHERE state = 'part_payment'", set()),
+    (KINDS, "UPDATE bank_transfers SET mode = 'test'", set()),
+    (TRANSFERS, "DELETE FROM transfer_assignments WHERE amount_minor = 1000", {STATES}),
+    (TRANSFERS, "UPDATE invoices SET settled_by_hand = false", set()),
+    (TRANSFERS, REOPEN_THIRD, {STANDING, STATES}),
 ]
 
 
@@ -63,7 +75,8 @@ async def billing(billing: Billing, world: World) -> Billing:
     await billing.settle(orders[1])
     await billing.cancel(orders[4])
     async with billing.database.transaction() as tx:
-        await import_statement(tx, Mode.LIVE, SheetFile("march.csv", STATEMENT), actor=TESTER, now=billing.clock.now)
+        file, now = SheetFile("march.csv", STATEMENT), billing.clock.now
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=now)
     return billing
 
 

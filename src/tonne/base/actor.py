@@ -29,5 +29,14 @@ class Actor:
         return self.name if self.kind is ActorKind.KEY else None
 
 
+def person_of(actor: str) -> str | None:
+    """The person behind a stored actor, on any host and through sudo; None for jobs, keys and payers."""
+    kind, _, name = actor.partition(":")
+    if kind != ActorKind.CLI:
+        return None
+    _, sudo, invoker = name.partition(" (sudo by ")
+    return invoker.removesuffix(")") if sudo else name.partition("@")[0]
+
+
 def job_actor(job: str) -> Actor:
     return Actor(ActorKind.SYSTEM, job)

@@ -10,8 +10,10 @@ import click
 
 from tonne.accounts.names import Names, find_names_any_account
 from tonne.banking.csv_statement import Spelling
+from tonne.banking.identity import Verdict
 from tonne.banking.local_numbers import DateOrder, DecimalMark
 from tonne.base.clock import utc_now
+from tonne.base.iban import is_iban
 from tonne.base.scope import Mode
 from tonne.cli.credit_notes import credit, credit_pdf
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
@@ -33,14 +35,15 @@ from tonne.db.pool import Connection
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.credit_note_store import list_credit_notes
 from tonne.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
-from tonne.invoices.import_statement import BookedLine, import_statement
+from tonne.invoices.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.resend_invoice import resend_invoice
 from tonne.invoices.seller_details import missing_settings
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
-from tonne.invoices.transfer_store import Transfer, TransferOutcome, list_transfers
+from tonne.invoices.transfer_model import Transfer, TransferState
+from tonne.invoices.transfer_store import list_transfers_any_account
 from tonne.sheets.errors import quoted
 
 # Orders named in a message.
@@ -66,10 +69,11 @@ FACTS: tuple[ValueColumn[Invoice], ...] = (
     ValueColumn("billing", lambda i: i.billing),
 )
 TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
-    TimeColumn("booked_on", lambda t: t.line.booked_on, head="booked"),
-    MoneyColumn("amount", lambda t: t.line.amount_minor, lambda t: t.line.currency),
-    ValueColumn("payer", lambda t: t.line.payer, show=lambda t: quoted(t.line.payer), shrinks=True),
-    ValueColumn("outcome", lambda t: t.outcome, styles=STATUS_STYLES),
+    ValueColumn("id", lambda t: t.id, head="transfer"),
+    TimeColumn("booked_on", lambda t: t.booked_on, head="booked"),
+    MoneyColumn("amount", lambda t: t.amount_minor, lambda t: t.currency),
+    ValueColumn("payer", lambda t: t.payer, show=lambda t: quoted(t.payer), shrinks=True),
+    ValueColumn("state", lambda t: t.state, styles=STATUS_STYLES),
 )
 CREDIT_NOTES: tuple[ValueColumn[CreditNote], ...] = (
     ValueColumn("number", lambda n: n.reference),
@@ -144,7 +148,8 @@ def show_(number: str, mode: str | None, output: Output) -> None:
 
     async def work(tx: Connection) -> tuple[Invoice, list[Transfer], list[CreditNote]]:
         found = await _find(tx, number, mode)
-        return found, await list_transfers(tx, found), await list_credit_notes(tx, found)
+        transfers = await list_transfers_any_account(tx, [*TransferState], invoice_id=found.id)
+        return found, transfers, await list_credit_notes(tx, found)
 
     found, transfers, notes = run_in_transaction(work)
     tables: list[Table[Any]] = [Table("transfers", transfers, TRANSFERS), Table("credit_notes", notes, CREDIT_NOTES)]
@@ -205,9 +210,16 @@ def pdf(number: str, mode: str | None, output: Path) -> None:
 @invoice.command("import-statement")
 @FILE
 @click.option("--mode", type=MODE, required=True, help="Mode of the invoices that the statement pays.")
-@click.option("--dates", type=click.Choice(list(DateOrder)), help="Order of day, month and year in a CSV file.")
-@click.option("--decimals", type=click.Choice(list(DecimalMark)), help="Decimal mark of amounts in a CSV file.")
-def import_(file: Path, mode: str, dates: str | None, decimals: str | None) -> None:
+@click.option(
+    "--dates",
+    type=click.Choice([order.value for order in DateOrder]),
+    help="Order of day, month and year in a CSV file.",
+)
+@click.option(
+    "--decimals", type=click.Choice([mark.value for mark in DecimalMark]), help="Decimal mark of amounts in a CSV file."
+)
+@click.option("--iban", help="Your account that it is a statement of, if the file does not name it by its IBAN.")
+def import_(file: Path, mode: str, dates: str | None, decimals: str | None, iban: str | None) -> None:
     """Import a bank statement and settle the invoices it pays.
 
     The file is a camt.053 or MT940 statement, or CSV with the columns booked_on, amount, currency, payer and
@@ -217,8 +229,15 @@ def import_(file: Path, mode: str, dates: str | None, decimals: str | None) -> N
     """
     upload = read_file(file)
     spelling = Spelling(DateOrder(dates) if dates else None, DecimalMark(decimals) if decimals else None)
+    if iban is not None and not is_iban(iban):
+        raise click.BadParameter("its check digits are wrong", param_hint="--iban")
+    with plain_failures():
+        settings = settings_from_environment()
+    options = StatementOptions(spelling, iban)
     with reported_errors():
-        booked = run_in_transaction(import_statement, Mode(mode), upload, actor=ACTOR, now=utc_now(), spelling=spelling)
+        booked = run_in_transaction(
+            import_statement, Mode(mode), upload, settings=settings, actor=ACTOR, now=utc_now(), options=options
+        )
     _print_report(booked)
 
 
@@ -231,7 +250,8 @@ def _print_report(booked: list[BookedLine]) -> None:
         print_table(("line", "outcome", "invoice", "amount", "payer", ""), rows)
         click.echo()
     counts = Counter(each.outcome for each in booked)
-    parts = [f"{counts[outcome]} {outcome.replace('_', ' ')}" for outcome in TransferOutcome if counts[outcome]]
+    outcomes = (*TransferState, Verdict.DOUBTFUL, Verdict.KNOWN)
+    parts = [f"{counts[outcome]} {outcome.replace('_', ' ')}" for outcome in outcomes if counts[outcome]]
     click.echo(f"{len(booked)} {'line' if len(booked) == 1 else 'lines'}{': ' if parts else '.'}{', '.join(parts)}")
 
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "card": "Manage the stored cards of accounts.",
     "invoice": "List, settle, credit, resend and export invoices.",
     "mail": "Look at the mails in the outbox, and retry or discard failed ones.",
-    "transfer": "List and resolve bank transfers that match no open invoice.",
+    "transfer": "Assign bank transfers to invoices, or return the money.",
     "retirement": "Export credits to retire and import confirmations.",
     "listen": "Forward test events to a webhook receiver on your machine.",
 }

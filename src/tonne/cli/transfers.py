@@ -1,57 +1,256 @@
 """tonne transfer"""
 
+from datetime import datetime
+
 import click
 
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
-from tonne.cli.output import STATUS_STYLES, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.cli.output import (
+    STATUS_STYLES,
+    MoneyColumn,
+    Output,
+    Table,
+    TimeColumn,
+    ValueColumn,
+    output_options,
+    print_object,
+    print_rows,
+)
 from tonne.cli.parameters import MODE
-from tonne.invoices.resolve_transfer import resolve_transfer
-from tonne.invoices.transfer_store import UnresolvedTransfer, list_unresolved_any_account
+from tonne.cli.transfer_returns import MAX_NOTE, RETURN_COLUMNS, RETURN_COMMANDS, check_text, parse_amount
+from tonne.db.pool import Connection
+from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
+from tonne.invoices.assignment_store import list_assignments_any_account
+from tonne.invoices.decide_doubtful import decide_doubtful
+from tonne.invoices.doubtful_store import DoubtfulLine, list_doubtful_any_account
+from tonne.invoices.errors import TransferNotFound
+from tonne.invoices.find_invoice import find_by_number_any_account
+from tonne.invoices.model import Invoice
+from tonne.invoices.resolve_transfer import reopen_transfer, resolve_transfer
+from tonne.invoices.return_store import list_returns_of_transfer_any_account
+from tonne.invoices.transfer_model import WAITING_STATES, Assignment, BankReturn, Transfer, TransferState
+from tonne.invoices.transfer_store import find_transfers_any_account, list_transfers_any_account
 from tonne.sheets.errors import quoted
 
-MAX_NOTE = 500
-COLUMNS: tuple[ValueColumn[UnresolvedTransfer], ...] = (
+_NOTE = click.option("--note", required=True, help="What was done and why, for the audit log.")
+
+COLUMNS: tuple[ValueColumn[Transfer], ...] = (
     ValueColumn("id", lambda each: each.id, head="transfer"),
     TimeColumn("booked_on", lambda each: each.booked_on, head="booked"),
-    ValueColumn("outcome", lambda each: each.outcome, styles=STATUS_STYLES),
+    ValueColumn("state", lambda each: each.state, styles=STATUS_STYLES),
     MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
+    MoneyColumn("rest", lambda each: each.rest_minor, lambda each: each.currency, head="left"),
     ValueColumn("payer", lambda each: each.payer, show=lambda each: quoted(each.payer), shrinks=True),
     ValueColumn("reference", lambda each: each.reference, show=lambda each: quoted(each.reference), shrinks=True),
     ValueColumn("invoice_number", lambda each: each.invoice_reference, head="invoice"),
+    ValueColumn("next_step", lambda each: each.next_step or None, head="what to do"),
     ValueColumn("mode", lambda each: each.mode, in_table=False),
     ValueColumn("organisation_id", lambda each: each.organisation_id, in_table=False),
+)
+FACTS: tuple[ValueColumn[Transfer], ...] = (
+    *COLUMNS[:5],
+    MoneyColumn("assigned", lambda each: each.assigned_minor, lambda each: each.currency),
+    MoneyColumn("returning", lambda each: each.returning_minor, lambda each: each.currency, head="to return"),
+    MoneyColumn("returned", lambda each: each.returned_minor, lambda each: each.currency),
+    MoneyColumn("resolved", lambda each: each.resolved_minor, lambda each: each.currency),
+    ValueColumn("resolution", lambda each: each.resolution),
+    *COLUMNS[5:8],
+    ValueColumn("payer_iban", lambda each: each.payer_iban or None, head="payer's account"),
+    ValueColumn("own_account", lambda each: each.own_account or None),
+    ValueColumn("end_to_end_id", lambda each: each.end_to_end_id or None),
+    ValueColumn("mode", lambda each: each.mode),
+    TimeColumn("imported_at", lambda each: each.imported_at, head="imported"),
+    ValueColumn("imported_by", lambda each: each.imported_by),
+    COLUMNS[8],
+)
+ASSIGNMENTS: tuple[ValueColumn[Assignment], ...] = (
+    ValueColumn("id", lambda each: each.id, head="assignment"),
+    ValueColumn("invoice_number", lambda each: each.invoice_reference, head="invoice"),
+    MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
+    ValueColumn("undone", lambda each: each.undone),
+    TimeColumn("created_at", lambda each: each.created_at, head="assigned"),
+    ValueColumn("created_by", lambda each: each.created_by, head="by", shrinks=True),
+    ValueColumn("note", lambda each: each.note, shrinks=True),
+)
+DOUBTFUL: tuple[ValueColumn[tuple[DoubtfulLine, Transfer]], ...] = (
+    ValueColumn("id", lambda each: each[0].id, head="line"),
+    TimeColumn("booked_on", lambda each: each[0].line.booked_on, head="booked"),
+    MoneyColumn("amount", lambda each: each[0].line.amount_minor, lambda each: each[0].line.currency),
+    ValueColumn("payer", lambda each: each[0].line.payer, show=lambda each: quoted(each[0].line.payer), shrinks=True),
+    ValueColumn(
+        "reference", lambda each: each[0].line.reference, show=lambda each: quoted(each[0].line.reference), shrinks=True
+    ),
+    ValueColumn("transfer_id", lambda each: each[1].id, head="resembles"),
+    ValueColumn("transfer_payer", lambda each: each[1].payer, head="its payer", shrinks=True),
+    ValueColumn("transfer_reference", lambda each: each[1].reference, head="its reference", shrinks=True),
 )
 
 
 @click.group()
 def transfer() -> None:
-    """List and resolve bank transfers that match no open invoice."""
+    """Assign bank transfers to invoices, or return the money."""
+
+
+for _command in RETURN_COMMANDS:
+    transfer.add_command(_command)
 
 
 @transfer.command("list")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([*(state.value for state in TransferState), "all"]),
+    help="Show transfers in this state; may be repeated.  [default: unmatched, overpaid and to_return]",
+)
 @click.option("--mode", type=MODE, help="Show only transfers of this mode.")
+@click.option("--invoice", help="Show only transfers that name this invoice or paid it: TN-LIVE-000123.")
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Show only transfers booked on this day or later.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Maximum number.")
 @output_options
-def list_(mode: str | None, output: Output) -> None:
-    """List the transfers that nobody has resolved, oldest first.
+def list_(
+    *,
+    states: tuple[str, ...],
+    mode: str | None,
+    invoice: str | None,
+    since: datetime | None,
+    limit: int,
+    output: Output,
+) -> None:
+    """List the transfers that wait for you, oldest first.
 
-    The outcome is unknown (no invoice, or several, are named), not_open (the invoice is paid or cancelled), over (the
-    invoice is paid, and the rest is too much) or under (a part of an invoice that was then cancelled).
+    They are unmatched (no open invoice is named), overpaid (more than the invoice asked for) or to_return.
     """
-    found = run_in_transaction(list_unresolved_any_account, None if mode is None else Mode(mode))
-    print_rows(found, COLUMNS, output, empty="No unresolved transfers.")
+
+    async def work(tx: Connection) -> list[Transfer]:
+        wanted = await find_by_number_any_account(tx, invoice, None) if invoice else None
+        chosen = list(TransferState) if "all" in states or (invoice and not states) else [*map(TransferState, states)]
+        return await list_transfers_any_account(
+            tx,
+            chosen or WAITING_STATES,
+            mode=None if mode is None else Mode(mode),
+            invoice_id=wanted.id if wanted else None,
+            since=since.date() if since else None,
+            limit=limit,
+        )
+
+    found = run_in_transaction(work)
+    print_rows(found, COLUMNS, output, empty="No transfers." if states or invoice else "No unresolved transfers.")
+
+
+@transfer.command("show")
+@click.argument("transfer_id")
+@output_options
+def show(transfer_id: str, output: Output) -> None:
+    """Show a transfer, the invoices it paid, and what goes back of it."""
+
+    async def work(tx: Connection) -> tuple[Transfer, list[Assignment], list[BankReturn]]:
+        found = await _find(tx, transfer_id)
+        assignments = await list_assignments_any_account(tx, found)
+        return found, assignments, await list_returns_of_transfer_any_account(tx, found.id)
+
+    found, assignments, returns = run_in_transaction(work)
+    tables = (Table("assignments", assignments, ASSIGNMENTS), Table("returns", returns, RETURN_COLUMNS))
+    print_object(found, FACTS, output, tables)
+
+
+@transfer.command("assign")
+@click.argument("transfer_id")
+@click.argument("number")
+@click.option("--amount", help="A part, such as 12.61. Without it, as much as the invoice needs.")
+@click.option("--note", default="", help="Why, for the audit log.")
+def assign(transfer_id: str, number: str, amount: str | None, note: str) -> None:
+    """Assign a transfer to an invoice, and settle the invoice if it is paid. NUMBER is TN-LIVE-000123.
+
+    A transfer can be assigned to several invoices in parts.
+    """
+
+    async def work(tx: Connection) -> tuple[Transfer, Invoice]:
+        found = await _find(tx, transfer_id)
+        invoice = await find_by_number_any_account(tx, number, None)
+        minor = None if amount is None else parse_amount(amount, found.currency)
+        return await assign_transfer(
+            tx, found.id, invoice, minor, note=note.strip()[:MAX_NOTE], actor=ACTOR, now=utc_now()
+        )
+
+    found, invoice = run_in_transaction(work)
+    left = f" {found.rest} is left." if found.rest_minor else ""
+    click.echo(f"Transfer {found.id} is assigned to invoice {invoice.reference}, which is {invoice.status}.{left}")
+
+
+@transfer.command("unassign")
+@click.argument("assignment_id")
+@_NOTE
+def unassign(assignment_id: str, note: str) -> None:
+    """Undo an assignment that `tonne transfer show` lists.
+
+    An invoice that it settled stays paid: its order may have been fulfilled. The next transfer that names the invoice
+    is then matched to it.
+    """
+    undone, found = run_in_transaction(
+        unassign_transfer, assignment_id, note=check_text(note, "--note"), actor=ACTOR, now=utc_now()
+    )
+    click.echo(f"Transfer {found.id} no longer pays invoice {undone.invoice_reference}. {found.rest} is left.")
 
 
 @transfer.command("resolve")
 @click.argument("transfer_id")
-@click.option("--note", required=True, help="What was done, for the audit log: returned, settled TN-LIVE-000123.")
+@_NOTE
 def resolve(transfer_id: str, note: str) -> None:
-    """Record that a transfer was dealt with. Moves no money.
+    """Record that what is left of a transfer was dealt with in another way. Moves no money.
 
-    Before, return the money, or settle the invoice that it pays with `tonne invoice settle`.
+    For money that is for no invoice, such as interest, or that somebody returned without Tonne.
     """
-    if not note.strip() or len(note.strip()) > MAX_NOTE:
-        raise click.BadParameter(f"expected 1 to {MAX_NOTE} characters", param_hint="--note")
-    found = run_in_transaction(resolve_transfer, transfer_id, note.strip(), actor=ACTOR, now=utc_now())
+    found = run_in_transaction(resolve_transfer, transfer_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
     click.echo(f"Transfer {found.id} of {found.amount} is resolved.")
+
+
+@transfer.command("reopen")
+@click.argument("transfer_id")
+@_NOTE
+def reopen(transfer_id: str, note: str) -> None:
+    """Undo `tonne transfer resolve`."""
+    found = run_in_transaction(reopen_transfer, transfer_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
+    click.echo(f"Transfer {found.id} of {found.amount} waits for a decision again.")
+
+
+@transfer.command("doubtful")
+@click.option("--mode", type=MODE, help="Show only lines of this mode.")
+@output_options
+def doubtful(mode: str | None, output: Output) -> None:
+    """List lines of statements that may be transfers which were imported in another format.
+
+    They are not counted until you decide with `tonne transfer same` or `tonne transfer different`.
+    """
+
+    async def work(tx: Connection) -> list[tuple[DoubtfulLine, Transfer]]:
+        lines = await list_doubtful_any_account(tx, None if mode is None else Mode(mode))
+        transfers = {each.id: each for each in await find_transfers_any_account(tx, [e.transfer_id for e in lines])}
+        return [(line, transfers[line.transfer_id]) for line in lines]
+
+    print_rows(run_in_transaction(work), DOUBTFUL, output, empty="No doubtful lines.")
+
+
+@transfer.command("same")
+@click.argument("line_id")
+def same(line_id: str) -> None:
+    """Decide that a doubtful line is the transfer that it resembles."""
+    found = run_in_transaction(decide_doubtful, line_id, is_same=True, actor=ACTOR, now=utc_now())
+    click.echo(f"The line is transfer {found.id}. Nothing was booked.")
+
+
+@transfer.command("different")
+@click.argument("line_id")
+def different(line_id: str) -> None:
+    """Decide that a doubtful line is another transfer, and book it."""
+    found = run_in_transaction(decide_doubtful, line_id, is_same=False, actor=ACTOR, now=utc_now())
+    click.echo(f"The line is the new transfer {found.id} of {found.amount}: {found.state}.")
+
+
+async def _find(tx: Connection, transfer_id: str) -> Transfer:
+    [*found] = await find_transfers_any_account(tx, [transfer_id])
+    if not found:
+        raise TransferNotFound
+    return found[0]

@@ -129,6 +129,7 @@ def compose_credit_note(
     reason: str | None,
     refund_id: str | None,
     issued_by: str,
+    returned_minor: int = 0,
 ) -> CreditNote:
     total_minor = sum(each.total_minor for each in credited)
     taxes = [each.tax_minor for each in credited if each.tax_minor is not None]
@@ -150,6 +151,7 @@ def compose_credit_note(
         total=format_money(total_minor, currency),
         reason=reason,
         note=issued.note,
+        returned=format_money(returned_minor, currency) if returned_minor else None,
     )
     return CreditNote(
         id=new_id("crn"),

@@ -34,3 +34,5 @@ class CreditNoteRecord(msgspec.Struct, frozen=True):
     total: str
     reason: str | None
     note: str | None
+    # What the cancelled invoice had received, which goes back.
+    returned: str | None = None

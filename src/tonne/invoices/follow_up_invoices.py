@@ -15,19 +15,20 @@ from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store as invoice_store
+from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.cancel_invoice import cancel_invoice
 from tonne.invoices.errors import InvoiceNotOpen
 from tonne.invoices.mail import (
     ComposeMail,
     compose_invoice_mail,
     compose_reminder,
+    find_part_payment,
     find_recipients,
     in_words,
     write_mail,
 )
 from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.invoices.settle_invoice import settle_invoice
-from tonne.invoices.transfer_store import sum_received_any_account
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
@@ -106,7 +107,8 @@ class FollowUpInvoices:
                     until = now + NO_RECIPIENT_RETRY
                     await invoice_store.postpone(connection, invoice, until)
                     return
-        message = await write_mail(compose, self.settings, recipients, invoice, now) if recipients else None
+            part = await find_part_payment(connection, invoice)
+        message = await write_mail(compose, self.settings, recipients, invoice, now, part=part) if recipients else None
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice, now, due_at):
                 return

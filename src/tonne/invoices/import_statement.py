@@ -1,80 +1,181 @@
-"""Import a bank statement: every line is booked once and settles the invoice that it pays."""
+"""Import a bank statement: every booked line is stored once and settles the invoice that it pays."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
 
 from tonne.accounts import audit
 from tonne.banking.csv_statement import Spelling
+from tonne.banking.identity import Identified, Verdict, fingerprints, identify
+from tonne.banking.own_accounts import with_own_accounts
 from tonne.banking.read_statement import DETECTED, read_statement
-from tonne.banking.statement import StatementLine
+from tonne.banking.statement import StatementFormat, StatementLine
 from tonne.base.actor import Actor
-from tonne.base.money import format_money
 from tonne.base.scope import Mode
+from tonne.base.settings import Settings
 from tonne.db.pool import Connection
+from tonne.invoices import doubtful_store, transfer_store
 from tonne.invoices import store as invoice_store
-from tonne.invoices import transfer_store
-from tonne.invoices.model import Invoice, InvoiceStatus
-from tonne.invoices.reference import references_in
+from tonne.invoices.assignment_store import NewAssignment, insert_assignments_any_account, sum_received_any_account
+from tonne.invoices.match_line import Match, NamedInvoice, match_line, named_references
+from tonne.invoices.recognise_returns import recognise_returns
 from tonne.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
-from tonne.invoices.transfer_store import Transfer, TransferOutcome
+from tonne.invoices.transfer_model import TransferState
 from tonne.sheets.csv_lines import SheetFile
-
-SETTLING = (TransferOutcome.MATCHED, TransferOutcome.OVER)
 
 
 class BookedLine(NamedTuple):
     """The result of one line. `reference` is the invoice that it names; `message` explains the result to a person."""
 
     line: StatementLine
-    outcome: TransferOutcome
+    outcome: TransferState | Verdict
     reference: str | None
     message: str
+    transfer_id: str
 
 
-@dataclass(slots=True)
-class _NamedInvoice:
-    """An invoice named by lines of the statement, with what it has received up to the current line."""
+@dataclass(frozen=True, slots=True)
+class StatementOptions:
+    """How to read a file, where it does not say so itself. `iban` is the own account that it is a statement of."""
 
-    invoice: Invoice
-    received_minor: int
+    spelling: Spelling = DETECTED
+    iban: str | None = None
 
-    @property
-    def is_open(self) -> bool:
-        return self.invoice.status is InvoiceStatus.OPEN
+
+NO_OPTIONS = StatementOptions()
 
 
 async def import_statement(
-    tx: Connection, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime, spelling: Spelling = DETECTED
+    tx: Connection,
+    mode: Mode,
+    file: SheetFile,
+    *,
+    settings: Settings,
+    actor: Actor,
+    now: datetime,
+    options: StatementOptions = NO_OPTIONS,
 ) -> list[BookedLine]:
-    """Book every line, or raise SheetInvalid with every error. One import runs at a time."""
-    lines = read_statement(file, spelling).lines
-    digests = transfer_store.line_digests(mode, lines)
+    """Store every new line, or raise SheetInvalid with every error. One import runs at a time."""
+    statement = read_statement(file, options.spelling)
+    lines = with_own_accounts(file, statement.lines, settings, options.iban)
     await transfer_store.lock_imports(tx)
-    known = await transfer_store.find_known_any_account(tx, digests)
-    invoices = await _named_invoices(tx, lines)
-    booked, transfers, paid, entries = [], [], [], []
-    for line, digest in zip(lines, digests, strict=True):
-        if digest in known:
-            booked.append(BookedLine(line, TransferOutcome.KNOWN, None, "imported before."))
-            continue
-        outcome, named, message = _match(line, mode, invoices)
-        booked.append(BookedLine(line, outcome, named.invoice.reference if named else None, message))
-        transfers.append(Transfer(line, outcome, named.invoice.id if named else None, digest))
-        if named and outcome in SETTLING:
-            paid.append(named.invoice.id)
-            note = f"bank transfer of {line.booked_on}"
-            entries.append(await mark_invoice_paid(tx, named.invoice, actor=actor, now=now, note=note))
-            named.invoice = replace(named.invoice, status=InvoiceStatus.PAID)
-    if transfers:
-        await transfer_store.insert_transfers_any_account(tx, mode, transfers, actor=actor, now=now)
-        await audit.record_all(tx, [_import_entry(mode, file, booked), *entries], actor=actor, at=now)
-    if paid:
-        await pay_orders_any_account(tx, paid, now)
+    prints = fingerprints(mode, statement.format, lines)
+    found = await _identify(tx, mode, statement.format, lines, prints)
+    new = [each for each in found if each.verdict is Verdict.NEW]
+    matches = await book_new_lines(tx, mode, statement.format, new, actor=actor, now=now)
+    doubtful = [pair for pair in zip(found, prints, strict=True) if pair[0].verdict is Verdict.DOUBTFUL]
+    await doubtful_store.insert_doubtful_any_account(tx, doubtful, mode, statement.format, actor=actor, now=now)
+    booked = await _describe(tx, found, matches)
+    if any(each.outcome is not Verdict.KNOWN for each in booked):
+        await audit.record_all(tx, [_import_entry(mode, file, booked)], actor=actor, at=now)
+    # Events are appended last.
+    await pay_orders_any_account(tx, settled_invoices(matches), now)
     return booked
+
+
+async def book_new_lines(
+    tx: Connection,
+    mode: Mode,
+    format_: StatementFormat,
+    new: Sequence[Identified],
+    *,
+    actor: Actor,
+    now: datetime,
+) -> dict[str, Match]:
+    """Store new transfers, assign them to the invoices that they name, and settle these, without their orders.
+
+    Returns the matches by id of the transfer. The caller then pays the orders of the invoices that were settled.
+    """
+    if not new:
+        return {}
+    incoming = [each for each in new if each.line.amount_minor > 0]
+    invoices = await _named_invoices(tx, [each.line for each in incoming])
+    matches, entries = {}, []
+    for each in incoming:
+        match = match_line(each.line, mode, invoices)
+        matches[each.transfer_id] = match
+        if match.settles and match.named:
+            match.named.mark_paid()
+    named_by = {id_: match.named.invoice.id for id_, match in matches.items() if match.named}
+    rows = [(each, named_by.get(each.transfer_id)) for each in new]
+    await transfer_store.insert_transfers_any_account(tx, mode, format_, rows, actor=actor, now=now)
+    assigned = [
+        NewAssignment(id_, named_by[id_], match.assigned_minor)
+        for id_, match in matches.items()
+        if match.assigned_minor
+    ]
+    if assigned:
+        await insert_assignments_any_account(tx, assigned, by_operator=False, actor=actor, now=now)
+    for each in incoming:
+        match = matches[each.transfer_id]
+        if match.settles and match.named:
+            note = f"bank transfer of {each.line.booked_on}"
+            invoice = match.named.invoice
+            entries.append(await mark_invoice_paid(tx, invoice, by_hand=False, actor=actor, now=now, note=note))
+    await audit.record_all(tx, entries, actor=actor, at=now)
+    await recognise_returns(tx, mode, [each for each in new if each.line.amount_minor < 0], actor=actor, now=now)
+    await transfer_store.refresh_states_any_account(tx, [each.transfer_id for each in new])
+    return matches
+
+
+def settled_invoices(matches: Mapping[str, Match]) -> list[str]:
+    return [each.named.invoice.id for each in matches.values() if each.settles and each.named]
+
+
+async def _identify(
+    tx: Connection,
+    mode: Mode,
+    format_: StatementFormat,
+    lines: Sequence[StatementLine],
+    prints: Sequence[bytes],
+) -> list[Identified]:
+    """Decide which lines are new. Adds what this format says of known transfers."""
+    doubted = await doubtful_store.find_doubted_any_account(tx, prints)
+    open_lines = [line for line, print_ in zip(lines, prints, strict=True) if print_ not in doubted]
+    stored = await transfer_store.find_stored_any_account(tx, mode, format_, open_lines)
+    decided = iter(identify(open_lines, format_, stored))
+    found = [
+        Identified(line, Verdict.KNOWN, "") if print_ in doubted else next(decided)
+        for line, print_ in zip(lines, prints, strict=True)
+    ]
+    new_ids = {each.transfer_id for each in found if each.verdict is Verdict.NEW}
+    known = [
+        each for each in found if each.verdict is Verdict.KNOWN and each.transfer_id and each.transfer_id not in new_ids
+    ]
+    if known:
+        await transfer_store.complete_transfers_any_account(tx, format_, known)
+    return found
+
+
+async def _describe(tx: Connection, found: Sequence[Identified], matches: dict[str, Match]) -> list[BookedLine]:
+    """What each line became, with the state that its transfer has now."""
+    new_ids = [each.transfer_id for each in found if each.verdict is Verdict.NEW]
+    states = {each.id: each.state for each in await transfer_store.find_transfers_any_account(tx, new_ids)}
+    booked = []
+    for each in found:
+        match = matches.get(each.transfer_id)
+        if each.verdict is Verdict.KNOWN:
+            booked.append(BookedLine(each.line, each.verdict, None, "imported before.", each.transfer_id))
+        elif each.verdict is Verdict.DOUBTFUL:
+            message = f"may be transfer {each.transfer_id}: decide with `tonne transfer same` or `different`."
+            booked.append(BookedLine(each.line, each.verdict, None, message, each.transfer_id))
+        else:
+            reference = match.named.invoice.reference if match and match.named else None
+            message = match.message if match else "not an incoming payment."
+            booked.append(BookedLine(each.line, states[each.transfer_id], reference, message, each.transfer_id))
+    return booked
+
+
+async def _named_invoices(tx: Connection, lines: Sequence[StatementLine]) -> dict[str, NamedInvoice]:
+    """The invoices that the lines may name, by reference. They and their orders are locked."""
+    references = {reference for line in lines for place in named_references(line) for reference in place}
+    ids = [found.id for found in await invoice_store.find_by_references_any_account(tx, list(references))]
+    invoices = await lock_with_orders_any_account(tx, ids)
+    received = await sum_received_any_account(tx, ids)
+    return {invoice.reference: NamedInvoice(invoice, received.get(invoice.id, 0)) for invoice in invoices}
 
 
 def _import_entry(mode: Mode, file: SheetFile, booked: Sequence[BookedLine]) -> audit.Entry:
@@ -85,54 +186,3 @@ def _import_entry(mode: Mode, file: SheetFile, booked: Sequence[BookedLine]) -> 
         mode=mode,
         details={"file": file.name, "lines": Counter(str(line.outcome) for line in booked)},
     )
-
-
-async def _named_invoices(tx: Connection, lines: Sequence[StatementLine]) -> dict[str, _NamedInvoice]:
-    """The invoices that the lines may name, by reference. They and their orders are locked."""
-    references = {reference for line in lines for place in references_in(line.reference) for reference in place}
-    ids = [found.id for found in await invoice_store.find_by_references_any_account(tx, list(references))]
-    invoices = await lock_with_orders_any_account(tx, ids)
-    received = await transfer_store.sum_received_any_account(tx, ids)
-    return {invoice.reference: _NamedInvoice(invoice, received.get(invoice.id, 0)) for invoice in invoices}
-
-
-def _match(
-    line: StatementLine, mode: Mode, invoices: Mapping[str, _NamedInvoice]
-) -> tuple[TransferOutcome, _NamedInvoice | None, str]:
-    """The outcome of a line, the invoice that it names and a message. Adds its amount to what the invoice received."""
-    named, problem = _find_named(line, mode, invoices)
-    if named is None:
-        return TransferOutcome.UNKNOWN, None, problem
-    invoice = named.invoice
-    if not named.is_open:
-        return TransferOutcome.NOT_OPEN, named, f"the invoice is already {invoice.status}: refund {line.amount}."
-    named.received_minor += line.amount_minor
-    rest_minor = invoice.due_minor - named.received_minor
-    rest = f"{format_money(abs(rest_minor), invoice.currency)} {invoice.currency}"
-    if rest_minor > 0:
-        return TransferOutcome.UNDER, named, f"{rest} of {invoice.due} still missing."
-    if rest_minor < 0:
-        return TransferOutcome.OVER, named, f"{invoice.due} paid, and {rest} too much: refund {rest}."
-    return TransferOutcome.MATCHED, named, f"{invoice.due} paid."
-
-
-def _find_named(
-    line: StatementLine, mode: Mode, invoices: Mapping[str, _NamedInvoice]
-) -> tuple[_NamedInvoice | None, str]:
-    """The only invoice that the line names, or a message. An ambiguous line is left for an operator to settle."""
-    if line.amount_minor <= 0:
-        return None, "not an incoming payment."
-    places = references_in(line.reference)
-    missing = [min(place) for place in places if not place & invoices.keys()]
-    names = {name for place in places for name in place & invoices.keys()}
-    if not places:
-        return None, "no invoice is named."
-    if missing:
-        return None, f"there is no invoice {missing[0]}."
-    if len(names) > 1:
-        return None, f"ambiguous: may be any of {', '.join(sorted(names))}."
-    named = invoices[names.pop()]
-    invoice = named.invoice
-    if (invoice.mode, invoice.currency) != (mode, line.currency):
-        return None, f"{invoice.reference} is in {invoice.mode} mode and in {invoice.currency}."
-    return named, ""

@@ -1,4 +1,5 @@
 from tonne.db.invariant import Invariant
+from tonne.invoices.transfer_invariants import TRANSFER_INVARIANTS
 
 INVARIANTS = (
     Invariant(
@@ -56,26 +57,6 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "bank transfers add up to the invoices they settled",
-        "An invoice was settled although its transfers do not cover it, or not settled although they do.",
-        """
-        SELECT format('invoice %s is %s: %s of %s minor units in %s transfers', due.reference, due.status,
-                      sum(transfer.amount_minor), due.minor, count(*)) AS "where"
-        FROM (SELECT id, reference, status, currency, mode,
-                     coalesce(settled_minor, total_minor - credited_minor) AS minor,
-                     -- A credit note may make earlier part payments sufficient.
-                     coalesce(settled_minor, total_minor - credited_minor) = total_minor AS is_plain
-              FROM invoices) AS due
-        JOIN bank_transfers transfer ON transfer.invoice_id = due.id
-        WHERE transfer.outcome IN ('matched', 'over', 'under') AND due.status <> 'cancelled' AND due.is_plain
-        GROUP BY due.id, due.reference, due.status, due.currency, due.mode, due.minor
-        HAVING bool_or(transfer.currency <> due.currency OR transfer.mode <> due.mode)
-            OR count(*) FILTER (WHERE transfer.outcome <> 'under') <> (sum(transfer.amount_minor) >= due.minor)::integer
-            OR bool_or(transfer.outcome = 'over') <> (sum(transfer.amount_minor) > due.minor)
-            OR (sum(transfer.amount_minor) >= due.minor AND due.status <> 'paid')
-        """,
-    ),
-    Invariant(
         "credit note numbers are 1 to n without a gap",
         "The number of a credit note is missing or was used twice: an auditor will ask for it.",
         """
@@ -121,4 +102,5 @@ INVARIANTS = (
                IS DISTINCT FROM (sum(credited.total_minor)::bigint, sum(credited.tax_minor)::bigint)
         """,
     ),
+    *TRANSFER_INVARIANTS,
 )

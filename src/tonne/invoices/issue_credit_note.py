@@ -19,6 +19,7 @@ from tonne.invoices.credit_note import (
 )
 from tonne.invoices.errors import CreditTooHigh
 from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.invoices.return_transfer import return_part_payments
 from tonne.orders.model import Order
 
 
@@ -84,9 +85,15 @@ async def issue_credit_note(
 ) -> CreditNote:
     """Issue a credit note on a locked invoice. An open invoice of which nothing is left becomes cancelled.
 
+    What a cancelled invoice had received is then to be returned.
+
     The row of the series is locked from here to the commit, which makes the numbers gapless: only events may be
     appended afterwards. The note is mailed if the invoice was.
     """
+    is_cancelled = invoice.status is InvoiceStatus.OPEN
+    is_cancelled = is_cancelled and sum(each.total_minor for each in credited) == invoice.due_minor
+    # Transfers are locked before the series.
+    returned_minor = await return_part_payments(tx, invoice, actor=actor, now=now) if is_cancelled else 0
     number = await credit_note_store.take_credit_number(tx, invoice.mode)
     # Read while the series is locked, so that dates never run against numbers.
     last_day = await credit_note_store.find_credit_date_any_account(tx, invoice.mode, number - 1)
@@ -97,6 +104,7 @@ async def issue_credit_note(
         reason=reason,
         refund_id=refund_id,
         issued_by=str(actor),
+        returned_minor=returned_minor,
     )
     status = await store.add_credit(tx, invoice, note.total_minor, actor=actor, now=now)
     if status is None:

@@ -3,12 +3,13 @@
 import asyncio
 from datetime import UTC, date, datetime
 from email.message import EmailMessage
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail, is_mail_address
 from tonne.gateways.mail_layout import fact_lines, one_line
+from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.model import FollowUpSchedule, Invoice
 from tonne.invoices.pdf import invoice_pdf
@@ -16,9 +17,23 @@ from tonne.invoices.record import Closing, InvoiceRecord
 from tonne.invoices.store import find_billed_organisation
 
 
+class PartPayment(NamedTuple):
+    """What has arrived for an open invoice, and what is missing, for people: `12.61 EUR`."""
+
+    received: str
+    missing: str
+
+
 class ComposeMail(Protocol):
     def __call__(
-        self, settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, cancel_on: date
+        self,
+        settings: Settings,
+        recipients: list[str],
+        record: InvoiceRecord,
+        *,
+        pdf: bytes,
+        cancel_on: date,
+        part: PartPayment | None,
     ) -> EmailMessage: ...
 
 
@@ -27,14 +42,26 @@ async def find_recipients(connection: Connection, organisation_id: str) -> list[
     return [address for address in organisation.admins if is_mail_address(address)]
 
 
+async def find_part_payment(connection: Connection, invoice: Invoice) -> PartPayment | None:
+    """None if nothing has arrived by bank transfer."""
+    received = (await sum_received_any_account(connection, [invoice.id])).get(invoice.id, 0)
+    return PartPayment(invoice.money(received), invoice.money(invoice.due_minor - received)) if received else None
+
+
 async def write_mail(
-    compose: ComposeMail, settings: Settings, recipients: list[str], invoice: Invoice, now: datetime
+    compose: ComposeMail,
+    settings: Settings,
+    recipients: list[str],
+    invoice: Invoice,
+    now: datetime,
+    *,
+    part: PartPayment | None,
 ) -> EmailMessage:
     """Compose a mail with the invoice attached. Renders the PDF in a thread: do not hold a lock meanwhile."""
     record = invoice.read_record()
     pdf = await asyncio.to_thread(invoice_pdf, record)
     cancel_on = FollowUpSchedule.from_settings(settings).cancel_on(invoice, now.astimezone(UTC).date())
-    return compose(settings, recipients, record, pdf=pdf, cancel_on=cancel_on)
+    return compose(settings, recipients, record, pdf=pdf, cancel_on=cancel_on, part=part)
 
 
 async def write_closed_mail(
@@ -61,11 +88,17 @@ async def write_closed_mail(
 
 
 def compose_invoice_mail(
-    settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, cancel_on: date
+    settings: Settings,
+    recipients: list[str],
+    record: InvoiceRecord,
+    *,
+    pdf: bytes,
+    cancel_on: date,
+    part: PartPayment | None,
 ) -> EmailMessage:
     text = (
         f"Please find attached invoice {record.reference} for {_total(record)} for order {record.order_id}.\n\n"
-        f"{_how_to_pay(record, f'by {in_words(record.due_on)}')}\n"
+        f"{_arrived(part)}{_how_to_pay(record, f'by {in_words(record.due_on)}', part)}\n"
         "Once we have received your payment, we retire the carbon credits on your behalf.\n"
         f"If we have not received your payment before {in_words(cancel_on)}, we will cancel the order.\n"
     )
@@ -74,16 +107,30 @@ def compose_invoice_mail(
 
 
 def compose_reminder(
-    settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, cancel_on: date
+    settings: Settings,
+    recipients: list[str],
+    record: InvoiceRecord,
+    *,
+    pdf: bytes,
+    cancel_on: date,
+    part: PartPayment | None,
 ) -> EmailMessage:
+    """Says what has arrived and what is missing: asking for the whole sum again would be wrong."""
+    if part is None:
+        state, subject = "we have not received your payment yet", f"{_total(record)}, was due"
+        consequence = "we will cancel the order."
+    else:
+        state, subject = f"{part.missing} of it is still missing", f"{part.missing} missing, was due"
+        consequence = f"we will cancel the order and return the {part.received} to the account it came from."
+    what = "your payment" if part is None else "the rest"
     text = (
         f"Invoice {record.reference} for {_total(record)} for order {record.order_id} was due on"
-        f" {in_words(record.due_on)}, and we have not received your payment yet. The invoice is attached again. If you"
+        f" {in_words(record.due_on)}, and {state}. The invoice is attached again. If you"
         " have paid in the last few days, please ignore this reminder.\n\n"
-        f"{_how_to_pay(record, 'now')}\n"
-        f"If we have not received your payment before {in_words(cancel_on)}, we will cancel the order.\n"
+        f"{_arrived(part)}{_how_to_pay(record, 'now', part)}\n"
+        f"If we have not received {what} before {in_words(cancel_on)}, {consequence}\n"
     )
-    subject = f"Reminder: invoice {record.reference}, {_total(record)}, was due {in_words(record.due_on)}"
+    subject = f"Reminder: invoice {record.reference}, {subject} {in_words(record.due_on)}"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
 
 
@@ -93,6 +140,10 @@ def compose_credit_mail(
     """For a credit note, which is attached. It says what is left of the invoice."""
     invoice, total = record.invoice_number, f"{record.total} {record.currency}"
     orders = f"Order {record.lines[0].order_id}" if record.order_count == 1 else f"{record.order_count:,} orders"
+    paid = "If you have already paid it, contact us and we will refund you."
+    if record.returned is not None:
+        received = f"{record.returned} {record.currency}"
+        paid = f"We have received {received} for it, and will return it to the account it came from."
     if record.cancels_invoice:
         verb = "has" if record.order_count == 1 else "have"
         subject = f"Invoice {invoice} has been cancelled"
@@ -100,7 +151,7 @@ def compose_credit_mail(
             f"{orders} {verb} been cancelled, and with {'it' if record.order_count == 1 else 'them'} invoice {invoice}."
             f" Please find attached credit note {record.number} for {total}.\n\n"
             f"{_reason(record)}\n\n"
-            "Please do not pay this invoice. If you have already paid it, contact us and we will refund you.\n"
+            f"Please do not pay this invoice. {paid}\n"
         )
     else:
         subject = f"Credit note {record.number}: {total} on invoice {invoice}"
@@ -152,11 +203,15 @@ def _compose(
     )
 
 
-def _how_to_pay(record: InvoiceRecord, when: str) -> str:
-    bank = record.bank
+def _arrived(part: PartPayment | None) -> str:
+    return "" if part is None else f"We have received {part.received}. {part.missing} is missing.\n\n"
+
+
+def _how_to_pay(record: InvoiceRecord, when: str, part: PartPayment | None) -> str:
+    bank, amount = record.bank, _total(record) if part is None else part.missing
     if bank.iban is None:
         return (
-            f"Please pay {_total(record)} {when} by bank transfer with the reference {record.reference}. Ask"
+            f"Please pay {amount} {when} by bank transfer with the reference {record.reference}. Ask"
             f" {one_line(record.seller.name)} for the bank details.\n"
         )
     facts = [
@@ -164,7 +219,7 @@ def _how_to_pay(record: InvoiceRecord, when: str) -> str:
         ("IBAN", bank.iban),
         ("BIC", bank.bic),
         ("Bank", bank.bank_name),
-        ("Amount", _total(record)),
+        ("Amount", amount),
         ("Reference", record.reference),
     ]
     rows = fact_lines([(name, value) for name, value in facts if value])

@@ -70,6 +70,7 @@ class Invoice:
     reminded_at: datetime | None = None
     settled_at: datetime | None = None
     settled_by: str | None = None
+    settled_by_hand: bool = False
 
     @property
     def due_minor(self) -> int:

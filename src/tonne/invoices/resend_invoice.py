@@ -10,7 +10,7 @@ from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store
 from tonne.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
-from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_closed_mail, write_mail
+from tonne.invoices.mail import compose_invoice_mail, find_part_payment, find_recipients, write_closed_mail, write_mail
 from tonne.invoices.model import FollowUpSchedule, Invoice
 
 
@@ -29,7 +29,8 @@ async def resend_invoice(
     if closing is None:
         if invoice.mailed_at is None:
             invoice = await _mark_mailed(tx, invoice, settings, now)
-        message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now)
+        part = await find_part_payment(tx, invoice)
+        message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now, part=part)
     else:
         message = await write_closed_mail(settings, recipients, invoice, closing)
     await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)

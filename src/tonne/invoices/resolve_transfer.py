@@ -1,32 +1,59 @@
-"""Record what was done about a bank transfer that did not settle an invoice, for an operator."""
+"""Record what was done about a bank transfer in another way than to assign or return it, and undo that."""
 
 from datetime import datetime
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor
 from tonne.db.pool import Connection
-from tonne.invoices.errors import TransferNotUnresolved
-from tonne.invoices.transfer_store import UnresolvedTransfer, lock_unresolved_any_account, mark_resolved_any_account
+from tonne.invoices.errors import TransferNotFound, TransferNotUnresolved
+from tonne.invoices.transfer_model import Transfer, TransferState
+from tonne.invoices.transfer_store import (
+    lock_transfers_any_account,
+    refresh_states_any_account,
+    set_resolution_any_account,
+)
 
 
-async def resolve_transfer(
-    tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime
-) -> UnresolvedTransfer:
-    """Moves no money: the operator has returned it, or settled an invoice by hand."""
-    found = await lock_unresolved_any_account(tx, transfer_id)
-    if found is None:
+async def resolve_transfer(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
+    """Moves no money: what is left of the transfer is for none of the invoices, such as interest."""
+    found = await _lock(tx, transfer_id)
+    if found.state not in {TransferState.UNMATCHED, TransferState.OVERPAID} or found.rest_minor <= 0:
         raise TransferNotUnresolved
-    await mark_resolved_any_account(tx, transfer_id, now, note)
+    amount_minor = found.resolved_minor + found.rest_minor
+    await set_resolution_any_account(tx, found, now=now, note=note, amount_minor=amount_minor)
+    await refresh_states_any_account(tx, [found.id])
+    await _record(tx, found, "transfer.resolved", actor=actor, now=now, note=note)
+    return found
+
+
+async def reopen_transfer(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
+    """Undo `resolve_transfer`: what was resolved waits for a decision again."""
+    found = await _lock(tx, transfer_id)
+    if found.resolved_minor == 0:
+        raise TransferNotUnresolved(f"Transfer {found.id} was not resolved.")
+    await set_resolution_any_account(tx, found, now=None, note=None, amount_minor=0)
+    await refresh_states_any_account(tx, [found.id])
+    await _record(tx, found, "transfer.reopened", actor=actor, now=now, note=note)
+    return found
+
+
+async def _record(tx: Connection, found: Transfer, action: str, *, actor: Actor, now: datetime, note: str) -> None:
     await audit.record(
         tx,
         found.organisation_id,
-        "transfer.resolved",
+        action,
         actor=actor,
         at=now,
-        subject_id=transfer_id,
+        subject_id=found.id,
         mode=found.mode,
         amount=found.amount,
-        outcome=found.outcome,
+        state=found.state,
         note=note,
     )
-    return found
+
+
+async def _lock(tx: Connection, transfer_id: str) -> Transfer:
+    [*found] = await lock_transfers_any_account(tx, [transfer_id])
+    if not found:
+        raise TransferNotFound
+    return found[0]

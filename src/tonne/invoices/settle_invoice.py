@@ -10,10 +10,13 @@ from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.invoices import store as invoice_store
+from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.billed_order_store import find_order_keys_any_account
 from tonne.invoices.errors import InvoiceNotFound, InvoiceNotOpen, OrderPaidByCard
 from tonne.invoices.issue_invoices import issue_invoices
 from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.invoices.release_surplus import release_surplus
+from tonne.invoices.transfer_store import refresh_states_any_account
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
@@ -25,9 +28,12 @@ CHUNK = 500
 
 
 async def settle_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str = "") -> None:
-    """Mark an open invoice and all its orders as paid. Call it last in the transaction. Raises InvoiceNotOpen."""
+    """Mark an open invoice and all its orders as paid, without a transfer. Call it last in the transaction.
+
+    A transfer that arrives later is matched to the invoice. Raises InvoiceNotOpen.
+    """
     [locked] = await lock_with_orders_any_account(tx, [invoice.id])
-    entry = await mark_invoice_paid(tx, locked, actor=actor, now=now, note=note)
+    entry = await mark_invoice_paid(tx, locked, by_hand=True, actor=actor, now=now, note=note)
     await audit.record_all(tx, [entry], actor=actor, at=now)
     await pay_orders_any_account(tx, [locked.id], now)
 
@@ -58,15 +64,21 @@ async def lock_with_orders_any_account(tx: Connection, invoice_ids: Sequence[str
     return await invoice_store.lock_invoices_any_account(tx, invoice_ids)
 
 
-async def mark_invoice_paid(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str) -> audit.Entry:
+async def mark_invoice_paid(
+    tx: Connection, invoice: Invoice, *, by_hand: bool, actor: Actor, now: datetime, note: str
+) -> audit.Entry:
     """Without its orders, which the caller has locked, and pays in the same transaction with `pay_orders_any_account`.
 
     Returns the entry for the audit log, so that a bank statement can write those of all its lines at once.
     """
-    if not await invoice_store.mark_paid(tx, invoice, actor=actor, now=now):
+    received_minor = (await sum_received_any_account(tx, [invoice.id])).get(invoice.id, 0)
+    by_hand = by_hand and received_minor < invoice.due_minor
+    if not await invoice_store.mark_paid(tx, invoice, by_hand=by_hand, actor=actor, now=now):
         if invoice.status is InvoiceStatus.CANCELLED:
             raise InvoiceNotOpen(f"Invoice {invoice.reference} is cancelled. Refund the payment.")
         raise InvoiceNotOpen(f"Invoice {invoice.reference} is already paid. Refund the second payment.")
+    await release_surplus(tx, invoice, received_minor - invoice.due_minor, actor=actor, now=now)
+    await refresh_states_any_account(tx, invoice_ids=[invoice.id])
     return audit.Entry(
         action="invoice.settled",
         subject_id=invoice.id,

@@ -17,7 +17,7 @@ _INVOICE = """
 invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference, invoices.currency,
 invoices.total_minor, invoices.tax_minor, invoices.credited_minor, invoices.settled_minor, invoices.billing,
 invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
-invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by,
+invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by, invoices.settled_by_hand,
 (SELECT each.order_id FROM invoice_orders each WHERE each.invoice_id = invoices.id LIMIT 1) AS first_order_id
 """
 
@@ -239,14 +239,22 @@ async def mark_reminded(tx: Connection, invoice: Invoice, now: datetime, next_at
 # Compare-and-set: an invoice is either paid once or cancelled.
 MARK_PAID = """
 UPDATE invoices SET status = 'paid', settled_at = $2, settled_by = $3, next_attempt_at = NULL,
-                    settled_minor = total_minor - credited_minor
+                    settled_minor = total_minor - credited_minor, settled_by_hand = $4
 WHERE id = $1 AND status = 'open' RETURNING true
 """
 
 
-async def mark_paid(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> bool:
-    """False if it is not open."""
-    return await tx.fetchval(MARK_PAID, invoice.id, now, str(actor)) is True
+async def mark_paid(tx: Connection, invoice: Invoice, *, by_hand: bool, actor: Actor, now: datetime) -> bool:
+    """False if it is not open. `by_hand`: the money is not in a bank transfer, or not yet."""
+    return await tx.fetchval(MARK_PAID, invoice.id, now, str(actor), by_hand) is True
+
+
+MARK_BY_HAND = "UPDATE invoices SET settled_by_hand = true WHERE id = $1"
+
+
+async def mark_settled_by_hand(tx: Connection, invoice: Invoice) -> None:
+    """A transfer that paid it was assigned elsewhere."""
+    await tx.execute(MARK_BY_HAND, invoice.id)
 
 
 # A fully credited invoice that nobody has paid is cancelled; nothing is left to pay. Otherwise a worker looks whether

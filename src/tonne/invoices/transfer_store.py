@@ -1,66 +1,65 @@
-"""SQL of bank transfers."""
+"""SQL of `bank_transfers`."""
 
-import hashlib
-import json
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
-from enum import StrEnum
-from typing import NamedTuple
 
 import asyncpg
 
-from tonne.banking.statement import StatementLine
+from tonne.banking.identity import Identified, StoredLine, reference_key
+from tonne.banking.statement import StatementFormat, StatementLine
 from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.invoices.model import Invoice
+from tonne.invoices.transfer_model import Transfer, TransferState
 
-# Transfers that need a person. The parts of an open invoice do not: the rest may still arrive. What is not an incoming
-# payment was never expected to match.
-UNRESOLVED = """
-FROM bank_transfers transfer
-LEFT JOIN invoices ON invoices.id = transfer.invoice_id
-WHERE transfer.resolved_at IS NULL AND transfer.outcome <> 'matched' AND transfer.amount_minor > 0
-  AND (transfer.outcome <> 'under' OR invoices.status = 'cancelled')
-"""
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_217
 
+# What was done with each transfer. Returns with an invoice are refunds of what is assigned.
+DONE_WITH_TRANSFER = """
+LEFT JOIN LATERAL (
+    SELECT coalesce(sum(each.amount_minor), 0)::bigint AS minor,
+           coalesce(bool_or(each.by_operator), false) AS by_operator,
+           coalesce(bool_or(paid.status = 'open'), false) AS is_open
+    FROM (SELECT assignment.invoice_id, sum(assignment.amount_minor) AS amount_minor,
+                 bool_or(assignment.by_operator) AS by_operator
+          FROM transfer_assignments assignment WHERE assignment.transfer_id = transfer.id
+          GROUP BY assignment.invoice_id HAVING sum(assignment.amount_minor) <> 0) AS each
+    JOIN invoices paid ON paid.id = each.invoice_id) AS assigned ON true
+LEFT JOIN LATERAL (
+    SELECT coalesce(sum(each.amount_minor) FILTER (WHERE each.status <> 'returned'), 0)::bigint AS open_minor,
+           coalesce(sum(each.amount_minor) FILTER (WHERE each.status = 'returned'), 0)::bigint AS done_minor,
+           coalesce(sum(each.amount_minor) FILTER (WHERE each.invoice_id IS NOT NULL), 0)::bigint AS refund_minor
+    FROM transfer_returns each
+    WHERE each.transfer_id = transfer.id AND each.status IN ('planned', 'exported', 'returned')) AS sent ON true
+"""
+REST_OF_TRANSFER = """
+(transfer.amount_minor - assigned.minor - (sent.open_minor + sent.done_minor - sent.refund_minor)
+ - transfer.resolved_minor)
+"""
+STATE_OF_TRANSFER = f"""
+CASE WHEN transfer.amount_minor <= 0
+         THEN CASE WHEN transfer.is_reversal AND transfer.resolved_minor = 0 THEN 'unmatched' ELSE 'outgoing' END
+     WHEN {REST_OF_TRANSFER} > 0 THEN CASE WHEN assigned.minor > 0 THEN 'overpaid' ELSE 'unmatched' END
+     WHEN sent.open_minor > 0 THEN 'to_return'
+     WHEN sent.done_minor > 0 THEN 'returned'
+     WHEN assigned.is_open THEN 'part_payment'
+     WHEN assigned.by_operator OR transfer.resolved_minor > 0 THEN 'assigned'
+     ELSE 'matched' END
+"""
+_TRANSFER = """
+transfer.id, transfer.mode, transfer.own_account, transfer.booked_on, transfer.amount_minor, transfer.currency,
+transfer.payer, transfer.payer_iban, transfer.payer_bic, transfer.reference, transfer.end_to_end_id,
+transfer.is_reversal, transfer.state, transfer.invoice_id, invoices.reference AS invoice_reference,
+invoices.organisation_id, assigned.minor AS assigned_minor, sent.open_minor AS returning_minor,
+sent.done_minor AS returned_minor, sent.refund_minor AS refunded_minor, transfer.resolved_minor, transfer.resolution,
+transfer.imported_at, transfer.imported_by
+"""
+_FROM = f"FROM bank_transfers transfer LEFT JOIN invoices ON invoices.id = transfer.invoice_id {DONE_WITH_TRANSFER}"
 
-class TransferOutcome(StrEnum):
-    """The result of importing a transfer. All but KNOWN are stored."""
 
-    MATCHED = "matched"
-    OVER = "over"
-    UNDER = "under"
-    UNKNOWN = "unknown"
-    NOT_OPEN = "not_open"
-    KNOWN = "known"
-
-
-def line_digests(mode: Mode, lines: Sequence[StatementLine]) -> list[bytes]:
-    """Equal for the same line of overlapping statements, so that it is booked once. Equal lines are numbered."""
-    seen: Counter[str] = Counter()
-    digests = []
-    for line in lines:
-        facts = (mode, line.booked_on.isoformat(), line.amount_minor, line.currency, line.payer, line.reference)
-        text = json.dumps([*facts])
-        digests.append(hashlib.sha256(json.dumps([*facts, seen[text]]).encode()).digest())
-        seen[text] += 1
-    return digests
-
-
-class Transfer(NamedTuple):
-    """`invoice_id` is the invoice that it pays, if known."""
-
-    line: StatementLine
-    outcome: TransferOutcome
-    invoice_id: str | None
-    digest: bytes = b""
+def _transfer(row: asyncpg.Record) -> Transfer:
+    return Transfer(**{**row, "mode": Mode(row["mode"]), "state": TransferState(row["state"])})
 
 
 LOCK_IMPORTS = "SELECT pg_advisory_xact_lock($1)"
@@ -71,120 +70,163 @@ async def lock_imports(tx: Connection) -> None:
     await tx.execute(LOCK_IMPORTS, _IMPORT_LOCK)
 
 
-FIND_KNOWN = "SELECT digest FROM bank_transfers WHERE digest = ANY ($1::bytea[])"
-
-
-async def find_known_any_account(tx: Connection, digests: Sequence[bytes]) -> set[bytes]:
-    """Those of the digests that were imported before."""
-    return {row["digest"] for row in await tx.fetch(FIND_KNOWN, digests)}
-
-
-SUM_RECEIVED = """
-SELECT invoice_id, sum(amount_minor)::bigint AS received_minor FROM bank_transfers
-WHERE invoice_id = ANY ($1::text[]) AND outcome = 'under' GROUP BY invoice_id
+FIND_STORED = """
+SELECT transfer.id, transfer.format, transfer.booked_on, transfer.amount_minor, transfer.currency, transfer.payer,
+       transfer.reference, transfer.own_account, transfer.payer_iban, transfer.bank_references
+FROM bank_transfers transfer
+WHERE transfer.mode = $1
+  AND ((transfer.booked_on, transfer.amount_minor) IN (SELECT wanted.day, wanted.minor
+                                                       FROM unnest($2::date[], $3::bigint[]) AS wanted (day, minor))
+       OR transfer.bank_references && $4::text[])
+ORDER BY transfer.booked_on, transfer.id
 """
 
 
-async def sum_received_any_account(tx: Connection, invoice_ids: Sequence[str]) -> dict[str, int]:
-    """The amounts received so far for partly paid invoices, by id."""
-    rows = await tx.fetch(SUM_RECEIVED, invoice_ids)
-    return {row["invoice_id"]: row["received_minor"] for row in rows}
+async def find_stored_any_account(
+    tx: Connection, mode: Mode, format_: StatementFormat, lines: Sequence[StatementLine]
+) -> list[StoredLine]:
+    """The transfers that lines of a statement may be: with the same day and amount, or the same reference."""
+    days = {(line.booked_on, line.amount_minor) for line in lines}
+    references = [key for line in lines if (key := reference_key(format_, line)) is not None]
+    rows = await tx.fetch(FIND_STORED, mode, [day for day, _ in days], [minor for _, minor in days], references)
+    return [_stored(row) for row in rows]
+
+
+def _stored(row: asyncpg.Record) -> StoredLine:
+    values = dict(row)
+    transfer_id, format_ = values.pop("id"), StatementFormat(values.pop("format"))
+    references = set(values.pop("bank_references"))
+    return StoredLine(transfer_id, format_, StatementLine(line=0, **values), references)
 
 
 INSERT_TRANSFERS = """
-INSERT INTO bank_transfers (id, digest, mode, booked_on, amount_minor, currency, payer, reference, outcome, invoice_id,
+INSERT INTO bank_transfers (id, mode, format, booked_on, amount_minor, currency, payer, payer_iban, payer_bic,
+                            reference, end_to_end_id, own_account, bank_references, is_reversal, invoice_id, state,
                             imported_at, imported_by)
-SELECT transfer.id, transfer.digest, $1, transfer.booked_on, transfer.amount_minor, transfer.currency, transfer.payer,
-       transfer.reference, transfer.outcome, transfer.invoice_id, $2, $3
-FROM unnest($4::text[], $5::bytea[], $6::date[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[],
-            $12::text[])
-     AS transfer (id, digest, booked_on, amount_minor, currency, payer, reference, outcome, invoice_id)
+SELECT new.id, $1, $2, new.booked_on, new.amount_minor, new.currency, new.payer, new.payer_iban, new.payer_bic,
+       new.reference, new.end_to_end_id, new.own_account,
+       CASE WHEN new.bank_reference IS NULL THEN '{}' ELSE ARRAY[new.bank_reference] END, new.is_reversal,
+       new.invoice_id, 'unmatched', $3, $4
+FROM unnest($5::text[], $6::date[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
+            $13::text[], $14::text[], $15::text[], $16::boolean[], $17::text[])
+     AS new (id, booked_on, amount_minor, currency, payer, payer_iban, payer_bic, reference, end_to_end_id, own_account,
+             bank_reference, is_reversal, invoice_id)
 """
 
 
 async def insert_transfers_any_account(
-    tx: Connection, mode: Mode, transfers: Sequence[Transfer], *, actor: Actor, now: datetime
+    tx: Connection,
+    mode: Mode,
+    format_: StatementFormat,
+    new: Sequence[tuple[Identified, str | None]],
+    *,
+    actor: Actor,
+    now: datetime,
 ) -> None:
-    """Insert transfers, at least one."""
+    """Insert transfers, at least one, each with the id of the invoice that it names. Then refresh their states."""
     rows = [
         (
-            *(new_id("trf"), digest, line.booked_on, line.amount_minor, line.currency, line.payer),
-            *(line.reference, outcome, invoice_id),
+            *(each.transfer_id, line.booked_on, line.amount_minor, line.currency, line.payer, line.payer_iban),
+            *(line.payer_bic, line.reference, line.end_to_end_id, line.own_account),
+            *(reference_key(format_, line), line.is_reversal, invoice_id),
         )
-        for line, outcome, invoice_id, digest in transfers
+        for each, invoice_id in new
+        for line in (each.line,)
     ]
-    await tx.execute(INSERT_TRANSFERS, mode, now, str(actor), *zip(*rows, strict=True))
+    await tx.execute(INSERT_TRANSFERS, mode, format_, now, str(actor), *zip(*rows, strict=True))
 
 
-LIST_TRANSFERS = """
-SELECT booked_on, amount_minor, currency, payer, reference, outcome FROM bank_transfers
-WHERE invoice_id = $1 ORDER BY booked_on, id
+COMPLETE_TRANSFERS = """
+UPDATE bank_transfers transfer
+SET bank_references = CASE WHEN seen.bank_reference IS NULL OR seen.bank_reference = ANY (transfer.bank_references)
+                           THEN transfer.bank_references ELSE transfer.bank_references || seen.bank_reference END,
+    own_account = CASE WHEN transfer.own_account = '' THEN seen.own_account ELSE transfer.own_account END,
+    payer_iban = CASE WHEN transfer.payer_iban = '' THEN seen.payer_iban ELSE transfer.payer_iban END,
+    payer_bic = CASE WHEN transfer.payer_iban = '' THEN seen.payer_bic ELSE transfer.payer_bic END
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
+     AS seen (id, bank_reference, own_account, payer_iban, payer_bic)
+WHERE transfer.id = seen.id
 """
 
 
-async def list_transfers(connection: Connection, invoice: Invoice) -> list[Transfer]:
-    """The transfers for an invoice. Their line numbers in the statements are not stored."""
-    transfers = []
-    for row in await connection.fetch(LIST_TRANSFERS, invoice.id):
-        values = dict(row)
-        outcome = TransferOutcome(values.pop("outcome"))
-        transfers.append(Transfer(StatementLine(line=0, **values), outcome, invoice.id))
-    return transfers
+async def complete_transfers_any_account(tx: Connection, format_: StatementFormat, known: Sequence[Identified]) -> None:
+    """Add what another format says of known transfers: the bank's reference, and the account the money came from."""
+    rows = [
+        (each.transfer_id, reference_key(format_, each.line), *_accounts(each.line))
+        for each in {each.transfer_id: each for each in known}.values()
+    ]
+    await tx.execute(COMPLETE_TRANSFERS, *zip(*rows, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class UnresolvedTransfer:
-    """`invoice_reference` is the invoice that it names, if any."""
-
-    id: str
-    organisation_id: str | None
-    mode: Mode
-    booked_on: date
-    amount_minor: int
-    currency: str
-    payer: str
-    reference: str
-    outcome: TransferOutcome
-    invoice_reference: str | None
-
-    @property
-    def amount(self) -> str:
-        return f"{format_money(self.amount_minor, self.currency)} {self.currency}"
+def _accounts(line: StatementLine) -> tuple[str, str, str]:
+    return line.own_account, line.payer_iban, line.payer_bic
 
 
-_UNRESOLVED_COLUMNS = """
-transfer.id, invoices.organisation_id, transfer.mode, transfer.booked_on, transfer.amount_minor, transfer.currency,
-transfer.payer, transfer.reference, transfer.outcome, invoices.reference AS invoice_reference
+REFRESH_STATES = f"""
+UPDATE bank_transfers SET state = derived.state
+FROM (SELECT transfer.id, {STATE_OF_TRANSFER} AS state
+      FROM bank_transfers transfer {DONE_WITH_TRANSFER}
+      WHERE transfer.id = ANY ($1::text[])
+         OR transfer.id IN (SELECT each.transfer_id FROM transfer_assignments each
+                            WHERE each.invoice_id = ANY ($2::text[]))) AS derived
+WHERE bank_transfers.id = derived.id AND bank_transfers.state <> derived.state
+"""  # noqa: S608 - constants
+
+
+async def refresh_states_any_account(
+    tx: Connection, transfer_ids: Sequence[str] = (), *, invoice_ids: Sequence[str] = ()
+) -> None:
+    """Derive the states of transfers after anything was done with them, or with invoices that they paid."""
+    await tx.execute(REFRESH_STATES, transfer_ids, invoice_ids)
+
+
+FIND_TRANSFERS = f"SELECT {_TRANSFER} {_FROM} WHERE transfer.id = ANY ($1::text[]) ORDER BY transfer.id"
+
+
+async def find_transfers_any_account(connection: Connection, transfer_ids: Sequence[str]) -> list[Transfer]:
+    return [_transfer(row) for row in await connection.fetch(FIND_TRANSFERS, transfer_ids)]
+
+
+LOCK_TRANSFERS = "SELECT id FROM bank_transfers WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE"
+
+
+async def lock_transfers_any_account(tx: Connection, transfer_ids: Sequence[str]) -> list[Transfer]:
+    """Lock transfers until the transaction ends, and return them as they are then. Lock their invoices before."""
+    await tx.execute(LOCK_TRANSFERS, transfer_ids)
+    return await find_transfers_any_account(tx, transfer_ids)
+
+
+LIST_TRANSFERS = f"""
+SELECT {_TRANSFER} {_FROM}
+WHERE transfer.state = ANY ($1::text[]) AND ($2::text IS NULL OR transfer.mode = $2)
+  AND ($3::text IS NULL OR transfer.invoice_id = $3
+       OR EXISTS (SELECT FROM transfer_assignments each WHERE each.transfer_id = transfer.id AND each.invoice_id = $3))
+  AND ($4::date IS NULL OR transfer.booked_on >= $4)
+ORDER BY transfer.imported_at, transfer.booked_on, transfer.id LIMIT $5
+"""  # noqa: S608 - constants
+
+
+async def list_transfers_any_account(
+    connection: Connection,
+    states: Sequence[TransferState],
+    *,
+    mode: Mode | None = None,
+    invoice_id: str | None = None,
+    since: date | None = None,
+    limit: int = 1000,
+) -> list[Transfer]:
+    """Oldest first. An invoice selects the transfers that name it or were assigned to it."""
+    rows = await connection.fetch(LIST_TRANSFERS, [*map(str, states)], mode, invoice_id, since, limit)
+    return [_transfer(row) for row in rows]
+
+
+RESOLVE = """
+UPDATE bank_transfers SET resolved_at = $2, resolution = $3, resolved_minor = $4 WHERE id = $1
 """
 
 
-def _unresolved(row: asyncpg.Record) -> UnresolvedTransfer:
-    return UnresolvedTransfer(**{**row, "mode": Mode(row["mode"]), "outcome": TransferOutcome(row["outcome"])})
-
-
-LIST_UNRESOLVED = f"""
-SELECT {_UNRESOLVED_COLUMNS} {UNRESOLVED} AND ($1::text IS NULL OR transfer.mode = $1)
-ORDER BY transfer.imported_at, transfer.id
-"""
-
-
-async def list_unresolved_any_account(connection: Connection, mode: Mode | None) -> list[UnresolvedTransfer]:
-    """Oldest first."""
-    return [_unresolved(row) for row in await connection.fetch(LIST_UNRESOLVED, mode)]
-
-
-LOCK_UNRESOLVED = f"""
-SELECT {_UNRESOLVED_COLUMNS} {UNRESOLVED} AND transfer.id = $1 FOR UPDATE OF transfer
-"""
-
-
-async def lock_unresolved_any_account(tx: Connection, transfer_id: str) -> UnresolvedTransfer | None:
-    row = await tx.fetchrow(LOCK_UNRESOLVED, transfer_id)
-    return None if row is None else _unresolved(row)
-
-
-RESOLVE = "UPDATE bank_transfers SET resolved_at = $2, resolution = $3 WHERE id = $1"
-
-
-async def mark_resolved_any_account(tx: Connection, transfer_id: str, now: datetime, note: str) -> None:
-    await tx.execute(RESOLVE, transfer_id, now, note)
+async def set_resolution_any_account(
+    tx: Connection, transfer: Transfer, *, now: datetime | None, note: str | None, amount_minor: int
+) -> None:
+    """`amount_minor` was dealt with in another way. Nothing, and no time, reopens the transfer."""
+    await tx.execute(RESOLVE, transfer.id, now, note, amount_minor)

@@ -7,7 +7,6 @@ from tonne.base.settings import Settings
 from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
 from tonne.invoices.seller_details import missing_settings
-from tonne.invoices.transfer_store import UNRESOLVED
 
 
 def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
@@ -35,9 +34,10 @@ QUEUES = (
         "bank_transfers",
         f"""
         SELECT mode, count(*) AS depth, min(imported_at) AS since, NULL::timestamptz AS due
-        FROM (SELECT transfer.mode, transfer.imported_at {UNRESOLVED} LIMIT {MAX_COUNTED}) AS each
+        FROM (SELECT transfer.mode, transfer.imported_at FROM bank_transfers transfer
+              WHERE transfer.state IN ('unmatched', 'overpaid', 'to_return') LIMIT {MAX_COUNTED}) AS each
         GROUP BY mode
-        """,  # noqa: S608 - constants
+        """,  # noqa: S608 - a number
     ),
 )
 
@@ -101,27 +101,55 @@ WAITING = (
         "A customer transferred less than the total, and the rest did not arrive.",
         "Ask the customer for the rest, or accept it with `tonne invoice settle`.",
         """
-        SELECT format('invoice %s: %s of %s minor units of %s received, last on %s', invoices.reference,
-                      sum(transfer.amount_minor), invoices.total_minor - invoices.credited_minor,
-                      invoices.currency, max(transfer.booked_on)) AS "where"
-        FROM invoices JOIN bank_transfers transfer ON transfer.invoice_id = invoices.id
-        WHERE invoices.mode = 'live' AND invoices.status = 'open' AND transfer.outcome = 'under'
+        SELECT format('invoice %s: %s of %s minor units of %s received, last at %s', invoices.reference,
+                      sum(each.amount_minor), invoices.total_minor - invoices.credited_minor, invoices.currency,
+                      to_char(max(each.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+        FROM invoices JOIN transfer_assignments each ON each.invoice_id = invoices.id
+        WHERE invoices.mode = 'live' AND invoices.status = 'open'
         GROUP BY invoices.id
-        HAVING max(transfer.imported_at) < $1::timestamptz - interval '7 days'
-        ORDER BY max(transfer.imported_at)
+        HAVING max(each.created_at) < $1::timestamptz - interval '7 days' AND sum(each.amount_minor) > 0
+        ORDER BY max(each.created_at)
         """,
     ),
     WaitingCheck(
         "unmatched live bank transfers are resolved within three days",
         "Money arrived that no open invoice expects: the reference is unknown, the invoice is paid or cancelled, or "
         "the amount is too high.",
-        "If it pays an invoice, settle that with `tonne invoice settle`; otherwise return the money. Then run `tonne "
-        "transfer resolve` with a note. `tonne transfer list` shows all.",
-        f"""
+        "If it pays an invoice, run `tonne transfer assign`; otherwise `tonne transfer return`. `tonne transfer list` "
+        "shows all.",
+        """
         SELECT format('transfer %s of %s: %s minor units of %s from %s, %s', transfer.id, transfer.booked_on,
-                      transfer.amount_minor, transfer.currency, left(transfer.payer, 50), transfer.outcome) AS "where"
-        {UNRESOLVED} AND transfer.mode = 'live' AND transfer.imported_at < $1::timestamptz - interval '3 days'
+                      transfer.amount_minor, transfer.currency, left(transfer.payer, 50), transfer.state) AS "where"
+        FROM bank_transfers transfer
+        WHERE transfer.state IN ('unmatched', 'overpaid') AND transfer.mode = 'live'
+          AND transfer.imported_at < $1::timestamptz - interval '3 days'
         ORDER BY transfer.imported_at
-        """,  # noqa: S608 - a constant
+        """,
+    ),
+    WaitingCheck(
+        "live bank refunds are made within three days",
+        "Money waits to go back to the payer: it was not approved, not exported, or not seen in a statement since.",
+        "Run `tonne transfer returns`, then `tonne transfer approve` and `tonne transfer export-returns`. Import the "
+        "next bank statement, or confirm with `tonne transfer returned`.",
+        """
+        SELECT format('return %s of transfer %s: %s minor units of %s to %s, %s', sent.id, sent.transfer_id,
+                      sent.amount_minor, transfer.currency, left(sent.to_name, 50), sent.status) AS "where"
+        FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
+        WHERE sent.status IN ('planned', 'exported') AND transfer.mode = 'live'
+          AND sent.created_at < $1::timestamptz - interval '3 days'
+        ORDER BY sent.created_at
+        """,
+    ),
+    WaitingCheck(
+        "doubtful lines of bank statements are decided within three days",
+        "A line may be one that was imported before in another format. It is not counted until you decide.",
+        "Compare the two with `tonne transfer doubtful`, then run `tonne transfer same` or `tonne transfer different`.",
+        """
+        SELECT format('line %s resembles transfer %s', each.id, each.transfer_id) AS "where"
+        FROM doubtful_lines each
+        WHERE each.is_same IS NULL AND each.mode = 'live'
+          AND each.imported_at < $1::timestamptz - interval '3 days'
+        ORDER BY each.imported_at
+        """,
     ),
 )

@@ -1,0 +1,127 @@
+"""SQL of `transfer_returns` and `return_batches`: money that goes back to payers."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import asyncpg
+
+from tonne.base.actor import Actor
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.invoices.transfer_model import BankReturn, ReturnStatus
+
+_RETURN = """
+sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.own_account, transfer.currency,
+       sent.amount_minor, sent.to_iban, sent.to_bic, sent.to_name, sent.reason, sent.status, sent.to_other_account,
+       sent.approved_by, sent.batch_id, transfer.reference AS payer_reference, sent.note, sent.created_at,
+       sent.created_by
+FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
+"""
+
+
+def _return(row: asyncpg.Record) -> BankReturn:
+    return BankReturn(**{**row, "mode": Mode(row["mode"]), "status": ReturnStatus(row["status"])})
+
+
+INSERT_RETURN = """
+INSERT INTO transfer_returns (id, transfer_id, invoice_id, amount_minor, to_iban, to_bic, to_name, reason, status,
+                              to_other_account, created_at, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+"""
+
+
+async def insert_return_any_account(tx: Connection, new: BankReturn) -> None:
+    """Then refresh the state of the transfer."""
+    await tx.execute(
+        INSERT_RETURN,
+        *(new.id, new.transfer_id, new.invoice_id, new.amount_minor, new.to_iban, new.to_bic, new.to_name, new.reason),
+        *(new.status, new.to_other_account, new.created_at, new.created_by),
+    )
+
+
+FIND_RETURNS = f"SELECT {_RETURN} WHERE sent.id = ANY ($1::text[]) ORDER BY sent.id"
+
+
+async def find_returns_any_account(connection: Connection, return_ids: Sequence[str]) -> list[BankReturn]:
+    return [_return(row) for row in await connection.fetch(FIND_RETURNS, return_ids)]
+
+
+LIST_OF_TRANSFER = f"SELECT {_RETURN} WHERE sent.transfer_id = $1 ORDER BY sent.created_at, sent.id"
+
+
+async def list_returns_of_transfer_any_account(connection: Connection, transfer_id: str) -> list[BankReturn]:
+    return [_return(row) for row in await connection.fetch(LIST_OF_TRANSFER, transfer_id)]
+
+
+LIST_OPEN = f"""
+SELECT {_RETURN} WHERE sent.status IN ('planned', 'exported') AND ($1::text IS NULL OR transfer.mode = $1)
+ORDER BY sent.created_at, sent.id
+"""
+
+
+async def list_open_returns_any_account(connection: Connection, mode: Mode | None) -> list[BankReturn]:
+    """Planned and exported, oldest first."""
+    return [_return(row) for row in await connection.fetch(LIST_OPEN, mode)]
+
+
+# The transfer is locked before, so two commands cannot change one return at the same time.
+SET_STATUS = """
+UPDATE transfer_returns SET status = $2, note = $3, closed_at = $4, outgoing_id = coalesce($5, outgoing_id)
+WHERE id = $1
+"""
+
+
+async def set_status_any_account(
+    tx: Connection,
+    return_id: str,
+    status: ReturnStatus,
+    *,
+    note: str,
+    closed_at: datetime | None,
+    outgoing_id: str | None = None,
+) -> None:
+    """Then refresh the state of the transfer."""
+    await tx.execute(SET_STATUS, return_id, status, note, closed_at, outgoing_id)
+
+
+APPROVE = "UPDATE transfer_returns SET approved_by = $2, approved_at = $3 WHERE id = $1"
+
+
+async def mark_approved_any_account(tx: Connection, return_id: str, *, actor: Actor, now: datetime) -> None:
+    await tx.execute(APPROVE, return_id, str(actor), now)
+
+
+INSERT_BATCH = """
+INSERT INTO return_batches (id, mode, currency, own_iban, format, content, created_at, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+
+async def insert_batch(
+    tx: Connection,
+    batch_id: str,
+    mode: Mode,
+    content: bytes,
+    *,
+    currency: str,
+    own_iban: str,
+    format_: str,
+    actor: Actor,
+    now: datetime,
+) -> None:
+    await tx.execute(INSERT_BATCH, batch_id, mode, currency, own_iban, format_, content, now, str(actor))
+
+
+MARK_EXPORTED = "UPDATE transfer_returns SET status = 'exported', batch_id = $2 WHERE id = ANY ($1::text[])"
+
+
+async def mark_exported_any_account(tx: Connection, return_ids: Sequence[str], batch_id: str) -> None:
+    await tx.execute(MARK_EXPORTED, return_ids, batch_id)
+
+
+FIND_BATCH = "SELECT content FROM return_batches WHERE id = $1"
+
+
+async def find_batch(connection: Connection, batch_id: str) -> bytes | None:
+    content: bytes | None = await connection.fetchval(FIND_BATCH, batch_id)
+    return content
