@@ -167,7 +167,7 @@ class Services:
         self.release_holds = ReleaseHolds(database, clock)
         retire_test_order = RetireTestOrder(database, clock, settings)
         self.retirements = RetirementEndpoints(
-            database, retire_test_order, self.directory, clock=clock, notifier=self.notifier
+            database, retire_test_order, self.directory, clock=clock, settings=settings, notifier=self.notifier
         )
         create_checkout = CreateCheckout(
             database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box

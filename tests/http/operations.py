@@ -32,6 +32,7 @@ OPERATIONS = {
     "GET /v1/orders/{order_id}/credit-notes": "listCreditNotes",
     "GET /v1/orders/{order_id}/certificate.json": "getCertificate",
     "GET /v1/orders/{order_id}/certificates": "listCertificates",
+    "PUT /v1/orders/{order_id}/beneficiary": "renameOrder",
     "GET /v1/orders/{order_id}/invoice": "downloadInvoice",
     "GET /v1/payments/by-temporary-id/{temporary_id}": "getPaymentByTemporaryId",
     "GET /v1/projects": "listProjects",

@@ -249,6 +249,21 @@ async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: 
     )
 
 
+SET_BENEFICIARY = """
+UPDATE orders SET beneficiary = $3, beneficiary_kind = $4, beneficiary_is_public = $5
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def set_beneficiary(tx: Connection, order: Order) -> None:
+    """The name of a locked order. Rewrite its JSON afterwards."""
+    await tx.execute(
+        SET_BENEFICIARY,
+        *(order.scope.account_id, order.id),
+        *(order.beneficiary, order.beneficiary_kind, order.beneficiary_is_public),
+    )
+
+
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
 
 

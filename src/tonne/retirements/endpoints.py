@@ -6,6 +6,7 @@ from tonne.accounts.directory import AccountDirectory
 from tonne.base.clock import Clock
 from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
 from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound, require_test_mode
@@ -13,14 +14,16 @@ from tonne.http.json_body import read
 from tonne.http.lists import Paging, list_response
 from tonne.http.route import Request, Response, json_response
 from tonne.orders import store as order_store
+from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound
 from tonne.retirements import retirement_store
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import StoredCertificate, list_of_order, normal_number
 from tonne.retirements.errors import CertificateNotAvailable
+from tonne.retirements.rename_order import rename_order
 from tonne.retirements.render_certificate import render_certificate
 from tonne.retirements.retire_test_order import RetireTestOrder
-from tonne.retirements.schemas import SupplyIn, SupplyOut
+from tonne.retirements.schemas import RenameIn, SupplyIn, SupplyOut
 from tonne.retirements.simulate_supply import simulate_supply
 
 PDF = b"application/pdf"
@@ -40,12 +43,14 @@ class RetirementEndpoints:
         directory: AccountDirectory,
         *,
         clock: Clock,
+        settings: Settings,
         notifier: Notifier,
     ) -> None:
         self._database = database
         self._directory = directory
         self._retire_test_order = retire_test_order
         self._clock = clock
+        self._settings = settings
         self._notifier = notifier
 
     async def certificate(self, request: Request) -> Response:
@@ -72,6 +77,29 @@ class RetirementEndpoints:
         complete.
         """
         return list_response([each.out for each in await self._list(request)], None)
+
+    async def rename_order(self, request: Request) -> Response:
+        """Correct the name on the certificate.
+
+        Until the first credit is retired, the order changes, and the registry gets the new name. Once the order is
+        complete, a new certificate replaces the old one; what the registry has cannot change, and the certificate says
+        so. In between, returns 409. An order in test mode works the same way.
+        """
+        body, scope = read(request.json(), RenameIn), request.scope
+        async with self._database.transaction() as tx:
+            await rename_order(
+                tx,
+                scope,
+                request.path("order_id"),
+                Beneficiary(body.name, body.kind),
+                reason=body.reason,
+                settings=self._settings,
+                actor=request.actor,
+                now=self._clock(),
+            )
+            document = await order_store.find_by_id(tx, scope, request.path("order_id"))
+        self._notifier.notify()
+        return Response(document or b"")
 
     async def _find(self, request: Request) -> StoredCertificate:
         (number,) = request.query("number")

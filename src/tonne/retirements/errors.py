@@ -46,3 +46,10 @@ class NotEnoughInStock(TonneError, kind=Kind.CONFLICT, code="not_enough_in_stock
 
 class CertificateNotValid(TonneError, kind=Kind.CONFLICT, code="certificate_not_valid"):
     message = "The certificate of this order was withdrawn, so it cannot be changed."
+
+
+class BeneficiaryRetired(TonneError, kind=Kind.CONFLICT, code="beneficiary_retired"):
+    message = (
+        "Some credits of this order are already retired in its present name. Correct the name when the order is "
+        "complete: a new certificate then replaces the first one."
+    )

@@ -63,6 +63,8 @@ INSERT INTO certificates (account_id, order_id, organisation_id, mode, number, i
                           next_mail_at, is_public)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
+# A name that has become private leaves the public pages, including those of the certificates that were replaced.
+HIDE_CHAIN = "UPDATE certificates SET is_public = false WHERE account_id = $1 AND order_id = $2 AND is_public"
 
 
 async def reissue_certificate(
@@ -103,6 +105,8 @@ async def reissue_certificate(
         *(msgspec.json.encode(new), old.record.number, None if order.email is None else now),
         is_public,
     )
+    if not is_public:
+        await tx.execute(HIDE_CHAIN, order.scope.account_id, order.id)
     await _change_totals(tx, old, former, order)
     address = public_address(base_url, new.number) if is_public else None
     reissued = replace(order, public_certificate_url=address)

@@ -7,8 +7,8 @@ from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, OrderOut
 from tonne.retirements.certificate_record import CertificateOut
 from tonne.retirements.endpoints import RetirementEndpoints
-from tonne.retirements.errors import CertificateNotAvailable, SupplyShort
-from tonne.retirements.schemas import RetirementOut, SupplyIn, SupplyOut
+from tonne.retirements.errors import BeneficiaryRetired, CertificateNotAvailable, CertificateNotValid, SupplyShort
+from tonne.retirements.schemas import RenameIn, RetirementOut, SupplyIn, SupplyOut
 
 
 def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
@@ -35,6 +35,12 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
             ListOut[CertificateOut],
             OrderNotFound,
             operation_id="listCertificates",
+        ),
+        order(
+            *("PUT /v1/orders/{order_id}/beneficiary", endpoints.rename_order, OrderOut),
+            *(OrderNotFound, TransitionInvalid, BeneficiaryRetired, CertificateNotValid),
+            operation_id="renameOrder",
+            body=RenameIn,
         ),
         RouteMaker("Retirements", query=LIST_PARAMETERS)(
             *("GET /v1/retirements", endpoints.list_retirements, page, *LIST_ERRORS), operation_id="listRetirements"

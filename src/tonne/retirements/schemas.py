@@ -1,14 +1,19 @@
 """Response bodies of retirements."""
 
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from tonne.catalog.schemas import Country, ProjectId, ProjectName, Registry, RegistryProjectId, Timestamp, Tonnes
+from tonne.http.json_body import JsonNumber
+from tonne.orders.beneficiary import BeneficiaryIn
 from tonne.orders.schemas import OrderId
 
+# Of a changed name, for the certificate.
+MAX_REASON = 500
+DEFAULT_REASON = "The name was corrected."
 Beneficiary = Annotated[str, Meta(examples=["Acme Ltd"])]
 Day = Annotated[str, Meta(examples=["2026-11-15"], extra_json_schema={"format": "date"})]
 RetirementUrl = Annotated[
@@ -52,6 +57,26 @@ class RetirementOut(msgspec.Struct):
         list[RetirementShareOut],
         Meta(description="The shares of your organisation's orders. Others may share the same retirement."),
     ]
+
+
+def _read_reason(value: Any) -> str:
+    reason = value.strip() if isinstance(value, str) and not isinstance(value, JsonNumber) else ""
+    if not 1 <= len(reason) <= MAX_REASON or not reason.isprintable():
+        raise ValueError(f"expected 1 to {MAX_REASON} printable characters on one line, not all of them spaces")
+    return reason
+
+
+class RenameIn(BeneficiaryIn, forbid_unknown_fields=True):
+    reason: Annotated[
+        str,
+        _read_reason,
+        Meta(
+            min_length=1,
+            max_length=MAX_REASON,
+            description="Why, in one sentence. It is printed on the new certificate of a complete order.",
+            examples=["The name was misspelt."],
+        ),
+    ] = DEFAULT_REASON
 
 
 class SupplyIn(msgspec.Struct, forbid_unknown_fields=True):
