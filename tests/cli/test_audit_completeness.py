@@ -55,6 +55,7 @@ NOT_AUDITED = {
                 "order show",
                 "charge list",
                 "charge show",
+                "order certificates",
                 "lot list",
                 "lot show",
                 "lot export",
@@ -115,6 +116,9 @@ class Story:
 
     async def cancelled_order(self) -> Words:
         return (await self.live_order(), "--reason", "Ordered twice")
+
+    async def renamed_order(self) -> Words:
+        return (await self.live_order(), "Fjord Bakery AS", "--reason", "Misspelt.")
 
     async def numbered(self, *words: str) -> Words:
         return (await self.invoice(), *words)
@@ -290,6 +294,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "catalogue import-lots": lambda story: story.import_lots(),
     "lot withdraw": lambda story: story.withdrawn_lot(),
     "order cancel": lambda story: story.cancelled_order(),
+    "order rename": lambda story: story.renamed_order(),
     "invoice resend": lambda story: story.numbered(),
     "invoice settle": lambda story: story.numbered(),
     "invoice credit": lambda story: story.numbered("0.01", "--reason", "Late delivery"),

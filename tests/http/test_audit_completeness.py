@@ -76,6 +76,10 @@ class Story:
         order = await self.api.order()
         await self.send("POST", f"{prefix}/orders/{order['id']}/cancel", {"reason": "Ordered twice"})
 
+    async def rename(self) -> None:
+        order = await self.api.order()
+        await self.send("PUT", f"/v1/orders/{order['id']}/beneficiary", {"name": "Fjord Bakery AS"})
+
     async def settle(self) -> None:
         order = await self.api.order()
         await self.send("POST", f"/v1/test-helpers/orders/{order['id']}/settle-invoice", {})
@@ -108,6 +112,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Any]]] = {
     ),
     "PUT /v1/sustainability-page": lambda story: story.send("PUT", "/v1/sustainability-page", {"title": "Ours"}),
     "POST /v1/orders/{order_id}/cancel": lambda story: story.cancel("/v1"),
+    "PUT /v1/orders/{order_id}/beneficiary": lambda story: story.rename(),
     "POST /v1/test-helpers/orders/{order_id}/cancel": lambda story: story.cancel("/v1/test-helpers"),
     "POST /v1/test-helpers/orders/{order_id}/settle-invoice": lambda story: story.settle(),
     "PUT /v1/test-helpers/supply": lambda story: story.send(

@@ -2,9 +2,12 @@ import pytest
 
 from tests.retirements.shop import Shop
 from tests.support.clock import MARCH, ManualClock
+from tests.support.command import Operator
 from tests.support.world import World
 from tonne.app import Services
 from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
 
 
 @pytest.fixture
@@ -15,6 +18,11 @@ def clock() -> ManualClock:
 @pytest.fixture
 def live(services: Services, world: World, clock: ManualClock) -> Shop:
     return Shop(services, world, clock, Mode.LIVE)
+
+
+@pytest.fixture
+def operator(populated_db: Database, settings: Settings) -> Operator:
+    return Operator(populated_db._url, secret_key=settings.secret_key)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tonne.http.route import Request, Response, json_response
 from tonne.orders import store as order_store
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound
+from tonne.orders.schemas import order_document
 from tonne.retirements import retirement_store
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import StoredCertificate, list_of_order, normal_number
@@ -85,21 +86,22 @@ class RetirementEndpoints:
         complete, a new certificate replaces the old one; what the registry has cannot change, and the certificate says
         so. In between, returns 409. An order in test mode works the same way.
         """
-        body, scope = read(request.json(), RenameIn), request.scope
+        scope, order_id, document = request.scope, request.path("order_id"), request.json()
         async with self._database.transaction() as tx:
-            await rename_order(
+            # Before the body: an order of another account is unknown, whatever the body says.
+            if await order_store.find_by_id(tx, scope, order_id) is None:
+                raise OrderNotFound
+            body = read(document, RenameIn)
+            order = await rename_order(
                 tx,
-                scope,
-                request.path("order_id"),
-                Beneficiary(body.name, body.kind),
+                *(scope, order_id, Beneficiary(body.name, body.kind)),
                 reason=body.reason,
                 settings=self._settings,
                 actor=request.actor,
                 now=self._clock(),
             )
-            document = await order_store.find_by_id(tx, scope, request.path("order_id"))
         self._notifier.notify()
-        return Response(document or b"")
+        return Response(order_document(order))
 
     async def _find(self, request: Request) -> StoredCertificate:
         (number,) = request.query("number")
