@@ -25,7 +25,6 @@ from tonne.cards.confirm_charge import ConfirmCharge
 from tonne.cards.endpoints import CardEndpoints
 from tonne.cards.mail_card_problems import MailCardProblems
 from tonne.cards.model import RetrySchedule
-from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.routes import card_page_routes, card_routes, gateway_routes
 from tonne.cards.update_card import UpdateCard
 from tonne.cards.waiting import QUEUES as CHARGE_QUEUES
@@ -85,6 +84,11 @@ from tonne.orders.place_order import PlaceOrder
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
 from tonne.orders.waiting import QUEUES as ORDER_QUEUES
+from tonne.refunds.check_payments import CheckPayments, PollGateways
+from tonne.refunds.endpoints import RefundEndpoints
+from tonne.refunds.make_refunds import MakeRefunds
+from tonne.refunds.routes import refund_routes
+from tonne.refunds.waiting import QUEUES as REFUND_QUEUES
 from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.close_units import CloseUnits
 from tonne.retirements.endpoints import RetirementEndpoints
@@ -114,10 +118,12 @@ WRITE_USES_EVERY_S = 2.0
 PRUNE_EVERY_S = 300.0
 # Closing checkouts and mailing certificates is not urgent: not on every notification.
 CHECKOUTS_EVERY_S = 2.0
+# How often a worker looks whether a gateway is to be polled.
+POLL_EVERY_S = 30.0
 RunOnce = Callable[[], Awaitable[bool]]
 # What the metrics report on, from the database.
 ALL_QUEUES = (
-    *(*MAIL_QUEUES, *ORDER_QUEUES, *CHARGE_QUEUES, *INVOICE_QUEUES),
+    *(*MAIL_QUEUES, *ORDER_QUEUES, *CHARGE_QUEUES, *REFUND_QUEUES, *INVOICE_QUEUES),
     *(*RETIREMENT_QUEUES, *WEBHOOK_QUEUES, *CHECKOUT_QUEUES),
 )
 
@@ -151,7 +157,10 @@ class Services:
         self.charge_cards = {
             mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, settings) for mode in Mode
         }
-        self.refund_charges = RefundCharges(database, self.card_gateways, clock, schedule)
+        self.make_refunds = MakeRefunds(database, self.card_gateways, clock, schedule)
+        self.check_payments = CheckPayments(database, self.card_gateways, clock, schedule)
+        self.poll_gateways = PollGateways(database, self.card_gateways, clock)
+        self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
         self.mail_credit_notes = MailCreditNotes(database, clock, settings)
@@ -265,6 +274,7 @@ class Services:
             *card_routes(self.cards),
             *invoice_routes(self.invoices),
             *credit_note_routes(self.credit_notes),
+            *refund_routes(self.refunds),
             *link_routes(self.offset_links),
             *api_checkout_routes(self.checkouts),
             *payment_routes(self.payment_lookup),
@@ -300,7 +310,9 @@ class Services:
                 Job(f"charge_{mode}_cards", self._notify_after(charge.run_once), charge.drain)
                 for mode, charge in self.charge_cards.items()
             ),
-            Job("refund_charges", self.refund_charges.run_once),
+            Job("check_payments", self._notify_after(self.check_payments.run_once)),
+            Job("make_refunds", self._notify_after(self.make_refunds.run_once)),
+            Job("poll_gateways", throttled(self._notify_after(self.poll_gateways.run_once), POLL_EVERY_S)),
             Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
             Job("follow_up_invoices", self._notify_after(self.follow_up_invoices.run_once)),
             Job("mail_credit_notes", self._notify_after(self.mail_credit_notes.run_once)),

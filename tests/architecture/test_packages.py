@@ -11,7 +11,7 @@ from tests.architecture.source import PACKAGE, ROOT, Module, imports, modules, p
 # A package may import only itself and packages listed before it.
 PACKAGES = (
     *("base", "db", "http", "web", "gateways", "events", "accounts", "sheets", "banking", "catalog", "estimates"),
-    *("orders", "receipts", "cards", "invoices", "retirements", "webhooks", "checkout", "sustainability"),
+    *("orders", "receipts", "cards", "invoices", "retirements", "refunds", "webhooks", "checkout", "sustainability"),
     *("dashboard", "worker"),
     *("app.py", "cli"),
 )

@@ -19,7 +19,6 @@ ACROSS_ACCOUNTS = {
     "src/tonne/orders/price_waiting.py": "a job of the worker",
     "src/tonne/orders/queue.py": "claims due orders for the jobs of the worker",
     "src/tonne/cards/charge_cards.py": "a job of the worker",
-    "src/tonne/cards/refund_charges.py": "a job of the worker",
     "src/tonne/cards/mail_card_problems.py": "a job of the worker",
     "src/tonne/cards/update_card.py": "a job of the worker",
     "src/tonne/cards/handle_stripe_event.py": "makes the charge due that a verified message of the gateway names",
@@ -54,6 +53,10 @@ ACROSS_ACCOUNTS = {
     "src/tonne/retirements/invalidate_lot.py": "the operator's: a lot serves orders of all accounts",
     "src/tonne/retirements/resolve_lot_case.py": "the operator's: decides about the orders of a lot",
     "src/tonne/retirements/withdraw_lot.py": "the operator's: names the orders that hold a lot",
+    "src/tonne/refunds/make_refunds.py": "a job of the worker",
+    "src/tonne/refunds/check_payments.py": "two jobs of the worker",
+    "src/tonne/refunds/approve_refund.py": "finds a refund that the operator names by its id alone",
+    "src/tonne/refunds/mismatched_charge.py": "finds a charge that the operator names by its id alone",
     "src/tonne/webhooks/check_secret_key.py": "checks the key of all webhooks when a process starts",
     "src/tonne/webhooks/deliver.py": "a job of the worker",
     "src/tonne/webhooks/prune_attempts.py": "a job of the worker",
@@ -73,7 +76,7 @@ ACROSS_ACCOUNTS = {
 # Parameters that say whose rows are meant: a scope, the id of an owner, a value that has its scope, or a secret.
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
-    *("link", "charge", "mail", "secret_hash", "invoice"),
+    *("link", "charge", "mail", "secret_hash", "invoice", "refund", "dispute"),
     # Each item names its account or organisation.
     *(
         "keys",

@@ -6,6 +6,7 @@ from datetime import datetime
 import asyncpg
 
 from tests.support.clock import START, ManualClock
+from tests.support.refund_jobs import RefundJobs
 from tests.support.scene import Scene
 from tests.support.world import TESTER, Tenant
 from tonne.app import Services
@@ -13,19 +14,11 @@ from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.model import RetrySchedule
-from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.stored_cards import describe_card, store_card
-from tonne.gateways.card import (
-    CardDetails,
-    CardGateway,
-    ChargeOutcome,
-    ChargeRequest,
-    ChargeResult,
-    RefundOutcome,
-    RefundResult,
-    StoredCard,
-)
+from tonne.gateways.card import CardDetails, CardGateway, ChargeOutcome, ChargeRequest, ChargeResult, StoredCard
+from tonne.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.gateways.card_simulated import SimulatedCardGateway
+from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
 from tonne.invoices.cancel_order import cancel_order
 from tonne.orders.model import Order
 from tonne.orders.queue import lock_order
@@ -55,6 +48,8 @@ class UnreliableGateway:
         self.faults: list[Charge] = []
         self.is_down = False
         self.refund_faults: list[RefundOutcome] = []
+        # How many of the next refunds fail without a refund at the gateway.
+        self.lost_refunds = 0
 
     async def charge(self, request: ChargeRequest) -> ChargeResult:
         if self.is_down:
@@ -68,6 +63,9 @@ class UnreliableGateway:
 
     async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
         self.refunded.append(refund_id)
+        if self.lost_refunds:
+            self.lost_refunds -= 1
+            return RefundResult(RefundOutcome.FAILED, message="The bank\x00 rejected it.")
         fault = self.refund_faults.pop(0) if self.refund_faults else None
         if fault is RefundOutcome.UNAVAILABLE:
             return RefundResult(fault)
@@ -77,6 +75,16 @@ class UnreliableGateway:
     async def cancel(self, request: ChargeRequest) -> ChargeResult:
         self.cancelled.append(request.id)
         return ChargeResult(ChargeOutcome.UNKNOWN) if self.is_down else await self.inner.cancel(request)
+
+    async def read_payment(self, reference: str) -> RecordedPayment:
+        if self.is_down:
+            raise PaymentNotRead("down")
+        return await self.inner.read_payment(reference)
+
+    async def list_changed(self, since: datetime) -> set[str]:
+        if self.is_down:
+            raise PaymentNotRead("down")
+        return await self.inner.list_changed(since)
 
     async def describe(self, card: StoredCard) -> CardDetails:
         return await self.inner.describe(card)
@@ -109,7 +117,7 @@ class CardScene(Scene):
         self.gateway = UnreliableGateway(SimulatedCardGateway(self.database))
         self.gateways: dict[str, CardGateway] = {"simulated": self.gateway}
         self.worker = self.another_worker()
-        self.refunds = RefundCharges(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
+        self.refunds = RefundJobs(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     @property
     def scope(self) -> Scope:

@@ -7,13 +7,13 @@ from tests.cards.card_scene import CardScene
 from tests.gateways.fake_stripe_pages import FakeStripePages
 from tests.gateways.page_requests import page_request
 from tests.support.orders import DIGEST, write
+from tests.support.refund_jobs import RefundJobs
 from tonne.base.idempotency import Idempotency
 from tonne.base.scope import Mode
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.charge_store import read_chargeable
 from tonne.cards.model import RetrySchedule
 from tonne.cards.open_charges import open_charges
-from tonne.cards.refund_charges import RefundCharges
 from tonne.catalog.price import PriceRequest
 from tonne.gateways.card import ChargeRequest, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
@@ -47,7 +47,7 @@ class PageScene(CardScene):
         self.gateway.inner = gateway
         self.gateways = {"stripe": self.gateway}
         self.worker = self.another_worker()
-        self.refunds = RefundCharges(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
+        self.refunds = RefundJobs(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     def another_worker(self) -> ChargeCards:
         return ChargeCards(

@@ -76,12 +76,12 @@ async def test_security_7_a_refund_is_in_the_audit_log(scene: CardScene) -> None
     await scene.worker.settle(answers)
     assert await scene.refunds.run_once()
     [entry] = await scene.fetch(
-        "SELECT actor, organisation_id, before, after, details FROM audit_log WHERE action = 'charge.refunded'"
+        "SELECT actor, organisation_id, before, after, details FROM audit_log WHERE action = 'refund.succeeded'"
     )
-    assert (entry["actor"], entry["organisation_id"]) == ("system:refund_charges", order.scope.organisation_id)
+    assert (entry["actor"], entry["organisation_id"]) == ("system:make_refunds", order.scope.organisation_id)
     assert (json.loads(entry["before"]), json.loads(entry["after"])) == (
-        {"status": "refund_due"},
-        {"status": "refunded"},
+        {"state": "due"},
+        {"state": "succeeded"},
     )
     assert json.loads(entry["details"])["order_id"] == order.id
 

@@ -8,19 +8,18 @@ from tonne.cards.invariants import INVARIANTS
 
 TWICE = "no order is charged twice"
 UNRECORDED = "every charge captured at the simulated gateway is recorded"
-UNKNOWN_TO_GATEWAY = "every recorded charge and refund exists at the simulated gateway"
+UNKNOWN_TO_GATEWAY = "every recorded charge exists at the simulated gateway"
 PAID = "an order paid by card has one captured charge of its total"
 CAPTURED = "no charge is captured for an unpaid order"
-REFUNDED = "no charge of a paid order is refunded"
-MISMATCHED = "the gateway captured the requested amount"
+OWED = "what is left of an unneeded payment is being refunded"
 OTHER_MODE = "no charge is captured in the other mode than its order's"
-DUE = "every pending charge or refund is due"
+DUE = "every pending charge is due"
 
 _SECOND = """
 INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method,
-                     amount_minor, currency, status, reference, created_at)
+                     amount_minor, currency, status, reference, captured_minor, captured_currency, created_at)
 SELECT account_id, id || '2', order_id, organisation_id, mode, 2, 'stripe', source, customer, method, amount_minor,
-       currency, 'captured', 'pi_2', created_at FROM charges WHERE status = 'captured'
+       currency, 'captured', 'pi_2', amount_minor, currency, created_at FROM charges WHERE status = 'captured'
 """
 _STRAY = """
 INSERT INTO simulated_charges (id, customer, method, amount_minor, currency, status)
@@ -46,31 +45,17 @@ BREACHES: list[tuple[str, list[str], set[str]]] = [
     (UNKNOWN_TO_GATEWAY, ["DELETE FROM simulated_charges"], set()),
     (
         UNKNOWN_TO_GATEWAY,
-        ["UPDATE simulated_charges SET refunded_minor = amount_minor WHERE refunded_minor = 0"],
+        ["UPDATE simulated_charges SET refunded_minor = refunded_minor - 1 WHERE refunded_minor > 0"],
         set(),
     ),
-    (
-        UNKNOWN_TO_GATEWAY,
-        ["UPDATE simulated_charges SET refunded_minor = refunded_minor - 1 WHERE refunded_minor > 0"],
-        {UNRECORDED},
-    ),
-    (PAID, ["UPDATE charges SET amount_minor = 1 WHERE status = 'captured'"], {UNKNOWN_TO_GATEWAY}),
-    (PAID, ["UPDATE charges SET currency = 'JPY' WHERE status = 'captured'"], {UNKNOWN_TO_GATEWAY}),
+    (PAID, ["UPDATE charges SET amount_minor = 1 WHERE status = 'captured'"], set()),
+    (PAID, ["UPDATE charges SET currency = 'JPY' WHERE status = 'captured'"], set()),
     (PAID, ["DELETE FROM charges WHERE status = 'captured'"], {UNRECORDED}),
     (
         CAPTURED,
-        [
-            "UPDATE charges SET status = 'captured', refunded_at = NULL WHERE status = 'refunded'",
-            "UPDATE simulated_charges SET refunded_minor = 0",
-        ],
-        set(),
+        ["UPDATE orders SET status = 'failed' WHERE status = 'paid'"],
+        {"an order's last event matches its status", "an order's JSON matches its columns", OWED},
     ),
-    (
-        REFUNDED,
-        ["UPDATE charges SET status = 'refund_due', next_attempt_at = now() WHERE status = 'captured'"],
-        {PAID},
-    ),
-    (MISMATCHED, ["UPDATE charges SET status = 'mismatched' WHERE status = 'captured'"], {PAID}),
     (
         OTHER_MODE,
         ["UPDATE charges SET status = 'mismatched', code = 'mode_mismatch' WHERE status = 'captured'"],

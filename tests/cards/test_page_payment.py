@@ -129,7 +129,7 @@ async def test_a_payment_of_another_amount_does_not_pay_the_order(scene: PageSce
     await scene.work_for(minutes=5)
     assert await scene.status(order) == "placed"
     assert await scene.outcomes(order) == [("mismatched", "captured")]
-    assert set(await scene.breaches()) == {"the gateway captured the requested amount"}
+    assert await scene.breaches() == {}
 
 
 async def test_a_charge_whose_page_was_never_opened_fails(scene: PageScene) -> None:

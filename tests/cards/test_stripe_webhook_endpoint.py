@@ -19,13 +19,13 @@ from tests.gateways.localstripe_server import localstripe
 from tests.support.api_client import codes
 from tests.support.clock import START, ManualClock
 from tests.support.orders import place
+from tests.support.refund_jobs import RefundJobs
 from tests.support.world import TESTER, World
 from tonne.app import Services, build_app
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.model import RetrySchedule
-from tonne.cards.refund_charges import RefundCharges
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.db.pool import Database
 from tonne.gateways.card import StoredCard
@@ -73,7 +73,7 @@ class LiveScene(CardScene):
         self.worker = ChargeCards(
             self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), self.settings
         )
-        self.refunds = RefundCharges(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
+        self.refunds = RefundJobs(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     async def order_with(self, card: StoredCard) -> Order:
         await self.pay_by_card(None)

@@ -276,6 +276,10 @@ class FakeStripePages:
         intent = request.query["payment_intent"]
         return _page(request, [refund for refund in reversed(self.refunds) if refund["payment_intent"] == intent])
 
+    async def list_disputes(self, request: web.Request) -> web.Response:
+        """None: nobody disputes a payment here."""
+        return _page(request, [])
+
     async def show(self, request: web.Request) -> web.Response:
         """The page in the browser: Pay, Try a declined card, Back."""
         return self._shown(self._current(request.match_info["id"]))
@@ -324,6 +328,7 @@ async def fake_stripe_pages(clock: Clock = utc_now) -> AsyncIterator[FakeStripeP
     app.router.add_get("/v1/payment_intents/{id}", pages.read_intent)
     app.router.add_post("/v1/refunds", pages.create)
     app.router.add_get("/v1/refunds", pages.list_refunds)
+    app.router.add_get("/v1/disputes", pages.list_disputes)
     app.router.add_get("/pay/{id}", pages.show)
     app.router.add_post("/pay/{id}", pages.submit)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)

@@ -8,7 +8,8 @@ what Stripe documents and localstripe lacks:
 - the list of payment intents by customer, newest first;
 - the error object: its type, the bank's `decline_code` (taken from the metadata of the payment method), the payment
   intent, and the code `resource_missing`;
-- refunds above the remaining amount fail;
+- refunds above the remaining amount fail, and the list of refunds can be filtered by their time;
+- disputes: `tests/support/stripe_disputes.py`;
 - `livemode`: true for objects that are read with a live key.
 
 `fake_stripe.py` provides time-outs, broken connections and overload.
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+
+from tests.support.stripe_disputes import DisputeBook
 
 ROOT = Path(__file__).parents[2]
 READY_WITHIN_S = 20.0
@@ -158,6 +161,19 @@ def _fill_gaps(resources: Any, fault: Any) -> None:
     resources.Store.dump_to_disk = lambda _: None
 
 
+def _filter_refunds(refunds: Any) -> None:
+    """Let refunds be listed by their time."""
+    list_refunds_plainly = refunds._api_list_all.__func__
+
+    def list_refunds(cls: Any, /, url: str, created: Any = None, **fields: Any) -> Any:
+        found = list_refunds_plainly(cls, url, **fields)
+        if created is not None:
+            found._list = [each for each in found._list if each.created >= int(created["gte"])]
+        return found
+
+    refunds._api_list_all = classmethod(list_refunds)
+
+
 @web.middleware
 async def _codes(request: web.Request, handler: Handler) -> web.StreamResponse:
     answer = await handler(request)
@@ -179,6 +195,12 @@ async def _serve() -> None:
     from localstripe import errors, resources, server  # type: ignore[import-untyped]  # noqa: PLC0415
 
     _fill_gaps(resources, errors.UserError)
+    _filter_refunds(resources.Refund)
+
+    def change_refund(refund_id: str, status: str) -> None:
+        resources.store[f"refund:{refund_id}"].status = status
+
+    DisputeBook(change_refund).add_routes(server.app.router)
     server.app.middlewares[:0] = [_livemode, _idempotency, _codes]
     runner = web.AppRunner(server.app, access_log=None)
     await runner.setup()

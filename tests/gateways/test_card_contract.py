@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -12,9 +14,13 @@ from tests.gateways.gateway_under_test import (
     request,
     stripe_under_test,
 )
+from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
+from tonne.base.scope import Mode
 from tonne.db.pool import Database
-from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
+from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, StoredCard
+from tonne.gateways.card_refund import RefundOutcome
+from tonne.gateways.payment_record import PaymentNotRead
 
 
 @pytest.fixture
@@ -211,12 +217,39 @@ async def test_a_declined_charge_cannot_be_refunded(subject: GatewayUnderTest) -
     assert refunded.kind is RefundOutcome.FAILED
 
 
-async def test_a_refund_does_not_change_the_result_of_the_charge(subject: GatewayUnderTest) -> None:
+async def test_a_refund_does_not_change_the_result_of_the_charge_and_a_look_up_tells_of_it(
+    subject: GatewayUnderTest,
+) -> None:
     asked = request(await subject.card())
     charged = await subject.gateway.charge(asked)
     assert charged.reference
     await subject.gateway.refund(new_id("rfd"), charged.reference, 1999, "EUR")
-    assert await subject.gateway.look_up(asked) == charged
+    assert await subject.gateway.look_up(asked) == replace(charged, refunded_minor=1999)
+
+
+async def test_the_gateways_record_has_all_refunds_of_a_payment(subject: GatewayUnderTest) -> None:
+    charged = await subject.gateway.charge(request(await subject.card()))
+    other = await subject.gateway.charge(request(await subject.card()))
+    assert charged.reference
+    assert other.reference
+    before = utc_now() - timedelta(minutes=1)
+    ours = new_id("rfd")
+    await subject.gateway.refund(ours, charged.reference, 500, "EUR")
+    await subject.gateway.refund(new_id("rfd"), charged.reference, 99, "EUR")
+    payment = await subject.gateway.read_payment(charged.reference)
+    assert (payment.captured_minor, payment.currency, payment.mode, payment.disputes) == (1999, "EUR", Mode.TEST, ())
+    assert sorted(each.amount_minor for each in payment.refunds) == [99, 500]
+    assert {each.kind for each in payment.refunds} == {RefundOutcome.REFUNDED}
+    assert ours in {each.refund_id for each in payment.refunds}
+    changed = await subject.gateway.list_changed(before)
+    assert charged.reference in changed
+    assert other.reference not in changed
+    assert await subject.gateway.list_changed(utc_now() + timedelta(hours=1)) == set()
+
+
+async def test_an_unknown_payment_has_no_record(subject: GatewayUnderTest) -> None:
+    with pytest.raises(PaymentNotRead):
+        await subject.gateway.read_payment("pi_nobodyknows")
 
 
 async def test_a_stored_card_is_described_by_its_gateway(subject: GatewayUnderTest) -> None:

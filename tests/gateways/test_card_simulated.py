@@ -11,7 +11,8 @@ from tonne.base.ids import new_id
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.gateways.card import ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
+from tonne.gateways.card import ChargeOutcome, ChargeResult, StoredCard
+from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.card_simulated import SIMULATED_CARDS, SimulatedCard, SimulatedCardGateway
 
 RECOVERING, ANSWER_LOST, REQUEST_LOST = "4000000000000341", "4000000000000259", "4000000000000267"

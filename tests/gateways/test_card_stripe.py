@@ -11,7 +11,8 @@ from tests.gateways.fake_stripe import FakeStripe, error_response, fake_stripe, 
 from tests.gateways.gateway_under_test import KEY, StripeUnderTest, request, stripe_under_test
 from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
-from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
+from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, StoredCard
+from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.stripe_responses import ErrorObject, from_stripe_amount, outcome_of_error, to_stripe_amount
@@ -245,7 +246,13 @@ async def test_a_refund_is_not_repeated_after_its_idempotency_key_expired(
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [("succeeded", "refunded"), ("pending", "refunded"), ("failed", "failed"), ("canceled", "failed")],
+    [
+        ("succeeded", "refunded"),
+        ("pending", "pending"),
+        ("requires_action", "pending"),
+        ("failed", "failed"),
+        ("canceled", "failed"),
+    ],
 )
 async def test_a_refund_is_requested_under_its_id_and_its_status_decides(
     server: FakeStripe, gateway: StripeCardGateway, status: str, kind: str

@@ -24,7 +24,8 @@ from tests.gateways.page_requests import gateway_at
 from tests.support.processes import free_port
 from tests.support.receivers import never_accepting
 from tonne.gateways import card_stripe
-from tonne.gateways.card import CardNotDescribed, ChargeOutcome, RefundOutcome, StoredCard
+from tonne.gateways.card import CardNotDescribed, ChargeOutcome, StoredCard
+from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.card_stripe import StripeCardGateway
 
 CARD = StoredCard("cus_1", "pm_1")

@@ -24,6 +24,7 @@ class AccountChange:
     # An empty address removes the old one.
     receipt_email: str | None = None
     card_email: str | None = None
+    refunds_by_api: bool | None = None
 
 
 async def change_account(
@@ -45,6 +46,7 @@ async def change_account(
         auto_advance=account.auto_advance if change.auto_advance is None else change.auto_advance,
         receipt_email=_changed_address(account.receipt_email, change.receipt_email),
         card_email=_changed_address(account.card_email, change.card_email),
+        refunds_by_api=account.refunds_by_api if change.refunds_by_api is None else change.refunds_by_api,
     )
     await store.update_account(tx, changed)
     await audit.record(

@@ -65,6 +65,8 @@ class Account:
     receipt_email: str | None = None
     # Is mailed if the card is declined or a payment has to be confirmed; None: the organisation's admins are.
     card_email: str | None = None
+    # Whether its API keys may refund orders, and cancel paid ones.
+    refunds_by_api: bool = False
 
 
 @dataclass(frozen=True, slots=True)

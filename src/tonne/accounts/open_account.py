@@ -41,6 +41,7 @@ def audited_values(account: Account) -> audit.Values:
         "beneficiary": account.beneficiary,
         "payment_method": account.payment_method,
         "auto_advance": account.auto_advance,
+        "refunds_by_api": account.refunds_by_api,
         **({"receipt_email": account.receipt_email} if account.receipt_email else {}),
         **({"card_email": account.card_email} if account.card_email else {}),
     }

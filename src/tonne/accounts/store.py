@@ -125,8 +125,8 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
 
 
 _ACCOUNT = """organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance,
-       receipt_email, card_email"""
-INSERT_ACCOUNT = f"INSERT INTO accounts ({_ACCOUNT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"  # noqa: S608 - columns above
+       receipt_email, card_email, refunds_by_api"""
+INSERT_ACCOUNT = f"INSERT INTO accounts ({_ACCOUNT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"  # noqa: S608 - columns above
 
 
 async def insert_account(tx: Connection, account: Account) -> None:
@@ -135,7 +135,7 @@ async def insert_account(tx: Connection, account: Account) -> None:
         INSERT_ACCOUNT,
         *(scope.organisation_id, scope.account_id, scope.mode, account.kind, account.name, account.currency),
         *(account.beneficiary, account.payment_method, account.created_at, account.auto_advance),
-        *(account.receipt_email, account.card_email),
+        *(account.receipt_email, account.card_email, account.refunds_by_api),
     )
 
 
@@ -164,7 +164,7 @@ async def find_account_any_account(connection: Connection, account_id: str) -> A
 
 UPDATE_ACCOUNT = """
 UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, auto_advance = $6, receipt_email = $7,
-    card_email = $8
+    card_email = $8, refunds_by_api = $9
 WHERE organisation_id = $1 AND id = $2
 """
 
@@ -174,6 +174,7 @@ async def update_account(tx: Connection, account: Account) -> None:
         UPDATE_ACCOUNT,
         *(account.scope.organisation_id, account.scope.account_id, account.name, account.beneficiary),
         *(account.payment_method, account.auto_advance, account.receipt_email, account.card_email),
+        account.refunds_by_api,
     )
 
 

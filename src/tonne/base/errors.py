@@ -10,6 +10,7 @@ import msgspec
 class Kind(Enum):
     INVALID = auto()
     UNAUTHENTICATED = auto()
+    FORBIDDEN = auto()
     NOT_FOUND = auto()
     CONFLICT = auto()
     TOO_LARGE = auto()

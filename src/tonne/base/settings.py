@@ -13,6 +13,7 @@ import msgspec
 
 from tonne.base.bank_accounts import parse_bank_accounts
 from tonne.base.countries import COUNTRIES
+from tonne.base.currency_limits import parse_limits
 from tonne.base.iban import is_iban
 from tonne.base.secret_keys import parse_key, parse_keys
 from tonne.base.tax import TaxTerms, TaxTreatment
@@ -97,6 +98,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stripe_secret_key: str = ""
     stripe_webhook_secret: str = ""
     stripe_api_base: str = ""
+    refund_approval_above: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     seller_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = DEFAULT_SELLER_NAME
     seller_address: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     seller_tax_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
@@ -218,6 +220,7 @@ def _validate(settings: Settings) -> None:
     _validate_tax(settings)
     _validate_contacts(settings)
     _validate_metrics(settings)
+    _validate_refunds(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
     # The messages do not repeat these values: they contain passwords.
@@ -299,6 +302,16 @@ def _validate_metrics(settings: Settings) -> None:
             "TONNE_METRICS_TOKEN must be 16 to 250 printable characters without spaces, such as those printed by "
             "`openssl rand -hex 32`."
         )
+
+
+def _validate_refunds(settings: Settings) -> None:
+    try:
+        parse_limits(settings.refund_approval_above)
+    except ValueError as error:
+        raise SettingsError(
+            "TONNE_REFUND_APPROVAL_ABOVE must be one amount, such as 500, or one per currency, such as EUR 500, JPY "
+            f"80000: {error}."
+        ) from error
 
 
 def _validate_webhooks(settings: Settings) -> None:

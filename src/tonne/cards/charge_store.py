@@ -219,11 +219,14 @@ async def record_page(connection: Connection, charge: ChargeRequest, session_id:
 SETTLE_CHARGES = """
 UPDATE charges SET status = new.status, outcome = new.outcome, reference = new.reference, code = new.code,
                    message = new.message, settled_at = new.settled_at, missing_since = new.missing_since,
-                   next_attempt_at = new.next_attempt_at, confirm_until = new.confirm_until
+                   next_attempt_at = new.next_attempt_at, confirm_until = new.confirm_until,
+                   captured_minor = new.captured_minor, captured_currency = new.captured_currency,
+                   is_surplus = new.is_surplus, check_at = new.check_at
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::text[])
+            $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::bigint[], $14::text[],
+            $15::boolean[], $16::timestamptz[], $17::text[])
      AS new (account_id, id, session_id, status, outcome, reference, code, message, settled_at, next_attempt_at,
-             missing_since, confirm_until, expected)
+             missing_since, confirm_until, captured_minor, captured_currency, is_surplus, check_at, expected)
 WHERE charges.account_id = new.account_id AND charges.id = new.id
   AND (charges.session_id IS NOT DISTINCT FROM new.session_id OR new.reference IS NOT NULL)
   AND (charges.status = new.expected
@@ -237,7 +240,8 @@ async def settle_charges(tx: Connection, updates: Sequence[ChargeUpdate]) -> set
     rows = [
         (
             *(new.account_id, new.id, new.session_id, new.status, new.outcome, new.reference, new.code, new.message),
-            *(new.settled_at, new.next_attempt_at, new.missing_since, new.confirm_until, ChargeStatus.PENDING),
+            *(new.settled_at, new.next_attempt_at, new.missing_since, new.confirm_until, new.captured_minor),
+            *(new.captured_currency, new.is_surplus, new.check_at, ChargeStatus.PENDING),
         )
         for new in updates
     ]
@@ -280,72 +284,3 @@ WHERE id = $1 AND gateway = $2 AND status = 'pending' RETURNING true
 async def make_due_any_account(connection: Connection, charge_id: str, gateway: str, now: datetime) -> bool:
     """Have a pending charge looked up now; false if there is no such pending charge."""
     return await connection.fetchval(MAKE_DUE, charge_id, gateway, now) is True
-
-
-CLAIM_REFUNDS = """
-WITH due AS (
-    SELECT account_id, id FROM charges
-    WHERE status = $4 AND next_attempt_at <= $1
-    ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED
-)
-UPDATE charges SET next_attempt_at = $2
-FROM due WHERE charges.account_id = due.account_id AND charges.id = due.id
-RETURNING charges.account_id, charges.id AS charge_id, charges.order_id, charges.gateway, charges.reference,
-          charges.amount_minor, charges.currency, charges.settled_at AS due_since
-"""
-
-
-class DueRefund(NamedTuple):
-    account_id: str
-    charge_id: str
-    order_id: str
-    gateway: str
-    reference: str
-    amount_minor: int
-    currency: str
-    due_since: datetime
-
-
-async def claim_refunds_any_account(
-    tx: Connection, now: datetime, held_until: datetime, *, limit: int
-) -> list[DueRefund]:
-    rows = await tx.fetch(CLAIM_REFUNDS, now, held_until, limit, ChargeStatus.REFUND_DUE)
-    return [DueRefund(**row) for row in rows]
-
-
-SETTLE_REFUNDS = """
-UPDATE charges SET status = CASE WHEN new.refunded_at IS NULL THEN 'refund_due' ELSE 'refunded' END,
-                   refunded_at = new.refunded_at, next_attempt_at = new.next_attempt_at, message = new.message
-FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[])
-     AS new (account_id, id, refunded_at, next_attempt_at, message)
-WHERE charges.account_id = new.account_id AND charges.id = new.id AND charges.status = 'refund_due'
-RETURNING charges.organisation_id, charges.mode, charges.id, charges.order_id, charges.amount_minor, charges.currency,
-          charges.status
-"""
-
-
-class SettledRefund(NamedTuple):
-    organisation_id: str
-    mode: str
-    id: str
-    order_id: str
-    amount_minor: int
-    currency: str
-    status: str
-
-
-class RefundUpdate(NamedTuple):
-    """`refunded_at` if the refund is done, otherwise `next_attempt_at`."""
-
-    due: DueRefund
-    refunded_at: datetime | None = None
-    next_attempt_at: datetime | None = None
-    message: str | None = None
-
-
-async def settle_refunds(tx: Connection, updates: Sequence[RefundUpdate]) -> list[SettledRefund]:
-    """The charges that were still to be refunded, with their new status."""
-    rows = [
-        (new.due.account_id, new.due.charge_id, new.refunded_at, new.next_attempt_at, new.message) for new in updates
-    ]
-    return [SettledRefund(**row) for row in await tx.fetch(SETTLE_REFUNDS, *zip(*rows, strict=True))]

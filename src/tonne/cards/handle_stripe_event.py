@@ -1,16 +1,18 @@
-"""Handle a verified Stripe event: look up the charge that it names."""
+"""Handle a verified Stripe event: look up the charge that it names, or read its refunds and disputes."""
 
 from datetime import datetime
 
 import structlog
 
 from tonne.base.scope import Mode
+from tonne.cards.captured_store import request_checks_any_account
 from tonne.cards.charge_store import make_due_any_account
 from tonne.db.pool import Database
 from tonne.gateways.stripe_events import StripeEvent
 
-# Disputes, failed refunds and reviews need a person's attention.
-_NEEDS_ATTENTION = ("charge.dispute.", "charge.refund", "refund.", "review.")
+_MONEY_BACK = ("charge.dispute.", "charge.refund", "refund.")
+# Disputes, refunds and reviews need a person's attention.
+_NEEDS_ATTENTION = (*_MONEY_BACK, "review.")
 
 _log = structlog.get_logger()
 
@@ -18,7 +20,8 @@ _log = structlog.get_logger()
 async def handle_stripe_event(database: Database, event: StripeEvent, now: datetime) -> bool:
     """Make the charge that the event names due, so that a worker looks it up. Returns whether a charge became due.
 
-    Nothing else in the event is used, so handling it twice is harmless.
+    Nothing else in the event is used, so handling it twice is harmless. Of a captured charge, the worker reads refunds
+    and disputes.
     """
     if event.mode is not Mode.LIVE:
         # All charges at Stripe are of live orders: the webhook was created in Stripe's test mode.
@@ -28,6 +31,9 @@ async def handle_stripe_event(database: Database, event: StripeEvent, now: datet
     if event.charge_id is not None and "\x00" not in event.charge_id:
         async with database.connection() as connection:
             made_due = await make_due_any_account(connection, event.charge_id, "stripe", now)
+    if event.reference is not None and "\x00" not in event.reference and event.type.startswith(_MONEY_BACK):
+        async with database.connection() as connection:
+            made_due |= await request_checks_any_account(connection, "stripe", [event.reference], now) > 0
     log = _log.warning if event.type.startswith(_NEEDS_ATTENTION) else _log.info
     log(
         "stripe_event",

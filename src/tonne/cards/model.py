@@ -146,10 +146,18 @@ class ChargeUpdate:
     next_attempt_at: datetime | None = None
     missing_since: datetime | None = None
     confirm_until: datetime | None = None
+    # What the gateway captured, if it did, and when to read its record of refunds.
+    captured_minor: int | None = None
+    captured_currency: str | None = None
+    check_at: datetime | None = None
 
     @property
     def needs_confirmation(self) -> bool:
         return self.status is ChargeStatus.PENDING and self.outcome is ChargeOutcome.AUTHENTICATION_REQUIRED
+
+    @property
+    def is_surplus(self) -> bool:
+        return self.status is ChargeStatus.REFUND_DUE
 
 
 def decide_charge(
@@ -170,7 +178,6 @@ def decide_charge(
     confirm_until = attempt.confirm_until
     if result.kind is ChargeOutcome.CAPTURED and result.reference is not None:
         status = _captured(attempt.request, result, is_wanted=is_wanted)
-        next_attempt_at = now if status is ChargeStatus.REFUND_DUE else None
         if result.mode is not attempt.request.mode:
             result = replace(result, code=MODE_MISMATCH, message="The gateway captured it in its other mode.")
     elif result.kind is ChargeOutcome.AUTHENTICATION_REQUIRED and can_confirm:
@@ -189,6 +196,7 @@ def decide_charge(
                 next_attempt_at = min(next_attempt_at, resend_at)
     source = attempt.request.source
     was_taken = status not in {ChargeStatus.PENDING, ChargeStatus.FAILED}
+    has_refunds = status is ChargeStatus.REFUND_DUE or (was_taken and result.refunded_minor > 0)
     return ChargeUpdate(
         account_id=attempt.request.account_id,
         id=attempt.request.id,
@@ -202,6 +210,9 @@ def decide_charge(
         next_attempt_at=next_attempt_at,
         missing_since=missing_since,
         confirm_until=confirm_until,
+        captured_minor=result.amount_minor if was_taken else None,
+        captured_currency=_storable(result.currency) if was_taken else None,
+        check_at=now if has_refunds else None,
     )
 
 
@@ -224,18 +235,17 @@ def _is_inconclusive(attempt: ChargeAttempt, result: ChargeResult) -> bool:
 
 
 def _captured(request: ChargeRequest, result: ChargeResult, *, is_wanted: bool) -> ChargeStatus:
-    """A payment of Stripe's test mode never pays for a live order, nor the reverse."""
+    """A payment of Stripe's test mode never pays for a live order, nor the reverse.
+
+    One that was wholly refunded at the gateway meanwhile pays for nothing.
+    """
     found = (result.mode, result.amount_minor, result.currency)
     if found != (request.mode, request.amount_minor, request.currency):
         return ChargeStatus.MISMATCHED
-    return ChargeStatus.CAPTURED if is_wanted else ChargeStatus.REFUND_DUE
+    is_kept = result.refunded_minor < request.amount_minor
+    return ChargeStatus.CAPTURED if is_wanted and is_kept else ChargeStatus.REFUND_DUE
 
 
 def _storable(text: str | None) -> str | None:
     """Third-party text, truncated and without NUL, which PostgreSQL rejects."""
     return None if text is None else text.replace("\x00", "")[:MAX_MESSAGE]
-
-
-def refund_id_of(charge_id: str) -> str:
-    """The idempotency key of a refund. A charge is refunded in full and once."""
-    return f"refund_{charge_id}"

@@ -6,6 +6,8 @@ from datetime import datetime
 
 import structlog
 
+from tonne.accounts.audit import Entry, record_all
+from tonne.base.actor import job_actor
 from tonne.base.settings import Settings
 from tonne.cards import charge_store
 from tonne.cards.card_link_store import note_problems
@@ -13,10 +15,13 @@ from tonne.cards.declines import failure_reason_of
 from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
 from tonne.db.pool import Connection
 from tonne.gateways.card import ChargeOutcome, ChargeResult
-from tonne.orders.model import Order, OrderKey, OrderStatus
+from tonne.orders.model import CancellationReason, Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import lock_orders, schedule_payment
+from tonne.orders.store import note_cancellation
 from tonne.receipts.order_mails import enqueue_receipts
+
+ACTOR = job_actor("charge_cards")
 
 _log = structlog.get_logger()
 
@@ -33,6 +38,7 @@ async def settle_charges(
     """Settle the charges together and return their orders in their new state. Call it last in the transaction.
 
     A captured charge pays its order, with a receipt; if the order was cancelled meanwhile, the charge is refunded.
+    If somebody has refunded all of it at the gateway meanwhile, the order is cancelled.
     After a decline the order is charged again according to the schedule, or fails. A charge of a stored card that the
     payer has to confirm stays pending. Zero-total orders (`free`) are marked as paid. A charge that another worker has
     settled is left unchanged, and so is its order.
@@ -62,9 +68,9 @@ async def settle_charges(
     moves = _paid([order for order, update in waiting if update.status is ChargeStatus.CAPTURED], now)
     paid = [move.steps[-1] for move in moves]
     moves += _paid([orders[key.id] for key in free if _is_placed(orders[key.id])], now)
-    moves += await _plan_retries(
-        tx, [pair for pair in waiting if pair[1].status is not ChargeStatus.CAPTURED], now, schedule
-    )
+    moves += await _cancel_refunded(tx, [order for order, update in waiting if update.is_surplus], now)
+    taken = {ChargeStatus.CAPTURED, ChargeStatus.REFUND_DUE}
+    moves += await _plan_retries(tx, [pair for pair in waiting if pair[1].status not in taken], now, schedule)
     confirmable = {attempt.request.id for attempt, _ in results if attempt.confirm_until is not None}
     asked = [order for order, update in waiting if update.needs_confirmation and update.id not in confirmable]
     await note_problems(tx, [*asked, *_unpaid(moves)], now)
@@ -86,6 +92,29 @@ def _unpaid(moves: Sequence[Transitions]) -> list[Order]:
 
 def _paid(orders: Iterable[Order], now: datetime) -> list[Transitions]:
     return [Transitions(order, [with_payment(order)], with_payment(order).due_at(now)) for order in orders]
+
+
+async def _cancel_refunded(tx: Connection, orders: Sequence[Order], now: datetime) -> list[Transitions]:
+    """Orders whose payment was captured and then refunded at the gateway, before its answer arrived here."""
+    for order in orders:
+        await note_cancellation(tx, order, actor=ACTOR, reason="The payment was refunded at the card gateway.")
+    entries = [
+        Entry(
+            action="order.cancelled",
+            subject_id=order.id,
+            organisation_id=order.scope.organisation_id,
+            mode=order.scope.mode,
+            before={"status": order.status},
+            after={"status": OrderStatus.CANCELLED},
+            details={"cancellation_reason": CancellationReason.REFUNDED_AT_GATEWAY},
+        )
+        for order in orders
+    ]
+    await record_all(tx, entries, actor=ACTOR, at=now)
+    why = CancellationReason.REFUNDED_AT_GATEWAY
+    return [
+        Transitions(order, [replace(order, status=OrderStatus.CANCELLED, cancellation_reason=why)]) for order in orders
+    ]
 
 
 async def _plan_retries(

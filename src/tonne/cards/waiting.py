@@ -22,24 +22,8 @@ def _charges_in(status: str, since: str) -> str:
         """  # noqa: S608 - our own words
 
 
-QUEUES = (
-    Queue("charges", _charges_in("pending", "created_at")),
-    Queue("refunds", _charges_in("refund_due", "settled_at")),
-)
+QUEUES = (Queue("charges", _charges_in("pending", "created_at")),)
 WAITING = (
-    WaitingCheck(
-        "live refunds are made within a day",
-        "The gateway does not accept a refund. The worker repeats it.",
-        "Refund the payment at the gateway: the next attempt then finds it and records it. The last lines "
-        "`charge_not_refunded` in the log have the gateway's message.",
-        """
-        SELECT format('charge %s of order %s: %s minor units of %s, %s at %s%s', id, order_id, amount_minor, currency,
-                      reference, gateway, ': ' || nullif(message, '')) AS "where"
-        FROM charges WHERE mode = 'live' AND status = 'refund_due'
-          AND settled_at < $1::timestamptz - interval '1 day'
-        ORDER BY settled_at
-        """,
-    ),
     WaitingCheck(
         "live charges have an outcome within two days",
         "It is not known whether a customer was charged. The worker asks the gateway again and again.",

@@ -32,6 +32,7 @@ COLUMNS: tuple[ValueColumn[Account], ...] = (
     ValueColumn("payment_method", lambda a: a.payment_method, head="pays by"),
     ValueColumn("kind", lambda a: a.kind),
     ValueColumn("beneficiary", lambda a: a.beneficiary, shrinks=True),
+    ValueColumn("refunds_by_api", lambda a: a.refunds_by_api, head="refunds by API", in_table=False),
     ValueColumn("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
     ValueColumn("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
     TimeColumn("created_at", lambda a: a.created_at, head="created", in_table=False),
@@ -131,6 +132,9 @@ def show(account_id: str, output: Output) -> None:
 )
 @click.option("--receipt-email", help="Who gets a receipt for each order paid by the stored card. Empty: nobody.")
 @click.option("--card-email", help="Who is mailed about problems with the card. Empty: the organisation's admins.")
+@click.option(
+    "--refunds-by-api/--no-refunds-by-api", default=None, help="Let its API keys refund orders and cancel paid ones."
+)
 def update(
     account_id: str,
     *,
@@ -140,6 +144,7 @@ def update(
     advance: bool | None,
     receipt_email: str | None,
     card_email: str | None,
+    refunds_by_api: bool | None,
 ) -> None:
     """Change an account. Orders placed earlier keep the old values.
 
@@ -152,6 +157,7 @@ def update(
         auto_advance=advance,
         receipt_email=receipt_email,
         card_email=card_email,
+        refunds_by_api=refunds_by_api,
     )
     run_for_account(account_id, _change, change)
     click.echo(f"Account {account_id} is updated.")

@@ -10,6 +10,7 @@ from tonne.cards.errors import ChargeUnknown
 from tonne.cards.model import ChargeStatus
 from tonne.cards.search_store import ChargeSearch, FoundCharge, find_charge_any_account, search_charges_any_account
 from tonne.cli.database import run_in_transaction
+from tonne.cli.mismatched_charges import accept_charge, refund_charge
 from tonne.cli.output import (
     STATUS_STYLES,
     Format,
@@ -27,7 +28,11 @@ from tonne.db.pool import Connection
 
 @click.group()
 def charge() -> None:
-    """Find and show charges of cards."""
+    """Find and show charges of cards, and decide about mismatched ones."""
+
+
+charge.add_command(refund_charge)
+charge.add_command(accept_charge)
 
 
 @charge.command("list")

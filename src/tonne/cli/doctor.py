@@ -28,19 +28,22 @@ from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.orders.invariants import INVARIANTS as ORDERS
 from tonne.orders.waiting import WAITING as ORDERS_WAITING
+from tonne.refunds.invariants import INVARIANTS as REFUNDS
+from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.retirements.waiting import WAITING as RETIREMENTS_WAITING
 from tonne.webhooks.check_secret_key import find_unreadable_any_account
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
-ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
+ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
 ALL_WAITING = (
     *CATALOGUE_WAITING,
     *MAILS_WAITING,
     *ORDERS_WAITING,
     *PAYMENTS_WAITING,
     *INVOICES_WAITING,
+    *REFUNDS_WAITING,
     *RETIREMENTS_WAITING,
     *WEBHOOKS_WAITING,
     *CHECKOUTS_WAITING,

@@ -24,8 +24,10 @@ COMMANDS = {
     "lot": "List, export, withdraw and invalidate lots of credits.",
     "unit": "List and close pooled units, which several orders share.",
     "order": "Find and show orders, and cancel them on behalf of a client.",
-    "charge": "Find and show charges of cards.",
+    "charge": "Find and show charges of cards, and decide about mismatched ones.",
     "card": "Manage the stored cards of accounts.",
+    "refund": "List, show, approve and retry refunds.",
+    "dispute": "List and show payments that payers dispute at their banks.",
     "invoice": "List, settle, credit, resend and export invoices.",
     "mail": "Look at the mails in the outbox, and retry or discard failed ones.",
     "transfer": "Assign bank transfers to invoices, or return the money.",
@@ -173,6 +175,10 @@ def _load_money(name: str) -> click.Command | None:
             from tonne.cli.mails import mail
 
             return mail
+        case "refund" | "dispute":
+            from tonne.cli.refunds import dispute_group, refund_group
+
+            return refund_group if name == "refund" else dispute_group
         case _:
             return None
 

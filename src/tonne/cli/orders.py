@@ -27,9 +27,9 @@ from tonne.cli.output import (
     print_object,
     print_rows,
 )
-from tonne.cli.parameters import MODE, MOMENT
+from tonne.cli.parameters import MODE, MOMENT, REASON
+from tonne.cli.refunds import refund_order
 from tonne.db.pool import Connection
-from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import Order, OrderStatus, PaymentState
@@ -41,8 +41,7 @@ from tonne.orders.search_store import (
     search_orders_any_account,
 )
 from tonne.orders.store import find_scope_any_account
-
-MAX_REASON = 500
+from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 
 
 @click.group()
@@ -141,21 +140,24 @@ def show(order_id: str, output: Output) -> None:
 
 @order.command("cancel")
 @click.argument("order_id")
-@click.option("--reason", required=True, help="Why, for the audit log and the mail to those who got the invoice.")
-def cancel(order_id: str, reason: str) -> None:
-    """Cancel an order that is received or placed.
+@click.option("--reason", type=REASON, required=True, help="Why, for the audit log and the mail about the invoice.")
+@click.option("--refund", is_flag=True, help="Also cancel an order that is paid, and refund what was paid.")
+def cancel(order_id: str, *, reason: str, refund: bool) -> None:
+    """Cancel an order that is received or placed, or paid with --refund.
 
     Its open invoice is cancelled too, and everyone who was mailed the invoice gets a mail with the reason. If a card is
-    charged meanwhile, the charge is refunded.
+    charged meanwhile, the charge is refunded. Once credits are allocated, no order can be cancelled: only a goodwill
+    refund remains (`tonne order refund`).
     """
-    if not reason.strip() or len(reason.strip()) > MAX_REASON:
-        raise click.BadParameter(f"expected 1 to {MAX_REASON} characters", param_hint="--reason")
+    with plain_failures():
+        settings = settings_from_environment()
 
     async def work(tx: Connection) -> Order:
         scope = await find_scope_any_account(tx, order_id)
         if scope is None:
             raise OrderNotFound
-        return await cancel_order_by_id(tx, scope, order_id, actor=ACTOR, reason=reason, now=utc_now())
+        cancellation = Cancellation(reason=reason, with_refund=refund)
+        return await cancel_by_id(tx, scope, order_id, cancellation, settings=settings, actor=ACTOR, now=utc_now())
 
     cancelled = run_in_transaction(work)
     click.echo(f"Order {cancelled.id} is cancelled.")
@@ -163,3 +165,4 @@ def cancel(order_id: str, reason: str) -> None:
 
 order.add_command(rename)
 order.add_command(certificates)
+order.add_command(refund_order)

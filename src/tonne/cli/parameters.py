@@ -27,6 +27,7 @@ def parse_amount(text: str, currency: str, name: str) -> int:
 
 
 MODE = click.Choice([mode.value for mode in Mode])
+MAX_REASON = 500
 
 
 class _FeeRate(click.ParamType[Decimal]):
@@ -68,4 +69,14 @@ class _Moment(click.ParamType[datetime]):
             self.fail(str(error))
 
 
+class _Reason(click.ParamType[str]):
+    name = "text"
+
+    def convert(self, value: str, _param: click.Parameter | None, _ctx: click.Context | None) -> str:
+        if not 1 <= len(value.strip()) <= MAX_REASON:
+            self.fail(f"expected 1 to {MAX_REASON} characters")
+        return value.strip()
+
+
+REASON = _Reason()
 FEE_RATE, EMAIL, BUNDLE_CHOICE, MOMENT = _FeeRate(), _Email(), _BundleChoice(), _Moment()

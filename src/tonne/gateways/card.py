@@ -1,10 +1,13 @@
 """The interface of card gateways. Declines and network failures are results, not exceptions."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 from tonne.base.scope import Mode
+from tonne.gateways.card_refund import RefundResult
+from tonne.gateways.payment_record import RecordedPayment
 
 # The code of a charge whose gateway, key or payment belongs to the other mode than its order.
 MODE_MISMATCH = "mode_mismatch"
@@ -25,13 +28,6 @@ class ChargeOutcome(StrEnum):
     NOT_FOUND = "not_found"
     # Not from a gateway: cancelled while it waited for a confirmation, because the payer has entered another card.
     REPLACED = "replaced"
-
-
-class RefundOutcome(StrEnum):
-    REFUNDED = "refunded"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-    UNAVAILABLE = "unavailable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,10 @@ class ChargeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChargeResult:
-    """`amount_minor`, `currency` and `mode` are the gateway's; the caller compares them with the request."""
+    """`amount_minor`, `currency` and `mode` are the gateway's; the caller compares them with the request.
+
+    `refunded_minor`, known after a look-up only, is what somebody has refunded at the gateway since.
+    """
 
     kind: ChargeOutcome
     reference: str | None = None
@@ -100,13 +99,7 @@ class ChargeResult:
     code: str | None = None
     message: str | None = None
     mode: Mode | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RefundResult:
-    kind: RefundOutcome
-    reference: str | None = None
-    message: str | None = None
+    refunded_minor: int = 0
 
 
 class CardNotFound(Exception):
@@ -129,7 +122,16 @@ class CardGateway(Protocol):
         """
 
     async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
-        """Refund from the charge `reference`, once per `refund_id`. After `unknown`, repeat with the same id."""
+        """Refund from the charge `reference`, once per `refund_id`. After `unknown`, repeat with the same id.
+
+        Repeating the id of a pending refund returns its current state.
+        """
+
+    async def read_payment(self, reference: str) -> RecordedPayment:
+        """Everything on record about a captured charge. Raises PaymentNotRead."""
+
+    async def list_changed(self, since: datetime) -> set[str]:
+        """The references of all payments with a refund or dispute created since. Raises PaymentNotRead."""
 
     async def cancel(self, request: ChargeRequest) -> ChargeResult:
         """End a charge that waits for the payer's confirmation, so that it can no longer succeed.

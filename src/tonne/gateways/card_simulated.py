@@ -1,7 +1,8 @@
 """A card gateway without a bank, for test mode and the demo. Its test cards reproduce declines and network failures."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import asyncpg
@@ -9,6 +10,7 @@ import msgspec
 
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection, Database
+from tonne.gateways import simulated_refunds
 from tonne.gateways.card import (
     MODE_MISMATCH,
     CardDetails,
@@ -16,10 +18,10 @@ from tonne.gateways.card import (
     ChargeOutcome,
     ChargeRequest,
     ChargeResult,
-    RefundOutcome,
-    RefundResult,
     StoredCard,
 )
+from tonne.gateways.card_refund import RefundOutcome, RefundResult
+from tonne.gateways.payment_record import DisputeState, PaymentNotRead, RecordedPayment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,9 @@ class SimulatedCard:
     code: str | None = None
     message: str | None = None
     declines_first: int = 0
+    # Whether refunds are pending until the next look, and how many refunds of a charge then fail.
+    refunds_pend: bool = False
+    refunds_fail_first: int = 0
     expires: str = "2049-12"
     behaviour: str
 
@@ -76,20 +81,40 @@ class SimulatedCardGateway:
     async def look_up(self, request: ChargeRequest) -> ChargeResult:
         async with self._database.connection() as connection:
             row = await _find(connection, request.id)
-        return ChargeResult(ChargeOutcome.NOT_FOUND) if row is None else _result(row)
+        if row is None:
+            return ChargeResult(ChargeOutcome.NOT_FOUND)
+        return replace(_result(row), refunded_minor=row["refunded_minor"])
 
     async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
         async with self._database.connection() as connection:
-            if not await _refund(connection, refund_id, reference, amount_minor, currency):
-                row = await _find_refunds(connection, reference)
-                if row is None or row["status"] != ChargeOutcome.CAPTURED or row["currency"] != currency:
-                    message = f"There is no captured charge {reference} in {currency}."
-                    return RefundResult(RefundOutcome.FAILED, message=message)
-                if refund_id not in row["refund_ids"]:
-                    return RefundResult(
-                        RefundOutcome.FAILED, message="The refund exceeds the amount that remains of the charge."
-                    )
-        return RefundResult(RefundOutcome.REFUNDED, f"sim_{refund_id}")
+            charge = await simulated_refunds.find_refunded_charge(connection, reference)
+            if charge is None or charge["status"] != ChargeOutcome.CAPTURED or charge["currency"] != currency:
+                message = f"There is no captured charge {reference} in {currency}."
+                return RefundResult(RefundOutcome.FAILED, message=message)
+            states = _states_of_refund(_BY_NUMBER[charge["method"]], len(charge["refund_ids"]))
+            money = (amount_minor, currency)
+            is_new = await simulated_refunds.add_refund(connection, refund_id, reference, money, states)
+            if not is_new:
+                await simulated_refunds.advance_refunds(connection, reference, refund_id)
+            found = await simulated_refunds.find_refund(connection, refund_id)
+        message = "The refund exceeds the amount that remains of the charge."
+        return found or RefundResult(RefundOutcome.FAILED, message=message)
+
+    async def read_payment(self, reference: str) -> RecordedPayment:
+        async with self._database.connection() as connection:
+            found = await simulated_refunds.read_payment(connection, reference)
+        if found is None:
+            raise PaymentNotRead(f"There is no captured charge {reference}.")
+        return found
+
+    async def list_changed(self, since: datetime) -> set[str]:
+        async with self._database.connection() as connection:
+            return await simulated_refunds.list_changed(connection, since)
+
+    async def dispute(self, reference: str, state: DisputeState, now: datetime) -> bool:
+        """For the test helper: what the payer, and later their bank, does. False if it is not possible."""
+        async with self._database.connection() as connection:
+            return await simulated_refunds.dispute(connection, reference, state, now)
 
     async def cancel(self, request: ChargeRequest) -> ChargeResult:
         async with self._database.connection() as connection:
@@ -124,6 +149,14 @@ def _refuse(request: ChargeRequest) -> ChargeResult:
         message = "The amount of a charge must be greater than zero."
         return ChargeResult(ChargeOutcome.REFUSED, code="amount_too_small", message=message)
     return ChargeResult(ChargeOutcome.REFUSED, code="resource_missing", message=_no_such_card(request.card))
+
+
+def _states_of_refund(card: SimulatedCard, earlier: int) -> tuple[RefundOutcome, RefundOutcome]:
+    """The state of a charge's next refund, now and at the next look."""
+    if earlier < card.refunds_fail_first:
+        return RefundOutcome.PENDING, RefundOutcome.FAILED
+    now = RefundOutcome.PENDING if card.refunds_pend else RefundOutcome.REFUNDED
+    return now, RefundOutcome.REFUNDED
 
 
 def _result(row: asyncpg.Record) -> ChargeResult:
@@ -193,25 +226,13 @@ async def _record(
 
 
 FIND = """
-SELECT customer, method, amount_minor, currency, status, code, reference FROM simulated_charges WHERE id = $1
+SELECT customer, method, amount_minor, currency, status, code, reference, refunded_minor
+FROM simulated_charges WHERE id = $1
 """
 
 
 async def _find(connection: Connection, charge_id: str) -> asyncpg.Record | None:
     return await connection.fetchrow(FIND, charge_id)
-
-
-REFUND = """
-UPDATE simulated_charges
-SET refunded_minor = refunded_minor + $3, refund_ids = array_append(refund_ids, $1)
-WHERE reference = $2 AND currency = $4 AND status = 'captured'
-  AND $3 > 0 AND refunded_minor + $3 <= amount_minor AND NOT $1 = ANY (refund_ids)
-RETURNING id
-"""
-
-
-async def _refund(connection: Connection, refund_id: str, reference: str, amount_minor: int, currency: str) -> bool:
-    return await connection.fetchval(REFUND, refund_id, reference, amount_minor, currency) is not None
 
 
 FINISH_AUTHENTICATION = """
@@ -225,10 +246,3 @@ async def _finish_authentication(
 ) -> asyncpg.Record | None:
     """None unless the charge waits for the cardholder."""
     return await connection.fetchrow(FINISH_AUTHENTICATION, charge_id, outcome, code)
-
-
-FIND_REFUNDS = "SELECT status, currency, refund_ids FROM simulated_charges WHERE reference = $1"
-
-
-async def _find_refunds(connection: Connection, reference: str) -> asyncpg.Record | None:
-    return await connection.fetchrow(FIND_REFUNDS, reference)

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -25,12 +25,12 @@ from tonne.gateways.card import (
     ChargeRequest,
     ChargeResult,
     HostedPage,
-    RefundOutcome,
-    RefundResult,
     StoredCard,
 )
+from tonne.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.gateways.confirmation import CardSetup, CardSetupPage, CardSetupRequest, ConfirmationStart, PayerPageFailed
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
+from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
 from tonne.gateways.stripe_pages import (
     MAX_PAGE_LIFE,
     Session,
@@ -43,14 +43,21 @@ from tonne.gateways.stripe_pages import (
     setup_page_of,
     setup_params,
 )
+from tonne.gateways.stripe_payments import (
+    RefundObject,
+    items,
+    list_changed,
+    list_refunds,
+    read_payment,
+    refund_result_of,
+    refunded_minor,
+)
 from tonne.gateways.stripe_responses import (
     PaymentIntentObject,
     PaymentMethodObject,
-    RefundObject,
     RequestFailure,
     classify_error,
     mode_of,
-    refund_result_of,
     refusal_of,
     result_of,
     result_of_intent,
@@ -65,6 +72,7 @@ _LOOK_BACK = MAX_PAGE_LIFE + timedelta(hours=1)
 _KEY = re.compile(r"[sr]k_(live|test)_[A-Za-z0-9_]{1,250}")
 
 _log = structlog.get_logger()
+T = TypeVar("T")
 
 
 class StripeCardGateway:
@@ -131,7 +139,9 @@ class StripeCardGateway:
             return await self._look_up_page(request)
         try:
             intent = await self._find_intent(request)
-            return ChargeResult(ChargeOutcome.NOT_FOUND) if intent is None else result_of(intent)
+            if intent is None:
+                return ChargeResult(ChargeOutcome.NOT_FOUND)
+            return await self._with_refunds(result_of(intent))
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             if _is_missing(error):
                 # Stripe has no such customer, so it has no charge either.
@@ -225,6 +235,12 @@ class StripeCardGateway:
                 return RefundResult(RefundOutcome.FAILED, message=failure.message)
             return RefundResult(RefundOutcome(failure.kind), message=failure.message)
 
+    async def read_payment(self, reference: str) -> RecordedPayment:
+        return await self._read(read_payment(self._stripe, reference))
+
+    async def list_changed(self, since: datetime) -> set[str]:
+        return await self._read(list_changed(self._stripe, since))
+
     async def describe(self, card: StoredCard) -> CardDetails:
         try:
             found = await self._stripe.payment_methods.retrieve_async(card.method)
@@ -266,7 +282,7 @@ class StripeCardGateway:
     async def _find_intent(self, request: ChargeRequest) -> PaymentIntentObject | None:
         """Of a charge of a stored card, by listing the customer's intents, newest first."""
         first = await self._stripe.payment_intents.list_async({"customer": request.card.customer, "limit": 100})
-        async for intent in _items(first):
+        async for intent in items(first):
             if (intent.get("metadata") or {}).get("charge_id") == request.id:
                 return msgspec.convert(intent, PaymentIntentObject)
         return None
@@ -275,9 +291,11 @@ class StripeCardGateway:
         """A page with a recorded id existed, so a missing session is `unknown`, not `not_found`."""
         try:
             session = await self._find_session(request)
+            if session is None:
+                return ChargeResult(ChargeOutcome.NOT_FOUND)
+            return await self._with_refunds(charge_result_of(session, request.id))
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             return self._unknown(error, request)
-        return ChargeResult(ChargeOutcome.NOT_FOUND) if session is None else charge_result_of(session, request.id)
 
     async def _open_session(self, request: PageRequest, amount: int) -> Session | None:
         """None if another request is using the charge's id and its page cannot be found yet."""
@@ -305,7 +323,7 @@ class StripeCardGateway:
         since = int((self._clock() - _LOOK_BACK).timestamp())
         async with asyncio.timeout(self._timeout_s):
             first = await self._stripe.checkout.sessions.list_async({"created": {"gte": since}, "limit": 100})
-            async for session in _items(first):
+            async for session in items(first):
                 if session.get("client_reference_id") == request.id:
                     return await self._read_session(session["id"])
             return None
@@ -315,11 +333,24 @@ class StripeCardGateway:
         return msgspec.convert(found.to_dict(), Session)
 
     async def _find_refund(self, refund_id: str, reference: str) -> RefundObject | None:
-        first = await self._stripe.refunds.list_async({"payment_intent": reference, "limit": 100})
-        async for refund in _items(first):
-            if (refund.get("metadata") or {}).get("refund_id") == refund_id:
-                return msgspec.convert(refund, RefundObject)
-        return None
+        found = await list_refunds(self._stripe, reference)
+        return next((refund for refund in found if (refund.metadata or {}).get("refund_id") == refund_id), None)
+
+    async def _with_refunds(self, result: ChargeResult) -> ChargeResult:
+        """A captured payment with what somebody has refunded at Stripe since."""
+        if result.kind is not ChargeOutcome.CAPTURED or result.reference is None:
+            return result
+        return replace(result, refunded_minor=await refunded_minor(self._stripe, result.reference))
+
+    async def _read(self, work: Awaitable[T]) -> T:
+        """Bounded in time. Raises PaymentNotRead."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await work
+        except PaymentNotRead:
+            raise
+        except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
+            raise PaymentNotRead(self._classify(error).message) from None
 
     def _classify(self, error: Exception, **about: Any) -> RequestFailure:
         """Also logs the failure for the operator, without the secret key."""
@@ -336,16 +367,6 @@ class StripeCardGateway:
     def _without_key(self, text: str | None) -> str:
         """Stripe masks the key in its messages; a proxy or a replacement server may not."""
         return (text or "").replace(self._secret_key, "…")[:500]
-
-
-async def _items(page: stripe.ListObject[Any]) -> AsyncIterator[dict[str, Any]]:
-    """All items of a list. Not `auto_paging_iter`, which ends at an empty page although there are more."""
-    while True:
-        for item in page.data:
-            yield item.to_dict()
-        if not page.has_more:
-            return
-        page = await page.next_page_async()
 
 
 def _is_missing(error: Exception) -> bool:

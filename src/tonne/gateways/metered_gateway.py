@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
 from tonne.base.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
@@ -13,9 +14,9 @@ from tonne.gateways.card import (
     CardNotFound,
     ChargeRequest,
     ChargeResult,
-    RefundResult,
     StoredCard,
 )
+from tonne.gateways.card_refund import RefundResult
 from tonne.gateways.confirmation import (
     CardSetup,
     CardSetupPage,
@@ -25,6 +26,7 @@ from tonne.gateways.confirmation import (
     PayerPages,
 )
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
+from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
 
 T = TypeVar("T")
 
@@ -70,6 +72,12 @@ class MeteredGateway:
     async def cancel(self, request: ChargeRequest) -> ChargeResult:
         return await self._timed("cancel", self.inner.cancel(request), lambda result: result.kind)
 
+    async def read_payment(self, reference: str) -> RecordedPayment:
+        return await self._timed("read_payment", self.inner.read_payment(reference), lambda _: "read")
+
+    async def list_changed(self, since: datetime) -> set[str]:
+        return await self._timed("list_changed", self.inner.list_changed(since), lambda _: "listed")
+
     async def describe(self, card: StoredCard) -> CardDetails:
         return await self._timed("describe", self.inner.describe(card), lambda _: "described")
 
@@ -85,7 +93,7 @@ class MeteredGateway:
         except CardNotFound:
             outcome = "not_found"
             raise
-        except (CardNotDescribed, PageNotOpened, PayerPageFailed):
+        except (CardNotDescribed, PageNotOpened, PayerPageFailed, PaymentNotRead):
             outcome = "unavailable"
             raise
         finally:

@@ -10,7 +10,7 @@ import stripe
 
 from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
-from tonne.gateways.card import ChargeOutcome, ChargeResult, RefundOutcome, RefundResult
+from tonne.gateways.card import ChargeOutcome, ChargeResult
 
 # Currencies whose decimals at Stripe differ from ISO 4217. Stripe keeps two decimals for ISK and UGX, which have none,
 # and has none for MGA, which has two.
@@ -77,12 +77,6 @@ class PaymentIntentObject(msgspec.Struct, frozen=True):
         """Where the cardholder authenticates."""
         redirect = None if self.next_action is None else self.next_action.redirect_to_url
         return None if redirect is None else redirect.url
-
-
-class RefundObject(msgspec.Struct, frozen=True):
-    id: str
-    status: str
-    failure_reason: str | None = None
 
 
 class CardObject(msgspec.Struct, frozen=True):
@@ -199,15 +193,6 @@ def result_of(intent: PaymentIntentObject) -> ChargeResult:
         kind, failure = ChargeOutcome.UNKNOWN, ErrorObject(intent.status)
     code = failure.decline_code or failure.code
     return ChargeResult(kind, intent.id, amount_minor, currency, code, failure.message, mode)
-
-
-def refund_result_of(refund: RefundObject) -> RefundResult:
-    """`pending` counts as refunded: Stripe has accepted it, and sends an event if the bank rejects it later."""
-    if refund.status in {"succeeded", "pending"}:
-        return RefundResult(RefundOutcome.REFUNDED, refund.id)
-    return RefundResult(
-        RefundOutcome.FAILED, refund.id, f"Stripe could not refund: {refund.failure_reason or refund.status}."
-    )
 
 
 def refusal_of(error: Exception) -> ChargeResult | None:

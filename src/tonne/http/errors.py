@@ -11,6 +11,7 @@ from tonne.base.scope import Mode, Scope
 STATUS: dict[Kind, int] = {
     Kind.INVALID: 400,
     Kind.UNAUTHENTICATED: 401,
+    Kind.FORBIDDEN: 403,
     Kind.NOT_FOUND: 404,
     Kind.TIMED_OUT: 408,
     Kind.METHOD_NOT_ALLOWED: 405,

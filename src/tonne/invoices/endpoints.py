@@ -1,24 +1,19 @@
-"""HTTP endpoints: the invoice as a PDF, cancelling an order, and the test helpers for both."""
+"""HTTP endpoints: the invoice as a PDF, and the test helper that settles it."""
 
 import asyncio
-from typing import Annotated, Any
-
-import msgspec
 
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound, require_test_mode
-from tonne.http.json_body import read
 from tonne.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.invoices import store as invoice_store
-from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.invoices.issue_invoices import is_held_back
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.settle_invoice import settle_test_invoice
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import OrderStatus
 from tonne.orders.schemas import OrderOut, order_document
@@ -27,16 +22,6 @@ HELD_BACK = (
     "The invoice of this order is not issued yet: it waits until the seller has set its name, address, tax id and bank "
     "account. It is then issued automatically."
 )
-
-
-class CancelIn(msgspec.Struct, forbid_unknown_fields=True):
-    reason: Annotated[
-        Annotated[str, msgspec.Meta(max_length=500)] | None,
-        msgspec.Meta(
-            description="Why the order is cancelled. Stored, and sent to those who were mailed its invoice.",
-            examples=["Ordered twice"],
-        ),
-    ] = None
 
 
 class InvoiceEndpoints:
@@ -64,33 +49,6 @@ class InvoiceEndpoints:
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"', "Cache-Control": "private"}
         return Response(pdf, 200, b"application/pdf", headers)
 
-    async def cancel_order(self, request: Request) -> Response:
-        """Cancel an order.
-
-        Only orders with the status `received` or `placed` can be cancelled. If a payment races the cancellation,
-        exactly one of them wins. A captured charge is refunded.
-        """
-        body = read(request.json_or_empty(), CancelIn)
-        async with self._database.transaction() as tx:
-            cancelled = await cancel_order_by_id(
-                tx,
-                request.scope,
-                request.path("order_id"),
-                actor=request.actor,
-                reason=body.reason,
-                now=self._clock(),
-            )
-        self._notifier.notify()
-        return Response(order_document(cancelled))
-
-    async def cancel_test_order(self, request: Request) -> Response:
-        """Cancel a test order.
-
-        Works like the endpoint for all orders. Test keys only.
-        """
-        require_test_mode(request.scope)
-        return await self.cancel_order(request)
-
     async def settle_test_invoice(self, request: Request) -> Response:
         """Settle the invoice of a test order.
 
@@ -114,8 +72,6 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
     order, helper = RouteMaker("Orders"), RouteMaker("Test helpers")
     one, helped = "/v1/orders/{order_id}", "/v1/test-helpers/orders/{order_id}"
     settling = (OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard)
-    cancelling = (OrderNotFound, RouteNotFound, TransitionInvalid)
-    body: dict[str, Any] = {"body": CancelIn, "body_required": False, "shows": {"status": OrderStatus.CANCELLED}}
     return [
         order(
             *(f"GET {one}/invoice", endpoints.read_invoice, PDF_FILE, OrderNotFound, InvoiceNotAvailable),
@@ -125,15 +81,5 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             *(f"POST {helped}/settle-invoice", endpoints.settle_test_invoice, OrderOut, *settling),
             operation_id="settleTestInvoice",
             shows={"status": OrderStatus.PAID},
-        ),
-        order(
-            *(f"POST {one}/cancel", endpoints.cancel_order, OrderOut, OrderNotFound, TransitionInvalid),
-            operation_id="cancelOrder",
-            **body,
-        ),
-        helper(
-            *(f"POST {helped}/cancel", endpoints.cancel_test_order, OrderOut, *cancelling),
-            operation_id="cancelTestOrder",
-            **body,
         ),
     ]

@@ -79,6 +79,11 @@ class CancellationReason(StrEnum):
     CHECKOUT_EXPIRED = "checkout_expired"
     # The customer began again, in another window.
     CHECKOUT_REPLACED = "checkout_replaced"
+    # All of the payment was refunded at the card gateway.
+    REFUNDED_AT_GATEWAY = "refunded_at_gateway"
+    DISPUTE_LOST = "dispute_lost"
+    # The payment arrived with another amount, and was sent back.
+    PAYMENT_MISMATCHED = "payment_mismatched"
 
 
 class BeneficiaryKind(StrEnum):

@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import msgspec
+
+from tonne.base.money import format_money
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 from tonne.events.log import NewEvent, append, append_to_streams
 from tonne.orders import store
 from tonne.orders.errors import TransitionInvalid
 from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderStatus, PaymentState
-from tonne.orders.schemas import order_document
+from tonne.orders.schemas import OrderOut, order_document
 
 
 async def move_order(
@@ -74,6 +77,20 @@ async def move_orders(tx: Connection, transitions: Sequence[Transitions], now: d
 async def rewrite_documents(tx: Connection, orders: Sequence[Order]) -> None:
     """Store the JSON of locked orders whose status does not change."""
     await store.rewrite_documents(tx, orders, [order_document(order) for order in orders])
+
+
+async def show_payment(tx: Connection, order: Order) -> None:
+    """Store the payment state and the refunded amount of a locked order, and show them in its JSON.
+
+    The rest of the JSON is copied: it has certificate and projects, which are not always read with the order.
+    """
+    stored = await store.find_by_id(tx, order.scope, order.id)
+    if stored is None:
+        raise LookupError(f"no order {order.id}")
+    shown = msgspec.json.decode(stored, type=OrderOut)
+    shown.payment_state = order.payment_state
+    shown.refunded_amount = format_money(order.refunded_minor, order.currency)
+    await store.store_payment(tx, order, msgspec.json.encode(shown))
 
 
 def event_of(order: Order, document: bytes) -> NewEvent:

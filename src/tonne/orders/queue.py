@@ -173,6 +173,16 @@ async def wake_short_any_account(tx: Connection, mode: Mode) -> None:
     await tx.execute(WAKE_SHORT, mode)
 
 
+WAKE_PAID = """
+UPDATE orders SET next_attempt_at = status_changed_at WHERE account_id = $1 AND id = $2 AND status = 'paid'
+"""
+
+
+async def wake_paid(tx: Connection, order: Order) -> None:
+    """Have supply allocated to a locked paid order that was held."""
+    await tx.execute(WAKE_PAID, order.scope.account_id, order.id)
+
+
 WAKE_SHORT_OF_ACCOUNT = """
 UPDATE orders SET next_attempt_at = status_changed_at
 WHERE (account_id, id) IN (

@@ -264,6 +264,18 @@ async def set_beneficiary(tx: Connection, order: Order) -> None:
     )
 
 
+STORE_PAYMENT = """
+UPDATE orders SET payment_state = $3, refunded_minor = $4, wire_document = $5 WHERE account_id = $1 AND id = $2
+"""
+
+
+async def store_payment(tx: Connection, order: Order, document: bytes) -> None:
+    """Of a locked order whose status does not change."""
+    await tx.execute(
+        STORE_PAYMENT, order.scope.account_id, order.id, order.payment_state, order.refunded_minor, document
+    )
+
+
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
 
 

@@ -15,7 +15,7 @@ from tonne.base.settings import Settings
 from tonne.catalog.sources import BundleSource, lock_sources, save_drawn
 from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, ProjectStatus
+from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, PaymentState, ProjectStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import postpone, run_due_any_account
 from tonne.orders.store import insert_projects
@@ -57,7 +57,14 @@ class AllocateOrders:
         )
 
     async def _allocate(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
-        await allocate_orders(tx, await load_orders(tx, keys), self._settings, now)
+        orders = await load_orders(tx, keys)
+        # The payer may get their money back: nothing is allocated until the dispute is decided, which wakes the order.
+        disputed = [order.key for order in orders if order.payment_state is PaymentState.DISPUTED]
+        if disputed:
+            await postpone(tx, disputed, OrderStatus.PAID, None)
+        undisputed = [order for order in orders if order.key not in disputed]
+        if undisputed:
+            await allocate_orders(tx, undisputed, self._settings, now)
 
     async def _complete(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
         await complete_orders(tx, keys, self._settings, now)

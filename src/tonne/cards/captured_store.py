@@ -1,0 +1,156 @@
+"""SQL of captured charges: what the gateway has, and when to compare it with the gateway's record."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from tonne.base.scope import Mode, Scope
+from tonne.cards.model import ChargeStatus
+from tonne.db.pool import Connection
+from tonne.orders.model import Order, OrderKey
+
+_CAPTURED = """
+charges.account_id, charges.id, charges.order_id, charges.organisation_id, charges.mode, charges.gateway,
+charges.reference, charges.status, charges.amount_minor, charges.currency, charges.captured_minor,
+charges.captured_currency, charges.is_surplus, charges.code
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedCharge:
+    """A charge with money at the gateway. `captured_minor` is None if a mismatched amount was not recorded."""
+
+    scope: Scope
+    id: str
+    order_id: str
+    gateway: str
+    reference: str
+    status: ChargeStatus
+    amount_minor: int
+    currency: str
+    captured_minor: int | None
+    captured_currency: str | None
+    # It never paid for its order: captured too late, a second time, or with another amount.
+    is_surplus: bool
+    code: str | None
+
+    @property
+    def order_key(self) -> OrderKey:
+        return OrderKey(self.scope.account_id, self.order_id)
+
+
+def _captured(row: asyncpg.Record) -> CapturedCharge:
+    return CapturedCharge(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        id=row["id"],
+        order_id=row["order_id"],
+        gateway=row["gateway"],
+        reference=row["reference"],
+        status=ChargeStatus(row["status"]),
+        amount_minor=row["amount_minor"],
+        currency=row["currency"],
+        captured_minor=row["captured_minor"],
+        captured_currency=row["captured_currency"],
+        is_surplus=row["is_surplus"],
+        code=row["code"],
+    )
+
+
+FIND_CAPTURED = f"""
+SELECT {_CAPTURED} FROM charges WHERE account_id = $1 AND order_id = $2 AND reference IS NOT NULL ORDER BY id
+"""  # noqa: S608 - a constant
+
+
+async def find_captured(connection: Connection, order: Order) -> list[CapturedCharge]:
+    """All charges of an order that took money, also those whose money went back."""
+    return [_captured(row) for row in await connection.fetch(FIND_CAPTURED, order.scope.account_id, order.id)]
+
+
+FIND_CHARGE = f"SELECT {_CAPTURED} FROM charges WHERE id = $1 AND reference IS NOT NULL"  # noqa: S608 - a constant
+
+
+async def find_captured_any_account(connection: Connection, charge_id: str) -> CapturedCharge | None:
+    """None also if the charge took no money."""
+    row = await connection.fetchrow(FIND_CHARGE, charge_id)
+    return None if row is None else _captured(row)
+
+
+REQUEST_CHECKS = """
+UPDATE charges SET check_at = least(check_at, $3)
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM charges WHERE gateway = $1 AND reference = ANY ($2::text[])
+    ORDER BY account_id, id FOR NO KEY UPDATE)
+RETURNING id
+"""
+
+
+async def request_checks_any_account(
+    connection: Connection, gateway: str, references: Collection[str], now: datetime
+) -> int:
+    """Have these payments compared with the gateway's record. Returns how many of them are ours."""
+    return len(await connection.fetch(REQUEST_CHECKS, gateway, list(references), now))
+
+
+CLAIM_CHECKS = f"""
+WITH due AS (
+    SELECT account_id, id FROM charges WHERE check_at <= $1 AND reference IS NOT NULL
+    ORDER BY check_at LIMIT $3 FOR UPDATE SKIP LOCKED
+)
+UPDATE charges SET check_at = $2
+FROM due WHERE charges.account_id = due.account_id AND charges.id = due.id
+RETURNING {_CAPTURED}
+"""  # noqa: S608 - a constant
+
+
+async def claim_checks_any_account(
+    tx: Connection, now: datetime, held_until: datetime, *, limit: int
+) -> list[CapturedCharge]:
+    return [_captured(row) for row in await tx.fetch(CLAIM_CHECKS, now, held_until, limit)]
+
+
+# `held_until`: a later request to check the charge again must not be lost.
+FINISH_CHECK = """
+UPDATE charges SET check_at = $4 WHERE account_id = $1 AND id = $2 AND check_at = $3
+"""
+
+
+async def finish_check(tx: Connection, charge: CapturedCharge, held_until: datetime, next_at: datetime | None) -> None:
+    await tx.execute(FINISH_CHECK, charge.scope.account_id, charge.id, held_until, next_at)
+
+
+UPDATE_CAPTURED = """
+UPDATE charges SET status = $3, captured_minor = $4, captured_currency = $5, is_surplus = $6,
+                   check_at = coalesce($7, check_at),
+                   refunded_at = CASE WHEN $3 = 'refunded' THEN coalesce(refunded_at, $8) END
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def update_captured(
+    tx: Connection, charge: CapturedCharge, *, now: datetime, check_at: datetime | None = None
+) -> None:
+    """Store the new state of a charge. The caller has locked its order."""
+    await tx.execute(
+        UPDATE_CAPTURED,
+        *(charge.scope.account_id, charge.id, charge.status, charge.captured_minor, charge.captured_currency),
+        *(charge.is_surplus, check_at, now),
+    )
+
+
+WRITE_OFF = """
+UPDATE charges SET status = 'failed', outcome = 'refused', reference = NULL, message = $3
+WHERE account_id = $1 AND id = $2 AND status = 'mismatched' RETURNING true
+"""
+
+
+async def write_off(tx: Connection, charge: CapturedCharge, message: str) -> bool:
+    """Record that a mismatched charge took no real money."""
+    return await tx.fetchval(WRITE_OFF, charge.scope.account_id, charge.id, message) is True
+
+
+def find_paying(charges: Sequence[CapturedCharge]) -> CapturedCharge | None:
+    """The charge that paid for the order."""
+    paid = (ChargeStatus.CAPTURED, ChargeStatus.REFUNDED)
+    return next((each for each in charges if each.status in paid and not each.is_surplus), None)

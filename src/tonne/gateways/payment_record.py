@@ -1,0 +1,52 @@
+"""What a card gateway has on record about a captured payment: its refunds and disputes, whoever began them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from tonne.base.scope import Mode
+from tonne.gateways.card_refund import RefundOutcome
+
+
+class DisputeState(StrEnum):
+    OPENED = "opened"
+    WON = "won"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRefund:
+    """`refund_id` is our id, None if somebody refunded at the gateway. `kind` is refunded, pending or failed."""
+
+    reference: str
+    refund_id: str | None
+    amount_minor: int
+    kind: RefundOutcome
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedDispute:
+    """`withdrawn_minor` is what the gateway has taken back from the seller: nothing during an inquiry or once won."""
+
+    reference: str
+    state: DisputeState
+    amount_minor: int
+    withdrawn_minor: int
+    reason: str
+    opened_at: datetime
+    evidence_due: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPayment:
+    reference: str
+    captured_minor: int
+    currency: str
+    mode: Mode
+    refunds: tuple[RecordedRefund, ...] = ()
+    disputes: tuple[RecordedDispute, ...] = ()
+
+
+class PaymentNotRead(Exception):
+    """The gateway could not be reached or understood; the message says why."""

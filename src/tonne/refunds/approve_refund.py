@@ -1,0 +1,47 @@
+"""What operators decide about refunds: approve one of another person, or repeat a failed one at once."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from tonne.base.actor import Actor
+from tonne.db.pool import Connection
+from tonne.refunds.errors import RefundNotFound, RefundNotWaiting, SecondPersonNeeded
+from tonne.refunds.model import Refund, RefundMethod, RefundState
+from tonne.refunds.order_money import OrderMoney, change_refund, lock_money
+from tonne.refunds.request_refund import credit_refund
+from tonne.refunds.store import find_refund_any_account
+
+
+async def approve_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
+    """Release a refund above the limit. Raises SecondPersonNeeded for the person who requested it."""
+    money, refund = await _lock(tx, refund_id)
+    if refund.state is not RefundState.APPROVAL:
+        raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
+    if refund.requested_by == str(actor):
+        raise SecondPersonNeeded(f"{actor.name} requested refund {refund.id}: another person must approve it.")
+    at = now if refund.method is RefundMethod.CARD else None
+    approved = replace(refund, state=RefundState.DUE, approved_by=str(actor), next_attempt_at=at)
+    await change_refund(tx, money, approved, "refund.approved", actor=actor, now=now)
+    await credit_refund(tx, money.order, approved, actor=actor, now=now)
+    return approved
+
+
+async def retry_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
+    """Make a card refund due now, or the attempt that repeats it. Nothing is refunded twice."""
+    money, refund = await _lock(tx, refund_id)
+    waiting = next((each for each in money.refunds if each.repeats == refund.id), refund)
+    while later := next((each for each in money.refunds if each.repeats == waiting.id), None):
+        waiting = later
+    if waiting.method is not RefundMethod.CARD or waiting.state not in {RefundState.DUE, RefundState.PENDING}:
+        raise RefundNotWaiting(f"Refund {waiting.id} is {waiting.state}, so there is nothing to repeat.")
+    due = replace(waiting, next_attempt_at=now)
+    await change_refund(tx, money, due, "refund.retried", actor=actor, now=now)
+    return due
+
+
+async def _lock(tx: Connection, refund_id: str) -> tuple[OrderMoney, Refund]:
+    found = await find_refund_any_account(tx, refund_id)
+    money = None if found is None else await lock_money(tx, found.scope, found.order_id)
+    if money is None:
+        raise RefundNotFound(f"There is no refund {refund_id}. Run `tonne refund list` to see all refunds.")
+    return money, next(each for each in money.refunds if each.id == refund_id)

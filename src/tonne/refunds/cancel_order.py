@@ -1,0 +1,92 @@
+"""Cancel an order: before it is paid, or afterwards with a refund of what was paid."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.base.actor import Actor, ActorKind
+from tonne.base.scope import Scope
+from tonne.base.settings import Settings
+from tonne.cards.model import ChargeStatus
+from tonne.db.pool import Connection
+from tonne.gateways.card import MODE_MISMATCH
+from tonne.invoices.cancel_order import cancel_order
+from tonne.invoices.credit_note import CreditCause
+from tonne.invoices.issue_credit_note import credit_order
+from tonne.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.orders.model import CancellationReason, Order, OrderStatus
+from tonne.refunds.mismatched_charge import give_back
+from tonne.refunds.model import RefundPurpose
+from tonne.refunds.order_money import OrderMoney, lock_money
+from tonne.refunds.permission import require_permission
+from tonne.refunds.release_order import release_order
+from tonne.refunds.request_refund import RefundRequest, plan_refund
+
+_ALLOCATED = (OrderStatus.RETIRING, OrderStatus.COMPLETE)
+GOODWILL_ONLY = (
+    "Credits are allocated to this order, so it can no longer be cancelled. Only a goodwill refund remains, which "
+    "leaves the order as it is: `tonne order refund`, or POST /v1/orders/{id}/refunds."
+)
+NEEDS_REFUND = (
+    'The order is paid. To cancel it and refund the payment, send "refund": true, or use `tonne order cancel --refund`.'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """`with_refund`: also if the order is paid."""
+
+    reason: str | None
+    with_refund: bool
+
+
+async def cancel_by_id(
+    tx: Connection,
+    scope: Scope,
+    order_id: str,
+    cancellation: Cancellation,
+    *,
+    settings: Settings,
+    actor: Actor,
+    now: datetime,
+) -> Order:
+    """Call it last in the transaction. Raises TransitionInvalid if the order can no longer be cancelled."""
+    money = await lock_money(tx, scope, order_id)
+    if money is None:
+        raise OrderNotFound
+    reason = (cancellation.reason or "").strip() or None
+    order = money.order
+    if order.status in _ALLOCATED and cancellation.with_refund:
+        raise TransitionInvalid(GOODWILL_ONLY)
+    if order.status is not OrderStatus.PAID:
+        # A payment that arrived with another amount goes back with the cancellation.
+        for charge in money.charges:
+            if charge.status is ChargeStatus.MISMATCHED and charge.captured_minor and charge.code != MODE_MISMATCH:
+                await give_back(tx, charge, charge.captured_minor, charge.captured_currency or charge.currency, now)
+        return await cancel_order(tx, order, actor=actor, reason=reason, now=now)
+    if not cancellation.with_refund:
+        raise TransitionInvalid(NEEDS_REFUND)
+    await require_permission(tx, scope, actor)
+    return await _cancel_paid(tx, money, reason, settings=settings, actor=actor, now=now)
+
+
+async def _cancel_paid(
+    tx: Connection, money: OrderMoney, reason: str | None, *, settings: Settings, actor: Actor, now: datetime
+) -> Order:
+    """The refund is written in the same transaction: no order is cancelled without it."""
+    refund = None
+    if money.refundable_minor:
+        request = RefundRequest(amount_minor=None, reason=reason or "The order was cancelled")
+        purpose = RefundPurpose.CANCELLATION
+        refund = await plan_refund(tx, money, request, purpose, settings=settings, actor=actor, now=now)
+    await credit_order(
+        tx,
+        money.order,
+        cause=CreditCause.CANCELLATION,
+        reason=reason,
+        actor=actor,
+        now=now,
+        refund_id=None if refund is None else refund.id,
+    )
+    by_client = actor.kind is ActorKind.KEY
+    code = CancellationReason.REQUESTED_BY_CLIENT if by_client else CancellationReason.REQUESTED_BY_OPERATOR
+    return await release_order(tx, money.order, code, actor=actor, reason=reason, now=now)

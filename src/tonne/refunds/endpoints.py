@@ -1,0 +1,123 @@
+"""HTTP endpoints: cancelling and refunding orders, and the test helper for disputes."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tonne.base.clock import Clock
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.events.notify import Notifier
+from tonne.http.client_fields import idempotency_of, replay
+from tonne.http.errors import require_test_mode
+from tonne.http.json_body import read
+from tonne.http.lists import Paging, list_response
+from tonne.http.route import Request, Response, json_response
+from tonne.orders.errors import OrderNotFound
+from tonne.orders.load import load_order
+from tonne.orders.schemas import order_document
+from tonne.refunds import store
+from tonne.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.refunds.permission import require_permission
+from tonne.refunds.request_refund import RefundRequest, parse_amount, request_refund
+from tonne.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
+from tonne.refunds.simulate_dispute import simulate_dispute
+
+REASON = "Requested by the client"
+
+
+@dataclass(frozen=True, slots=True)
+class RefundEndpoints:
+    database: Database
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
+
+    async def cancel_order(self, request: Request) -> Response:
+        """Cancel an order.
+
+        Orders with the status `received` or `placed` can be cancelled. If a payment races the cancellation, exactly one
+        of them wins. A captured charge is refunded.
+
+        With `refund`, also an order that is `paid` can be cancelled: what was paid is refunded. The account must be
+        allowed to refund by API. From `retiring` on, no order can be cancelled.
+        """
+        body = read(request.json_or_empty(), CancelIn)
+        async with self.database.transaction() as tx:
+            cancelled = await cancel_by_id(
+                tx,
+                request.scope,
+                request.path("order_id"),
+                Cancellation(reason=body.reason, with_refund=body.refund),
+                settings=self.settings,
+                actor=request.actor,
+                now=self.clock(),
+            )
+        self.notifier.notify()
+        return Response(order_document(cancelled))
+
+    async def cancel_test_order(self, request: Request) -> Response:
+        """Cancel a test order.
+
+        Works like the endpoint for all orders. Test keys only.
+        """
+        require_test_mode(request.scope)
+        return await self.cancel_order(request)
+
+    async def refund_order(self, request: Request) -> Response:
+        """Refund an order.
+
+        Refunds a paid order, wholly or in part. Its status and its quantity do not change; `refunded_amount` grows when
+        the refund has succeeded. The account must be allowed to refund by API.
+        """
+        document = request.json_or_empty()
+        idempotency, order_id = idempotency_of("refund", document), request.path("order_id")
+        body = read(document, RefundIn)
+        async with self.database.transaction() as tx:
+            order = await load_order(tx, request.scope, order_id)
+            if order is None:
+                raise OrderNotFound
+            await require_permission(tx, request.scope, request.actor)
+            amount = None if body.amount is None else parse_amount(body.amount, order.currency)
+            asked = RefundRequest(
+                amount_minor=amount, reason=(body.reason or "").strip() or REASON, idempotency=idempotency
+            )
+            known = None if idempotency.key is None else await store.find_by_key(tx, request.scope, idempotency.key)
+            refund = known or await request_refund(
+                tx, request.scope, order_id, asked, settings=self.settings, actor=request.actor, now=self.clock()
+            )
+        self.notifier.notify()
+        if known is not None:
+            return replay(msgspec.json.encode(refund_out(known)), known.request_digest or b"", idempotency.digest)
+        return json_response(refund_out(refund), 201)
+
+    async def list_refunds(self, request: Request) -> Response:
+        """List the refunds of an order.
+
+        Newest first, with those that failed. The account must be allowed to refund by API.
+        """
+        order_id = request.path("order_id")
+        paging = Paging.of(request, f"refunds of {order_id}")
+        async with self.database.connection() as connection:
+            order = await load_order(connection, request.scope, order_id)
+            if order is None:
+                raise OrderNotFound
+            await require_permission(connection, request.scope, request.actor)
+            found = await store.list_of_order(connection, order)
+        start = paging.start
+        rest = [each for each in reversed(found) if (each.created_at, each.id) < (start.created_at, start.id)]
+        page, cursor = paging.cut(rest)
+        return list_response([refund_out(each) for each in page], cursor)
+
+    async def dispute_test_order(self, request: Request) -> Response:
+        """Dispute the payment of a test order.
+
+        Simulates a payer who disputes a card payment at their bank, and the bank's decision. Without an open dispute,
+        `won` and `lost` open one first. Test keys only.
+        """
+        require_test_mode(request.scope)
+        body = read(request.json_or_empty(), DisputeIn)
+        order_id, now = request.path("order_id"), self.clock()
+        document = await simulate_dispute(self.database, request.scope, order_id, body.outcome, now)
+        self.notifier.notify()
+        return Response(document)

@@ -1,0 +1,126 @@
+from tonne.db.invariant import Invariant
+
+# The paying charge of an order, with what has gone back of it.
+INVARIANTS = (
+    Invariant(
+        "no more is refunded than was captured",
+        "The refunds of a charge that did not fail, and what disputes took back, exceed what was captured.",
+        """
+        SELECT format('charge %s of order %s: %s captured, %s refunded, %s disputed', charges.id, charges.order_id,
+                      charges.captured_minor, refunded.amount_minor, disputed.amount_minor) AS "where"
+        FROM charges
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(amount_minor), 0) AS amount_minor FROM refunds
+            WHERE refunds.account_id = charges.account_id AND refunds.charge_id = charges.id
+              AND state IN ('approval', 'due', 'pending', 'succeeded')) refunded
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(withdrawn_minor), 0) AS amount_minor FROM disputes
+            WHERE disputes.account_id = charges.account_id AND disputes.charge_id = charges.id) disputed
+        WHERE refunded.amount_minor + disputed.amount_minor > coalesce(charges.captured_minor, 0)
+        """,
+    ),
+    Invariant(
+        "an order's refunds by bank do not exceed what was paid",
+        "More is being returned by bank transfer than was paid for the order.",
+        """
+        SELECT format('order %s of account %s: %s due, %s refunded', orders.id, orders.account_id,
+                      orders.total_cost_minor + coalesce(orders.tax_minor, 0), refunded.amount_minor) AS "where"
+        FROM orders JOIN (
+            SELECT account_id, order_id, sum(amount_minor) AS amount_minor FROM refunds
+            WHERE method = 'bank' AND state IN ('approval', 'due', 'pending', 'succeeded')
+            GROUP BY account_id, order_id) refunded
+          ON refunded.account_id = orders.account_id AND refunded.order_id = orders.id
+        WHERE refunded.amount_minor > orders.total_cost_minor + coalesce(orders.tax_minor, 0)
+        """,
+    ),
+    Invariant(
+        "an order's refunded amount is the sum of its refunds",
+        "The refunded amount that clients see differs from the refunds that succeeded.",
+        """
+        SELECT format('order %s of account %s: %s shown, %s refunded', orders.id, orders.account_id,
+                      orders.refunded_minor, coalesce(refunded.amount_minor, 0)) AS "where"
+        FROM orders LEFT JOIN (
+            SELECT account_id, order_id, sum(amount_minor) AS amount_minor FROM refunds
+            WHERE state = 'succeeded' AND purpose <> 'surplus' GROUP BY account_id, order_id) refunded
+          ON refunded.account_id = orders.account_id AND refunded.order_id = orders.id
+        WHERE orders.refunded_minor <> coalesce(refunded.amount_minor, 0)
+        """,
+    ),
+    Invariant(
+        "an order's payment state agrees with its disputes and refunds",
+        "The payment state that clients see is not the one that follows from refunds and disputes.",
+        """
+        SELECT format('order %s of account %s is %s', orders.id, orders.account_id, orders.payment_state) AS "where"
+        FROM orders LEFT JOIN (
+            SELECT DISTINCT disputes.account_id, disputes.order_id FROM disputes
+            JOIN charges ON charges.account_id = disputes.account_id AND charges.id = disputes.charge_id
+            WHERE disputes.state <> 'won' AND NOT charges.is_surplus) disputed
+          ON disputed.account_id = orders.account_id AND disputed.order_id = orders.id
+        WHERE (orders.payment_state = 'disputed') <> (disputed.order_id IS NOT NULL)
+           OR orders.payment_state = 'refunded' AND orders.refunded_minor = 0
+        """,
+    ),
+    Invariant(
+        "a charge is refunded when nothing is left of it",
+        "The status of a charge does not agree with the refunds that succeeded.",
+        """
+        SELECT format('charge %s of order %s is %s, %s of %s are refunded', charges.id, charges.order_id,
+                      charges.status, refunded.amount_minor, charges.captured_minor) AS "where"
+        FROM charges CROSS JOIN LATERAL (
+            SELECT coalesce(sum(amount_minor), 0) AS amount_minor FROM refunds
+            WHERE refunds.account_id = charges.account_id AND refunds.charge_id = charges.id AND state = 'succeeded'
+        ) refunded
+        WHERE charges.status IN ('captured', 'refund_due', 'refunded')
+          AND (charges.status = 'refunded') <> (refunded.amount_minor >= charges.captured_minor)
+        """,
+    ),
+    Invariant(
+        "what is left of an unneeded payment is being refunded",
+        "A payment that no order needs is neither refunded nor about to be.",
+        """
+        SELECT format('charge %s of order %s, which is %s', charges.id, orders.id, orders.status) AS "where"
+        FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(amount_minor), 0) AS amount_minor FROM refunds
+            WHERE refunds.account_id = charges.account_id AND refunds.charge_id = charges.id
+              AND state IN ('approval', 'due', 'pending', 'succeeded')) refunded
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(withdrawn_minor), 0) AS amount_minor FROM disputes
+            WHERE disputes.account_id = charges.account_id AND disputes.charge_id = charges.id) disputed
+        WHERE charges.status IN ('captured', 'refund_due', 'refunded') AND charges.check_at IS NULL
+          AND (charges.is_surplus OR orders.status IN ('cancelled', 'failed'))
+          AND refunded.amount_minor + disputed.amount_minor < charges.captured_minor
+        """,
+    ),
+    Invariant(
+        "every refund by card that is not over is due",
+        "A refund was requested, but no worker will make it.",
+        """
+        SELECT format('refund %s of order %s is %s', id, order_id, state) AS "where"
+        FROM refunds
+        WHERE method = 'card' AND next_attempt_at IS NULL
+          AND (state = 'due' OR state = 'pending' AND purpose IN ('cancellation', 'goodwill'))
+        """,
+    ),
+    Invariant(
+        "every failed refund of ours is repeated",
+        "A refund failed, and no other attempt was planned.",
+        """
+        SELECT format('refund %s of order %s', failed.id, failed.order_id) AS "where"
+        FROM refunds failed LEFT JOIN refunds next ON next.repeats = failed.id
+        WHERE failed.state = 'failed' AND failed.requested_by <> 'system:check_payments' AND next.id IS NULL
+        """,
+    ),
+    Invariant(
+        "every refund of the simulated gateway is recorded",
+        "The simulated gateway has refunded money that is not recorded here.",
+        """
+        SELECT format('refund %s of %s', simulated.id, simulated.reference) AS "where"
+        FROM simulated_refunds simulated
+        JOIN charges ON charges.reference = simulated.reference AND charges.gateway = 'simulated'
+        LEFT JOIN refunds ON refunds.id = simulated.id OR refunds.reference = 'sim_' || simulated.id
+        WHERE simulated.status = 'refunded' AND charges.check_at IS NULL
+          AND coalesce(refunds.state, 'none') NOT IN ('due', 'pending', 'succeeded')
+        """,
+    ),
+)

@@ -1,0 +1,37 @@
+"""Cancel a paid order that nothing is allocated to."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from tonne.accounts import audit
+from tonne.base.actor import Actor
+from tonne.db.pool import Connection
+from tonne.orders.model import CancellationReason, Order, OrderStatus
+from tonne.orders.move_order import move_order
+from tonne.orders.store import note_cancellation
+from tonne.retirements.hold_store import delete_of_orders
+
+
+async def release_order(
+    tx: Connection, order: Order, code: CancellationReason, *, actor: Actor, reason: str | None, now: datetime
+) -> Order:
+    """Cancel a locked paid order and release the supply that is held for it. Call it last in the transaction.
+
+    Raises TransitionInvalid if the order is not paid, or no longer.
+    """
+    await note_cancellation(tx, order, actor=actor, reason=reason)
+    await audit.record(
+        tx,
+        order.scope.organisation_id,
+        "order.cancelled",
+        actor=actor,
+        at=now,
+        subject_id=order.id,
+        mode=order.scope.mode,
+        before={"status": order.status},
+        after={"status": OrderStatus.CANCELLED},
+        reason=reason,
+        cancellation_reason=code,
+    )
+    await delete_of_orders(tx, [order.key])
+    return await move_order(tx, replace(order, cancellation_reason=code), OrderStatus.CANCELLED, now)

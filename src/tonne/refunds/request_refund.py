@@ -1,0 +1,148 @@
+"""Refund a paid order, wholly or in part, at the request of a client or an operator."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.accounts.model import PaymentMethod
+from tonne.base.actor import Actor
+from tonne.base.currency import DECIMALS
+from tonne.base.currency_limits import limit_minor
+from tonne.base.decimals import parse_decimal, scaled
+from tonne.base.idempotency import Idempotency
+from tonne.base.ids import new_id
+from tonne.base.money import format_money
+from tonne.base.scope import Scope
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection
+from tonne.gateways.card_amounts import charge_unit
+from tonne.invoices.credit_note import CreditCause
+from tonne.invoices.issue_credit_note import credit_order
+from tonne.orders.errors import OrderNotFound
+from tonne.orders.model import Order
+from tonne.refunds import store
+from tonne.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid
+from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
+from tonne.refunds.order_money import OrderMoney, add_refund, lock_money, settle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefundRequest:
+    """`amount_minor` None: all that can still be refunded."""
+
+    amount_minor: int | None
+    reason: str
+    idempotency: Idempotency | None = None
+
+
+def parse_amount(text: str, currency: str) -> int:
+    """`5.00` in minor units. Raises RefundAmountInvalid."""
+    decimals = DECIMALS[currency]
+    amount = parse_decimal(text)
+    minor = None if amount is None else scaled(amount, decimals)
+    if not minor:
+        example = format_money(5 * 10**decimals, currency)
+        raise RefundAmountInvalid(
+            f"The amount of a refund must be greater than zero, with at most {decimals} decimals for {currency}: for "
+            f"example {example}.",
+            field="amount",
+        )
+    return minor
+
+
+async def request_refund(
+    tx: Connection,
+    scope: Scope,
+    order_id: str,
+    request: RefundRequest,
+    *,
+    settings: Settings,
+    actor: Actor,
+    now: datetime,
+) -> Refund:
+    """Plan a refund that changes neither the status nor the grams of the order. Call it last in the transaction.
+
+    A repeated idempotency key returns the first refund. The caller compares the digests.
+    """
+    money = await lock_money(tx, scope, order_id)
+    if money is None:
+        raise OrderNotFound
+    if request.idempotency is not None and request.idempotency.key is not None:
+        known = await store.find_by_key(tx, scope, request.idempotency.key)
+        if known is not None:
+            return known
+    refund = await plan_refund(tx, money, request, RefundPurpose.GOODWILL, settings=settings, actor=actor, now=now)
+    await settle(tx, money, actor=actor, now=now)
+    return refund
+
+
+async def plan_refund(
+    tx: Connection,
+    money: OrderMoney,
+    request: RefundRequest,
+    purpose: RefundPurpose,
+    *,
+    settings: Settings,
+    actor: Actor,
+    now: datetime,
+) -> Refund:
+    """Write the refund of a locked order. The caller settles."""
+    order, left = money.order, money.refundable_minor
+    amount = left if request.amount_minor is None else request.amount_minor
+    if left == 0:
+        raise NothingToRefund(_why_nothing(money))
+    if amount > left:
+        raise RefundExceedsPaid(
+            f"{format_money(left, order.currency)} {order.currency} can still be refunded of this order, not "
+            f"{format_money(amount, order.currency)}."
+        )
+    limit = limit_minor(settings.refund_approval_above, order.currency)
+    needs_approval = limit is not None and amount > limit
+    by_card = order.payment_method is PaymentMethod.CARD
+    if by_card and amount % charge_unit(order.currency):
+        unit = format_money(charge_unit(order.currency), order.currency)
+        raise RefundAmountInvalid(f"A refund to a card must be a multiple of {unit} {order.currency}.", field="amount")
+    charge = money.paying
+    refund = Refund(
+        scope=order.scope,
+        id=new_id("rfd"),
+        order_id=order.id,
+        method=RefundMethod.CARD if by_card else RefundMethod.BANK,
+        charge_id=charge.id if by_card and charge is not None else None,
+        amount_minor=amount,
+        currency=order.currency,
+        purpose=purpose,
+        reason=request.reason,
+        state=RefundState.APPROVAL if needs_approval else RefundState.DUE,
+        requested_by=str(actor),
+        idempotency_key=None if request.idempotency is None else request.idempotency.key,
+        request_digest=None if request.idempotency is None else request.idempotency.digest,
+        created_at=now,
+        next_attempt_at=now if by_card and not needs_approval else None,
+    )
+    await add_refund(tx, money, refund, actor=actor)
+    if purpose is RefundPurpose.GOODWILL and not needs_approval:
+        await credit_refund(tx, order, refund, actor=actor, now=now)
+    return refund
+
+
+async def credit_refund(tx: Connection, order: Order, refund: Refund, *, actor: Actor, now: datetime) -> None:
+    """Issue the credit note of a refund, if the order was billed. That of a cancellation is issued with it."""
+    if refund.method is RefundMethod.BANK and refund.purpose is RefundPurpose.GOODWILL:
+        await credit_order(
+            tx,
+            order,
+            refund.amount_minor,
+            cause=CreditCause.REFUND,
+            reason=refund.reason,
+            actor=actor,
+            now=now,
+            refund_id=refund.id,
+        )
+
+
+def _why_nothing(money: OrderMoney) -> str | None:
+    if money.paid_minor == 0:
+        return "Nothing was paid for this order, so there is nothing to refund."
+    if any(each.withdrawn_minor for each in money.disputes):
+        return "The payer has disputed this payment at their bank: the gateway has taken the money back already."
+    return None

@@ -1,0 +1,149 @@
+"""SQL of `refunds`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+from tonne.orders.model import Order, OrderKey
+from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
+
+_REFUND = """account_id, id, organisation_id, mode, order_id, method, charge_id, amount_minor, currency, purpose,
+reason, state, attempt, repeats, reference, message, requested_by, approved_by, idempotency_key, request_digest,
+created_at, settled_at, next_attempt_at"""
+
+
+def _refund(row: asyncpg.Record) -> Refund:
+    return _from_values(dict(row))
+
+
+def _from_values(values: dict[str, Any]) -> Refund:
+    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
+    method, purpose = RefundMethod(values.pop("method")), RefundPurpose(values.pop("purpose"))
+    return Refund(scope=scope, method=method, purpose=purpose, state=RefundState(values.pop("state")), **values)
+
+
+INSERT_REFUND = f"""
+INSERT INTO refunds ({_REFUND})
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+"""  # noqa: S608 - a constant
+
+
+async def insert_refund(tx: Connection, refund: Refund) -> None:
+    """The caller has locked the order, and knows that the amount can be refunded."""
+    scope = refund.scope
+    await tx.execute(
+        INSERT_REFUND,
+        *(scope.account_id, refund.id, scope.organisation_id, scope.mode, refund.order_id, refund.method),
+        *(refund.charge_id, refund.amount_minor, refund.currency, refund.purpose, refund.reason, refund.state),
+        *(refund.attempt, refund.repeats, refund.reference, refund.message, refund.requested_by, refund.approved_by),
+        *(refund.idempotency_key, refund.request_digest, refund.created_at, refund.settled_at),
+        refund.next_attempt_at,
+    )
+
+
+LIST_OF_ORDER = f"""
+SELECT {_REFUND} FROM refunds WHERE account_id = $1 AND order_id = $2 ORDER BY created_at, id
+"""  # noqa: S608 - a constant
+
+
+async def list_of_order(connection: Connection, order: Order | OrderKey) -> list[Refund]:
+    """Oldest first."""
+    key = order.key if isinstance(order, Order) else order
+    return [_refund(row) for row in await connection.fetch(LIST_OF_ORDER, *key)]
+
+
+FIND_BY_KEY = f"SELECT {_REFUND} FROM refunds WHERE account_id = $1 AND idempotency_key = $2"  # noqa: S608 - a constant
+
+
+async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str) -> Refund | None:
+    row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
+    return None if row is None else _refund(row)
+
+
+FIND_REFUND = f"SELECT {_REFUND} FROM refunds WHERE id = $1"  # noqa: S608 - a constant
+
+
+async def find_refund_any_account(connection: Connection, refund_id: str) -> Refund | None:
+    row = await connection.fetchrow(FIND_REFUND, refund_id)
+    return None if row is None else _refund(row)
+
+
+class RefundSearch(NamedTuple):
+    """Values that are None match everything."""
+
+    mode: str | None = None
+    state: str | None = None
+    order_id: str | None = None
+    organisation_id: str | None = None
+
+
+SEARCH_REFUNDS = f"""
+SELECT {_REFUND} FROM refunds
+WHERE ($1::text IS NULL OR mode = $1) AND ($2::text IS NULL OR state = $2) AND ($3::text IS NULL OR order_id = $3)
+  AND ($4::text IS NULL OR organisation_id = $4)
+ORDER BY created_at DESC, id DESC LIMIT $5
+"""  # noqa: S608 - a constant
+
+
+async def search_refunds_any_account(connection: Connection, search: RefundSearch, limit: int) -> list[Refund]:
+    """Newest first."""
+    return [_refund(row) for row in await connection.fetch(SEARCH_REFUNDS, *search, limit)]
+
+
+class DueRefund(NamedTuple):
+    """A claimed refund with what the gateway needs. `held_until` is the end of the lease."""
+
+    refund: Refund
+    gateway: str
+    charge_reference: str
+    held_until: datetime
+
+
+_COLUMNS = ", ".join(f"refunds.{name.strip()}" for name in _REFUND.split(","))
+CLAIM_DUE = f"""
+WITH due AS (
+    SELECT account_id, id FROM refunds WHERE next_attempt_at <= $1 AND method = 'card'
+    ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED
+)
+UPDATE refunds SET next_attempt_at = $2
+FROM due, charges
+WHERE refunds.account_id = due.account_id AND refunds.id = due.id
+  AND charges.account_id = refunds.account_id AND charges.id = refunds.charge_id
+RETURNING {_COLUMNS}, charges.gateway AS gateway, charges.reference AS charge_reference
+"""  # noqa: S608 - a constant
+
+
+async def claim_due_any_account(tx: Connection, now: datetime, held_until: datetime, *, limit: int) -> list[DueRefund]:
+    found = []
+    for row in await tx.fetch(CLAIM_DUE, now, held_until, limit):
+        values = dict(row)
+        gateway, reference = values.pop("gateway"), values.pop("charge_reference")
+        found.append(DueRefund(_from_values(values), gateway, reference, held_until))
+    return found
+
+
+# Compare-and-set on the state: a delayed worker does not undo what another one has stored.
+UPDATE_REFUND = """
+UPDATE refunds SET state = $4, reference = $5, message = $6, approved_by = $7, settled_at = $8, next_attempt_at = $9
+WHERE account_id = $1 AND id = $2 AND state = $3 RETURNING true
+"""
+
+
+async def update_refund(tx: Connection, refund: Refund, expected: RefundState) -> bool:
+    """False if the stored state is not `expected`. The caller has locked the order."""
+    scope = refund.scope
+    stored = await tx.fetchval(
+        UPDATE_REFUND,
+        *(scope.account_id, refund.id, expected, refund.state, refund.reference, refund.message),
+        *(refund.approved_by, refund.settled_at, refund.next_attempt_at),
+    )
+    return stored is True
+
+
+def with_update(refunds: Sequence[Refund], updated: Refund) -> list[Refund]:
+    """The list with the new state of one refund."""
+    return [updated if each.id == updated.id else each for each in refunds]

@@ -1,0 +1,69 @@
+"""The queues of refunds, and what `tonne doctor` warns of."""
+
+from tonne.db.queues import MAX_COUNTED, Queue
+from tonne.db.waiting_check import WaitingCheck
+
+QUEUES = (
+    Queue(
+        "refunds",
+        f"""
+        SELECT mode, count(*) AS depth, min(created_at) AS since, min(next_attempt_at) AS due
+        FROM (SELECT refunds.mode, refunds.created_at, refunds.next_attempt_at FROM refunds
+              WHERE refunds.next_attempt_at IS NOT NULL ORDER BY refunds.next_attempt_at LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """,  # noqa: S608 - our own words
+    ),
+)
+WAITING = (
+    WaitingCheck(
+        "live refunds by card succeed at the first attempt and within a day",
+        "The gateway rejected a refund, or does not make it. The worker repeats it, under a new id after a rejection.",
+        "Run `tonne refund show` for the gateway's message. You may also refund at the gateway: the worker finds that "
+        "and cancels its own attempt. `tonne refund retry` repeats it at once.",
+        """
+        SELECT format('refund %s of order %s: %s minor units of %s, attempt %s%s', refunds.id, refunds.order_id,
+                      refunds.amount_minor, refunds.currency, refunds.attempt,
+                      ': ' || nullif(coalesce(refunds.message, failed.message), '')) AS "where"
+        FROM refunds LEFT JOIN refunds failed ON failed.id = refunds.repeats
+        WHERE refunds.mode = 'live' AND refunds.method = 'card' AND refunds.state IN ('due', 'pending')
+          AND (refunds.attempt > 1
+               OR refunds.state = 'due' AND refunds.created_at < $1::timestamptz - interval '1 day'
+               OR refunds.created_at < $1::timestamptz - interval '14 days')
+        ORDER BY refunds.created_at
+        """,
+    ),
+    WaitingCheck(
+        "no live refund waits for an approval",
+        "The amount is above `refund_approval_above`, so a second person must approve it.",
+        "Run `tonne refund approve` as another person than the one who requested it.",
+        """
+        SELECT format('refund %s of order %s: %s minor units of %s, requested by %s', id, order_id, amount_minor,
+                      currency, requested_by) AS "where"
+        FROM refunds WHERE mode = 'live' AND state = 'approval' AND $1::timestamptz IS NOT NULL
+        ORDER BY created_at
+        """,
+    ),
+    WaitingCheck(
+        "no live payment is disputed",
+        "A payer disputes a payment at their bank. Without evidence the money is lost. The order is held.",
+        "Submit evidence at the gateway before the date; `tonne dispute show` has the gateway's id.",
+        """
+        SELECT format('dispute %s of order %s: %s minor units of %s, %s, evidence due %s', id, order_id, amount_minor,
+                      currency, reason, coalesce(to_char(evidence_due, 'YYYY-MM-DD'), 'unknown')) AS "where"
+        FROM disputes WHERE mode = 'live' AND state = 'opened' AND $1::timestamptz IS NOT NULL
+        ORDER BY evidence_due NULLS LAST, id
+        """,
+    ),
+    WaitingCheck(
+        "every live payment arrived with the requested amount",
+        "A payment arrived with another amount or currency. Nothing happens until you decide.",
+        "Run `tonne charge refund` to send it back, or `tonne charge accept` to accept it for the order.",
+        """
+        SELECT format('charge %s of order %s: %s %s were requested, %s arrived, see %s at %s', id, order_id,
+                      amount_minor, currency, coalesce(captured_minor || ' ' || captured_currency, 'another amount'),
+                      reference, gateway) AS "where"
+        FROM charges WHERE mode = 'live' AND status = 'mismatched' AND $1::timestamptz IS NOT NULL
+        ORDER BY settled_at
+        """,
+    ),
+)

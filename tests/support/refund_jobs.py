@@ -1,0 +1,25 @@
+"""The worker jobs that send money back."""
+
+from collections.abc import Mapping
+
+from tonne.base.clock import Clock
+from tonne.cards.model import RetrySchedule
+from tonne.db.pool import Database
+from tonne.gateways.card import CardGateway
+from tonne.refunds.check_payments import CheckPayments, PollGateways
+from tonne.refunds.make_refunds import MakeRefunds
+
+
+class RefundJobs:
+    """Charges are compared with the gateway first: that plans the refunds of payments that no order needs."""
+
+    def __init__(
+        self, database: Database, gateways: Mapping[str, CardGateway], clock: Clock, schedule: RetrySchedule
+    ) -> None:
+        self.make = MakeRefunds(database, gateways, clock, schedule)
+        self.checks = CheckPayments(database, gateways, clock, schedule)
+        self.polls = PollGateways(database, gateways, clock)
+
+    async def run_once(self) -> bool:
+        checked = await self.checks.run_once()
+        return await self.make.run_once() or checked
