@@ -16,6 +16,7 @@ from tonne.app import Services
 from tonne.base.ids import new_id
 from tonne.cli.doctor import examine
 from tonne.orders.model import OrderStatus
+from tonne.refunds.cancel_order import NEEDS_REFUND
 
 Row = Callable[..., Awaitable[asyncpg.Record]]
 
@@ -69,7 +70,7 @@ async def test_cancelling_from_any_other_status_is_refused(
     if status is OrderStatus.CANCELLED:
         expected = "The order is already cancelled."
     if status is OrderStatus.PAID:
-        expected = "A paid order can only be cancelled with a refund."
+        expected = NEEDS_REFUND
     assert answer.json()["error"]["message"] == expected
     assert (await api.get(f"/v1/orders/{order.id}")).json() == before
     async with services.database.connection() as connection:
