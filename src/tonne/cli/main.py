@@ -152,7 +152,7 @@ def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case 
             return None
 
 
-def _load_money(name: str) -> click.Command | None:
+def _load_money(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
     """Commands for what is billed, paid, refunded and mailed."""
     match name:
         case "charge":

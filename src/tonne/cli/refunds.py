@@ -128,7 +128,10 @@ def approve(refund_id: str) -> None:
 @refund_group.command("retry")
 @click.argument("refund_id")
 def retry(refund_id: str) -> None:
-    """Let the worker repeat a refund by card now, instead of at the next scheduled time."""
+    """Let the worker repeat a refund by card now.
+
+    Otherwise it is repeated at the time that `tonne refund show` names.
+    """
     due = run_in_transaction(retry_refund, refund_id, actor=ACTOR, now=utc_now())
     click.echo(f"Refund {due.id} of {_money(due)} is due now.")
 
