@@ -125,6 +125,14 @@ async def _pending(desk: Desk) -> str:
     return "chg_1"
 
 
+async def _unconfirmed(desk: Desk) -> str:
+    """Its payer has a week to confirm it."""
+    await desk.charge("pending")
+    until = desk.clock() + timedelta(days=7)
+    await desk.execute("UPDATE charges SET outcome = 'authentication_required', confirm_until = $1", until)
+    return "chg_1"
+
+
 async def _unmailed(desk: Desk) -> str:
     await desk.invoice(mailed=False)
     return "TN-LIVE-000001"
@@ -223,6 +231,7 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_unpriced, timedelta(hours=1), "live orders get a price within an hour"),
     (_refund, timedelta(days=1), "live refunds are made within a day"),
     (_pending, timedelta(days=2), "live charges have an outcome within two days"),
+    (_unconfirmed, timedelta(days=5), "live payments are confirmed at least two days before the end"),
     (_unmailed, timedelta(hours=1), "live invoices are mailed within an hour"),
     (_partly_paid, timedelta(days=7), "partly paid invoices are paid in full within a week"),
     (_unmatched, timedelta(days=3), "unmatched live bank transfers are resolved within three days"),

@@ -13,10 +13,12 @@ def _gateway_missing(settings: Settings, _: datetime) -> Sequence[object]:
 
 
 def _charges_in(status: str, since: str) -> str:
+    """Without those that wait for their payer's confirmation: that may take days."""
     return f"""
         SELECT mode, count(*) AS depth, min({since}) AS since, min(next_attempt_at) AS due
         FROM (SELECT charges.mode, charges.{since}, charges.next_attempt_at FROM charges
               WHERE charges.next_attempt_at IS NOT NULL AND charges.status = '{status}'
+                AND (charges.confirm_until IS NULL OR charges.status <> 'pending')
               ORDER BY charges.next_attempt_at LIMIT {MAX_COUNTED}) AS each
         GROUP BY mode
         """  # noqa: S608 - our own words
@@ -31,9 +33,39 @@ WAITING = (
         """
         SELECT format('charge %s of order %s, since %s', id, order_id, to_char(created_at, 'YYYY-MM-DD HH24:MI'))
                AS "where"
-        FROM charges WHERE mode = 'live' AND status = 'pending'
+        FROM charges WHERE mode = 'live' AND status = 'pending' AND confirm_until IS NULL
           AND created_at < $1::timestamptz - interval '2 days'
         ORDER BY created_at
+        """,
+    ),
+    WaitingCheck(
+        "live payments are confirmed at least two days before the end",
+        "A payer was mailed, but has not confirmed a payment (3-D Secure). Without a confirmation the order fails.",
+        "Contact the payer. The mail is in `tonne mail list`; `tonne card link` prints the page on which to confirm "
+        "the payment or to enter another card.",
+        """
+        SELECT format('charge %s of order %s of account %s, until %s', id, order_id, account_id,
+                      to_char(confirm_until, 'YYYY-MM-DD HH24:MI')) AS "where"
+        FROM charges WHERE mode = 'live' AND status = 'pending'
+          AND confirm_until < $1::timestamptz + interval '2 days'
+        ORDER BY confirm_until
+        """,
+    ),
+    WaitingCheck(
+        "someone is mailed about problems with live cards",
+        "A payment of a live account has to be confirmed, or its card was declined, and nobody was mailed: the account "
+        "has no address for it, and the organisation no admin.",
+        "Set one with `tonne account update --card-email`, or add an admin with `tonne org add-admin`.",
+        """
+        SELECT format('account %s of %s', link.account_id, link.organisation_id) AS "where"
+        FROM card_links link
+        JOIN accounts ON accounts.organisation_id = link.organisation_id AND accounts.id = link.account_id
+        WHERE link.mode = 'live' AND accounts.card_email IS NULL
+          AND EXISTS (SELECT FROM charges WHERE charges.account_id = link.account_id
+                      AND (charges.status = 'pending' AND charges.confirm_until IS NOT NULL
+                           OR charges.status = 'failed' AND charges.settled_at > $1::timestamptz - interval '7 days'))
+          AND NOT EXISTS (SELECT FROM organisation_admins admin WHERE admin.organisation_id = link.organisation_id)
+        ORDER BY link.created_at
         """,
     ),
     WaitingCheck(
