@@ -45,7 +45,7 @@ BREACHES: list[tuple[str, str, set[str]]] = [
     (STANDING, "UPDATE invoices SET status = 'paid', settled_minor = 1 WHERE number = 1", {TRANSFERS}),
     (STANDING, "UPDATE orders SET status = 'cancelled' WHERE status = 'placed'", set()),
     (SUMS, "UPDATE invoices SET total_minor = total_minor + 1 WHERE number = 2", set()),
-    (SUMS, "UPDATE invoice_orders SET total_minor = total_minor + 1, tax_minor = 1 WHERE NOT cancelled", set()),
+    (SUMS, "UPDATE invoice_orders SET total_minor = total_minor + 1, tax_minor = 1 WHERE NOT cancelled", {ORDERS}),
     (SUMS, "UPDATE invoices SET order_count = 2 WHERE number = 1", set()),
     (ORDERS, "UPDATE invoices SET currency = 'USD' WHERE number = 1", set()),
     (ORDERS, "UPDATE orders SET payment_method = 'card' WHERE status = 'placed'", set()),

@@ -109,7 +109,8 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
     """List invoices, newest first."""
 
     with plain_failures():
-        missing = missing_settings(settings_from_environment())
+        settings = settings_from_environment()
+        missing = missing_settings(settings, settings.seller_tax.treatment)
 
     async def work(tx: Connection) -> tuple[list[Invoice], Names, list[str], list[str]]:
         modes = Mode if mode is None else (Mode(mode),)

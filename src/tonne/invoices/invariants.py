@@ -37,10 +37,10 @@ INVARIANTS = (
                       orders.total_cost_minor, orders.currency) AS "where"
         FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
-        WHERE (billed.offset_minor, billed.fee_minor, invoices.currency, invoices.mode, invoices.organisation_id,
-               invoices.payment_method)
-              IS DISTINCT FROM (orders.offset_cost_minor, orders.commission_minor, orders.currency, orders.mode,
-                                orders.organisation_id, orders.payment_method)
+        WHERE (billed.offset_minor, billed.fee_minor, coalesce(billed.tax_minor, 0), invoices.currency, invoices.mode,
+               invoices.organisation_id, invoices.payment_method)
+              IS DISTINCT FROM (orders.offset_cost_minor, orders.commission_minor, coalesce(orders.tax_minor, 0),
+                                orders.currency, orders.mode, orders.organisation_id, orders.payment_method)
         """,
     ),
     Invariant(

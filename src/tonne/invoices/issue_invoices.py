@@ -67,11 +67,13 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     billed = [order for order in orders if order not in free and order.id not in invoiced]
     held_back = [order for order in billed if is_held_back(order, settings)]
     if held_back:
-        missing, count = missing_settings(settings), len(held_back)
+        missing = missing_settings(settings, held_back[0].tax.treatment)
+        count = len(held_back)
         _log.warning("invoices_held_back", missing=missing, orders=count, first_order_id=held_back[0].id)
         billed = [order for order in billed if order not in held_back]
     ids = sorted({order.scope.organisation_id for order in billed})
     organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
+    clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in billed])
     await postpone(tx, keys, OrderStatus.PLACED, None)
     await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
     if billed:
@@ -82,7 +84,10 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
         today = now.astimezone(UTC).date()
         issued_on = today if last_day is None else max(today, last_day)
         invoices = [
-            compose_invoice(order, number, organisations[order.scope.organisation_id], settings, issued_on)
+            compose_invoice(
+                *(order, number, organisations[order.scope.organisation_id], settings, issued_on),
+                client_name=clients.get(order.scope.account_id),
+            )
             for number, order in enumerate(billed, start=first)
         ]
         await invoice_store.insert_invoices(tx, invoices, now)
@@ -99,5 +104,5 @@ def is_held_back(order: Order, settings: Settings) -> bool:
         order.scope.mode is Mode.LIVE
         and order.status is OrderStatus.PLACED
         and order.payment_method is PaymentMethod.INVOICE
-        and bool(missing_settings(settings))
+        and bool(missing_settings(settings, order.tax.treatment))
     )

@@ -1,6 +1,6 @@
 """Invoices as values: how one is composed, and when an unpaid one is followed up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Literal
@@ -8,23 +8,24 @@ from typing import Literal
 import msgspec
 
 from tonne.accounts.model import Billing, PaymentMethod
+from tonne.accounts.tax_profile import TaxProfile
 from tonne.base.bank_accounts import own_account, parse_bank_accounts
-from tonne.base.ids import new_id
+from tonne.base.ids import is_id, new_id
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.base.tax import TaxTerms
+from tonne.invoices.parties import buyer_of, rate_text, seller_of, taxes_of
 from tonne.invoices.record import (
     BankAccount,
     Closing,
-    InvoiceBuyer,
     InvoiceFee,
     InvoiceLine,
     InvoiceRecord,
-    InvoiceSeller,
+    Treatment,
 )
 from tonne.invoices.reference import reference_of
-from tonne.invoices.seller_details import printed_tax_id
 from tonne.orders.model import Order, OrderKey
 
 FEE_LABEL = "Service fee"
@@ -132,15 +133,25 @@ class BilledOrganisation:
     name: str
     address: str
     admins: list[str]
+    tax: TaxProfile = field(default_factory=TaxProfile)
 
 
 def compose_invoice(
-    order: Order, number: int, organisation: BilledOrganisation, settings: Settings, issued_on: date
+    order: Order,
+    number: int,
+    organisation: BilledOrganisation,
+    settings: Settings,
+    issued_on: date,
+    *,
+    client_name: str | None = None,
 ) -> Invoice:
-    """A new invoice, open and not mailed yet, for a priced order."""
-    priced, currency, mode = order.priced, order.currency, order.scope.mode
-    if priced is None:
+    """A new invoice, open and not mailed yet, for a priced order. `client_name` is that of its client account."""
+    priced, currency, mode, total_minor = order.priced, order.currency, order.scope.mode, order.amount_due_minor
+    if priced is None or total_minor is None:
         raise LookupError(f"order {order.id} has no price")
+    terms, tax_minor = TaxTerms(order.tax.treatment, order.tax.rate), order.tax.tax_minor or 0
+    treatment: Treatment = terms.treatment.value
+    rate = rate_text(terms)
     due_on = issued_on + timedelta(days=settings.invoice_due_days)
     reference = reference_of(mode, number)
     lines = [
@@ -149,6 +160,8 @@ def compose_invoice(
             quantity=format_tonnes(line.quantity_grams),
             unit_price=format_money(line.unit_price_minor, currency),
             amount=format_money(line.offset_cost_minor, currency),
+            treatment=treatment,
+            rate=rate,
         )
         for line in priced.lines
     ]
@@ -158,15 +171,19 @@ def compose_invoice(
         issued_on=issued_on.isoformat(),
         due_on=due_on.isoformat(),
         order_id=order.id,
-        seller=_seller(settings),
-        buyer=InvoiceBuyer(organisation.name, _address_lines(organisation.address)),
+        seller=seller_of(settings),
+        buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
         currency=currency,
         lines=lines,
-        fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency)),
-        total=format_money(priced.total_cost_minor, currency),
+        fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency), treatment, rate),
+        total=format_money(total_minor, currency),
         bank=_bank(settings, currency),
         reference=reference,
         note=TEST_NOTE if mode is Mode.TEST else None,
+        taxes=taxes_of([(terms, priced.total_cost_minor, tax_minor)], currency, organisation.tax, settings),
+        supplied_on=order.created_at.astimezone(UTC).date().isoformat(),
+        account=client_name,
+        order_reference=_own_reference(order),
     )
     return Invoice(
         id=new_id("inv"),
@@ -177,7 +194,8 @@ def compose_invoice(
         number=number,
         reference=reference,
         currency=currency,
-        total_minor=priced.total_cost_minor,
+        total_minor=total_minor,
+        tax_minor=order.tax.tax_minor,
         status=InvoiceStatus.OPEN,
         issued_on=issued_on,
         due_on=due_on,
@@ -198,8 +216,8 @@ def billed_order(invoice: Invoice, order: Order) -> BilledOrder:
         quantity_grams=sum(line.quantity_grams for line in order.lines),
         offset_minor=order.priced.offset_cost_minor,
         fee_minor=order.priced.commission_minor,
-        tax_minor=None,
-        total_minor=order.priced.total_cost_minor,
+        tax_minor=order.tax.tax_minor,
+        total_minor=order.priced.total_cost_minor + (order.tax.tax_minor or 0),
     )
 
 
@@ -215,13 +233,10 @@ def client_reference(metadata: str, idempotency_key: str) -> str:
     return idempotency_key
 
 
-def _seller(settings: Settings) -> InvoiceSeller:
-    return InvoiceSeller(
-        name=settings.seller_name,
-        address_lines=_address_lines(settings.seller_address.replace(";", "\n")),
-        tax_id=printed_tax_id(settings),
-        email=settings.seller_email or None,
-    )
+def _own_reference(order: Order) -> str | None:
+    """The client's reference of an order, unless it gave none and Tonne made the key."""
+    reference = client_reference(order.metadata, order.idempotency_key)
+    return None if reference == order.idempotency_key and is_id("auto", reference) else reference
 
 
 def _bank(settings: Settings, currency: str) -> BankAccount:
@@ -234,10 +249,6 @@ def _bank(settings: Settings, currency: str) -> BankAccount:
         bic=(own.bic if own else settings.bank_bic) or None,
         bank_name=(settings.bank_name if is_default else "") or None,
     )
-
-
-def _address_lines(address: str) -> list[str]:
-    return [line.strip() for line in address.splitlines() if line.strip()]
 
 
 class InvoiceStep(Enum):

@@ -1,18 +1,30 @@
 """What a live invoice must state about the seller. Until it is set, live orders wait for their invoices."""
 
 from tonne.base.settings import DEFAULT_SELLER_NAME, Settings
+from tonne.base.tax import TaxTreatment
+from tonne.base.tax_ids import is_eu_vat, parse_tax_id
 
 # The value of `seller_tax_id` for a seller that has none.
 NO_TAX_ID = "none"
 
 
-def missing_settings(settings: Settings) -> list[str]:
-    """The variables to set before live invoices are issued. Without them a customer cannot pay or book an invoice."""
+def missing_settings(settings: Settings, treatment: TaxTreatment = TaxTreatment.NONE) -> list[str]:
+    """The variables to set before live invoices with this tax treatment are issued.
+
+    Without them a customer cannot pay or book an invoice.
+    """
+    is_taxed = treatment is not TaxTreatment.NONE
+    has_address = bool(settings.seller_address.strip(" ;\n")) or bool(settings.seller_street and settings.seller_city)
+    has_tax_id = printed_tax_id(settings) is not None or vat_id_of(settings) is not None
+    if treatment is TaxTreatment.REVERSE_CHARGE:
+        has_tax_id = vat_id_of(settings) is not None
     given = {
         "TONNE_SELLER_NAME": settings.seller_name != DEFAULT_SELLER_NAME,
-        "TONNE_SELLER_ADDRESS": bool(settings.seller_address.strip(" ;\n")),
-        "TONNE_SELLER_TAX_ID": bool(settings.seller_tax_id.strip()),
+        "TONNE_SELLER_ADDRESS": has_address,
+        "TONNE_SELLER_TAX_ID": bool(settings.seller_tax_id.strip()) or vat_id_of(settings) is not None,
         "TONNE_BANK_IBAN": bool(settings.bank_iban),
+        "TONNE_SELLER_COUNTRY": not is_taxed or bool(settings.seller_country),
+        "TONNE_SELLER_VAT_ID": not is_taxed or treatment is TaxTreatment.OUTSIDE_SCOPE or has_tax_id,
     }
     return [name for name, is_given in given.items() if not is_given]
 
@@ -20,3 +32,11 @@ def missing_settings(settings: Settings) -> list[str]:
 def printed_tax_id(settings: Settings) -> str | None:
     text = settings.seller_tax_id.strip()
     return None if not text or text.lower() == NO_TAX_ID else text
+
+
+def vat_id_of(settings: Settings) -> str | None:
+    """The VAT number of the seller: its own setting, else the tax id if it is one."""
+    if settings.seller_vat_id:
+        return parse_tax_id(settings.seller_vat_id, settings.seller_country or None)
+    tax_id = printed_tax_id(settings)
+    return "".join(tax_id.split()).upper() if tax_id is not None and is_eu_vat(tax_id) else None

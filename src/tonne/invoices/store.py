@@ -6,6 +6,7 @@ from datetime import date, datetime
 import asyncpg
 
 from tonne.accounts.model import Billing, PaymentMethod
+from tonne.accounts.tax_profile_store import find_tax_profile
 from tonne.base.actor import Actor
 from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
@@ -46,7 +47,15 @@ async def find_billed_organisation(connection: Connection, organisation_id: str)
     row = await connection.fetchrow(FIND_ORGANISATION, organisation_id)
     if row is None:
         raise LookupError(f"no organisation {organisation_id}")
-    return BilledOrganisation(**row)
+    return BilledOrganisation(**row, tax=await find_tax_profile(connection, organisation_id))
+
+
+FIND_CLIENT_NAMES = "SELECT id, name FROM accounts WHERE id = ANY ($1::text[]) AND kind = 'client_account'"
+
+
+async def find_client_names_any_account(connection: Connection, account_ids: Sequence[str]) -> dict[str, str]:
+    """The names of those of these accounts that are client accounts, by id."""
+    return {row["id"]: row["name"] for row in await connection.fetch(FIND_CLIENT_NAMES, account_ids)}
 
 
 HAVE_INVOICES = """

@@ -1,9 +1,11 @@
 """The queues of invoices and bank transfers, and what `tonne doctor` warns of."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 
 from tonne.base.settings import Settings
+from tonne.base.tax import TaxTreatment
 from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
 from tonne.invoices.seller_details import missing_settings
@@ -15,7 +17,9 @@ def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
 
 
 def _held_back_by(settings: Settings, _: datetime) -> Sequence[object]:
-    return (missing_settings(settings),)
+    """What is missing for orders of each tax treatment, as JSON."""
+    missing = {treatment.value: missing_settings(settings, treatment) for treatment in TaxTreatment}
+    return (json.dumps(missing),)
 
 
 QUEUES = (
@@ -61,10 +65,12 @@ WAITING = (
         """
         SELECT format('order %s of account %s, placed at %s: %s not set', orders.id, orders.account_id,
                       to_char(orders.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-                      array_to_string($1::text[], ', ')) AS "where"
+                      (SELECT string_agg(name, ', ')
+                       FROM jsonb_array_elements_text($1::jsonb -> orders.tax_treatment) AS name)) AS "where"
         FROM orders
         WHERE orders.mode = 'live' AND orders.status = 'placed' AND orders.payment_method = 'invoice'
-          AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0 AND cardinality($1::text[]) > 0
+          AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0
+          AND jsonb_array_length($1::jsonb -> orders.tax_treatment) > 0
           AND NOT EXISTS (SELECT FROM invoice_orders billed
                           WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
         ORDER BY orders.created_at, orders.id
