@@ -3,7 +3,8 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -25,29 +26,45 @@ _IDEOGRAPHS = re.compile("[\u4e00-\u9fff]")
 
 
 class PdfFailed(Exception):
-    """A template does not compile. This is a bug: no text in a record can cause it."""
+    """A template does not compile. Without a PDF standard this is a bug: no text in a record can cause it."""
 
 
-def render_pdf(template: Path, record: dict[str, Any], *, issued_at: datetime) -> bytes:
+def render_pdf(
+    template: Path,
+    record: dict[str, Any],
+    *,
+    issued_at: datetime,
+    inputs: Mapping[str, str] | None = None,
+    standard: Literal["a-3b"] | None = None,
+) -> bytes:
     """The same template, record and time give the same bytes, so that a file can be verified by its hash.
 
-    Text in the record is never interpreted as markup. Rendering takes milliseconds of CPU time: call it from a
-    coroutine with `asyncio.to_thread`. A lock serialises threads.
+    Text in the record is never interpreted as markup. `inputs` are passed to the template as they are. Rendering takes
+    milliseconds of CPU time: call it from a coroutine with `asyncio.to_thread`. A lock serialises threads. Raises
+    PdfFailed if the record has characters that no font has, and `standard` forbids such a file.
     """
-    return _render(template, record, "pdf", issued_at.replace(microsecond=0))
+    options = _Options("pdf", issued_at.replace(microsecond=0), inputs or {}, standard)
+    return _render(template, record, options)
 
 
 def render_png(template: Path, record: dict[str, Any]) -> bytes:
     """Render a template of one page as an image with one pixel per point. See also `render_pdf`."""
-    return _render(template, record, "png", None)
+    return _render(template, record, _Options("png"))
 
 
-def _render(
-    template: Path, record: dict[str, Any], file_format: Literal["pdf", "png"], timestamp: datetime | None
-) -> bytes:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    file_format: Literal["pdf", "png"]
+    timestamp: datetime | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    standard: Literal["a-3b"] | None = None
+
+
+def _render(template: Path, record: dict[str, Any], options: _Options) -> bytes:
     printable = _printable(record)
     foreign = sorted(text for text in set(_texts(printable)) if not text.isascii())
     inputs = {
+        **options.inputs,
         "record": _json(printable),
         "right_to_left": _json([text for text in foreign if _is_right_to_left(text)]),
         "japanese": _json([text for text in foreign if _is_japanese(text)]),
@@ -56,7 +73,12 @@ def _render(
     with turn:
         try:
             file = compiler.compile(
-                template, format=file_format, ppi=_POINTS_PER_INCH, sys_inputs=inputs, timestamp=timestamp
+                template,
+                format=options.file_format,
+                ppi=_POINTS_PER_INCH,
+                sys_inputs=inputs,
+                timestamp=options.timestamp,
+                pdf_standards=options.standard,
             )
         except RuntimeError as error:  # a TypstError, or the template is outside the package
             raise PdfFailed(f"{template.name}: {error}") from error

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from tonne.gateways.pdf import render_pdf
+from tonne.gateways.pdf import PdfFailed, render_pdf
 from tonne.invoices.credit_note_record import CreditNoteRecord
+from tonne.invoices.epc_qr import epc_qr_svg
+from tonne.invoices.factur_x import factur_x_xml, is_electronic
+from tonne.invoices.pdf_a3 import mark_as_factur_x
 from tonne.invoices.record import Closing, InvoiceRecord
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -17,11 +20,23 @@ CREDIT_NOTE = _TEMPLATES / "credit_note.typ"
 def invoice_pdf(record: InvoiceRecord, closing: Closing | None = None) -> bytes:
     """The same record and closing give the same bytes. A closed invoice does not ask for money.
 
-    CPU-bound: call it through `asyncio.to_thread`.
+    With what Factur-X needs, the file is a PDF/A-3 with the XML embedded. A cancelled invoice has no XML: software
+    could pay it. CPU-bound: call it through `asyncio.to_thread`.
     """
     issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
     printed = msgspec.to_builtins(record) | {"closing": msgspec.to_builtins(closing)}
-    return render_pdf(TEMPLATE, printed, issued_at=issued_at)
+    inputs = {}
+    if closing is None and (code := epc_qr_svg(record)) is not None:
+        inputs["qr"] = code
+    if not is_electronic(record) or (closing is not None and closing.status == "cancelled"):
+        return render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
+    inputs["xml"] = factur_x_xml(record, closing).decode()
+    try:
+        pdf = render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs, standard="a-3b")
+    except PdfFailed:
+        # PDF/A forbids characters that no font has, such as emoji in a name. The XML is embedded all the same.
+        pdf = render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
+    return mark_as_factur_x(pdf)
 
 
 def credit_note_pdf(record: CreditNoteRecord) -> bytes:
