@@ -77,7 +77,8 @@ async def describe_order(tx: Connection, order: Order, settings: Settings) -> Sh
     state = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
     waits_for, next_by = _next_step(order, invoice)
     if invoice is None and is_held_back(order, settings):
-        state = f"waits, because {', '.join(missing_settings(settings))} are not set. Set them and restart Tonne."
+        missing = ", ".join(missing_settings(settings, order.tax.treatment))
+        state = f"waits, because {missing} are not set. Set them and restart Tonne."
         waits_for, next_by = "its invoice", OPERATOR
     names = await find_names_any_account(tx, [scope.account_id, scope.organisation_id])
     return ShownOrder(order, invoice, state, waits_for, next_by, key_id or order.offset_link_id, names)
