@@ -84,6 +84,7 @@ from tonne.orders.place_order import PlaceOrder
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
 from tonne.orders.waiting import QUEUES as ORDER_QUEUES
+from tonne.refunds.bank_refunds import SettleBankRefunds
 from tonne.refunds.check_payments import CheckPayments, PollGateways
 from tonne.refunds.endpoints import RefundEndpoints
 from tonne.refunds.make_refunds import MakeRefunds
@@ -159,6 +160,7 @@ class Services:
         }
         self.make_refunds = MakeRefunds(database, self.card_gateways, clock, schedule)
         self.check_payments = CheckPayments(database, self.card_gateways, clock, schedule)
+        self.settle_bank_refunds = SettleBankRefunds(database, clock)
         self.poll_gateways = PollGateways(database, self.card_gateways, clock)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.issue_invoices = IssueInvoices(database, clock, settings)
@@ -312,6 +314,7 @@ class Services:
             ),
             Job("check_payments", self._notify_after(self.check_payments.run_once)),
             Job("make_refunds", self._notify_after(self.make_refunds.run_once)),
+            Job("settle_bank_refunds", self._notify_after(self.settle_bank_refunds.run_once)),
             Job("poll_gateways", throttled(self._notify_after(self.poll_gateways.run_once), POLL_EVERY_S)),
             Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
             Job("follow_up_invoices", self._notify_after(self.follow_up_invoices.run_once)),

@@ -56,6 +56,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/retirements/withdraw_lot.py": "the operator's: names the orders that hold a lot",
     "src/tonne/refunds/make_refunds.py": "a job of the worker",
     "src/tonne/refunds/check_payments.py": "two jobs of the worker",
+    "src/tonne/refunds/bank_refunds.py": "a job of the worker; returns and invoices name no account",
     "src/tonne/refunds/approve_refund.py": "finds a refund that the operator names by its id alone",
     "src/tonne/refunds/mismatched_charge.py": "finds a charge that the operator names by its id alone",
     "src/tonne/webhooks/check_secret_key.py": "checks the key of all webhooks when a process starts",

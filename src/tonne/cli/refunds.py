@@ -21,7 +21,7 @@ from tonne.gateways.payment_record import DisputeState
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.store import find_scope_any_account
-from tonne.refunds.approve_refund import approve_refund, retry_refund
+from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
 from tonne.refunds.dispute_store import DisputeSearch, find_dispute_any_account, search_disputes_any_account
 from tonne.refunds.errors import DisputeNotFound, RefundNotFound
 from tonne.refunds.model import Dispute, Refund, RefundMethod, RefundState
@@ -53,6 +53,7 @@ REFUND_FACTS: tuple[ValueColumn[Refund], ...] = (
     ValueColumn("repeats", lambda each: each.repeats),
     ValueColumn("reference", lambda each: each.reference, head="at the gateway"),
     ValueColumn("charge_id", lambda each: each.charge_id, head="charge"),
+    ValueColumn("returns", lambda each: each.return_ids),
     ValueColumn("mode", lambda each: each.scope.mode),
     ValueColumn("account_id", lambda each: each.scope.account_id, head="account"),
     ValueColumn("organisation_id", lambda each: each.scope.organisation_id, head="organisation"),
@@ -83,7 +84,7 @@ DISPUTE_FACTS: tuple[ValueColumn[Dispute], ...] = (
 
 @click.group("refund")
 def refund_group() -> None:
-    """List, show, approve and retry refunds."""
+    """List, show, approve, retry and settle refunds."""
 
 
 @refund_group.command("list")
@@ -134,6 +135,18 @@ def retry(refund_id: str) -> None:
     """
     due = run_in_transaction(retry_refund, refund_id, actor=ACTOR, now=utc_now())
     click.echo(f"Refund {due.id} of {_money(due)} is due now.")
+
+
+@refund_group.command("settle")
+@click.argument("refund_id")
+@click.option("--note", type=REASON, required=True, help="How the money went back, for the audit log.")
+def settle(refund_id: str, note: str) -> None:
+    """Record that a refund was paid back by other means. Moves no money.
+
+    For a refund that keeps failing, or of an invoice that was settled by hand. Send the money back before.
+    """
+    settled = run_in_transaction(settle_refund, refund_id, note, actor=ACTOR, now=utc_now())
+    click.echo(f"Refund {settled.id} of {_money(settled)} is settled.")
 
 
 @click.group("dispute")
@@ -195,7 +208,7 @@ def refund_order(order_id: str, amount: str | None, reason: str) -> None:
     if found.state is RefundState.APPROVAL:
         then = f"waits until another person runs `tonne refund approve {found.id}`"
     elif found.method is RefundMethod.BANK:
-        then = "is in the list of transfers to return (`tonne transfer list`)"
+        then = "goes back by bank: see `tonne refund show`"
     click.echo(f"Refund {found.id} of {_money(found)} {then}.")
 
 

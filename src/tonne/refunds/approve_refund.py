@@ -3,12 +3,13 @@
 from dataclasses import replace
 from datetime import datetime
 
-from tonne.base.actor import Actor
+from tonne.base.actor import Actor, person_of
 from tonne.db.pool import Connection
-from tonne.refunds.errors import RefundNotFound, RefundNotWaiting, SecondPersonNeeded
+from tonne.invoices.errors import SecondPersonNeeded
+from tonne.refunds.errors import RefundNotFound, RefundNotWaiting
 from tonne.refunds.model import Refund, RefundMethod, RefundState
-from tonne.refunds.order_money import OrderMoney, change_refund, lock_money
-from tonne.refunds.request_refund import credit_refund
+from tonne.refunds.order_money import OrderMoney, change_refund, lock_money, settle
+from tonne.refunds.request_refund import release_refund
 from tonne.refunds.store import find_refund_any_account
 
 
@@ -17,13 +18,29 @@ async def approve_refund(tx: Connection, refund_id: str, *, actor: Actor, now: d
     money, refund = await _lock(tx, refund_id)
     if refund.state is not RefundState.APPROVAL:
         raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
-    if refund.requested_by == str(actor):
-        raise SecondPersonNeeded(f"{actor.name} requested refund {refund.id}: another person must approve it.")
+    person = person_of(str(actor))
+    if person is None or person == person_of(refund.requested_by):
+        raise SecondPersonNeeded(f"{refund.requested_by} requested refund {refund.id}: another person must approve it.")
     at = now if refund.method is RefundMethod.CARD else None
     approved = replace(refund, state=RefundState.DUE, approved_by=str(actor), next_attempt_at=at)
     await change_refund(tx, money, approved, "refund.approved", actor=actor, now=now)
-    await credit_refund(tx, money.order, approved, actor=actor, now=now)
+    await release_refund(tx, money, approved, actor=actor, now=now)
     return approved
+
+
+async def settle_refund(tx: Connection, refund_id: str, note: str, *, actor: Actor, now: datetime) -> Refund:
+    """Record that the money was sent back by other means. Call it last in the transaction."""
+    money, refund = await _lock(tx, refund_id)
+    is_by_hand = refund.method is RefundMethod.BANK and not refund.return_ids
+    if refund.state is not RefundState.DUE or not (is_by_hand or refund.attempt > 1):
+        raise RefundNotWaiting(
+            f"Refund {refund.id} is {refund.state}, and is made automatically. Only a refund that failed, or one by "
+            "bank of an invoice that was settled by hand, can be settled."
+        )
+    settled = replace(refund, state=RefundState.SUCCEEDED, settled_at=now, next_attempt_at=None, message=note)
+    await change_refund(tx, money, settled, "refund.settled", actor=actor, now=now)
+    await settle(tx, money, actor=actor, now=now)
+    return settled
 
 
 async def retry_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:

@@ -30,10 +30,6 @@ class RefundNotWaiting(TonneError, kind=Kind.CONFLICT, code="refund_not_waiting"
     message = "The refund does not wait for this. Run `tonne refund show` to see its state."
 
 
-class SecondPersonNeeded(TonneError, kind=Kind.FORBIDDEN, code="second_person_needed"):
-    message = "Another person must approve this refund than the one who requested it."
-
-
 class DisputeNotFound(TonneError, kind=Kind.NOT_FOUND, code="dispute_not_found"):
     message = "There is no such dispute. Run `tonne dispute list` to see all disputes."
 

@@ -67,6 +67,8 @@ class Refund:
     created_at: datetime
     settled_at: datetime | None = None
     next_attempt_at: datetime | None = None
+    # Of a refund by bank: the returns that it consists of.
+    return_ids: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:

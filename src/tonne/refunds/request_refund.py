@@ -18,8 +18,8 @@ from tonne.gateways.card_amounts import charge_unit
 from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.orders.errors import OrderNotFound
-from tonne.orders.model import Order
 from tonne.refunds import store
+from tonne.refunds.bank_refunds import plan_bank_refund
 from tonne.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.refunds.order_money import OrderMoney, add_refund, lock_money, settle
@@ -120,17 +120,23 @@ async def plan_refund(
         next_attempt_at=now if by_card and not needs_approval else None,
     )
     await add_refund(tx, money, refund, actor=actor)
-    if purpose is RefundPurpose.GOODWILL and not needs_approval:
-        await credit_refund(tx, order, refund, actor=actor, now=now)
+    if not needs_approval:
+        await release_refund(tx, money, refund, actor=actor, now=now)
     return refund
 
 
-async def credit_refund(tx: Connection, order: Order, refund: Refund, *, actor: Actor, now: datetime) -> None:
-    """Issue the credit note of a refund, if the order was billed. That of a cancellation is issued with it."""
-    if refund.method is RefundMethod.BANK and refund.purpose is RefundPurpose.GOODWILL:
+async def release_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor: Actor, now: datetime) -> None:
+    """Plan the returns of a refund by bank that is due, and issue its credit note.
+
+    The credit note of a cancellation is issued with the cancellation.
+    """
+    if refund.method is not RefundMethod.BANK:
+        return
+    await plan_bank_refund(tx, money, refund, actor=actor, now=now)
+    if refund.purpose is RefundPurpose.GOODWILL:
         await credit_order(
             tx,
-            order,
+            money.order,
             refund.amount_minor,
             cause=CreditCause.REFUND,
             reason=refund.reason,

@@ -13,7 +13,7 @@ from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 
 _REFUND = """account_id, id, organisation_id, mode, order_id, method, charge_id, amount_minor, currency, purpose,
 reason, state, attempt, repeats, reference, message, requested_by, approved_by, idempotency_key, request_digest,
-created_at, settled_at, next_attempt_at"""
+created_at, settled_at, next_attempt_at, return_ids"""
 
 
 def _refund(row: asyncpg.Record) -> Refund:
@@ -22,13 +22,14 @@ def _refund(row: asyncpg.Record) -> Refund:
 
 def _from_values(values: dict[str, Any]) -> Refund:
     scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
+    values["return_ids"] = tuple(values["return_ids"])
     method, purpose = RefundMethod(values.pop("method")), RefundPurpose(values.pop("purpose"))
     return Refund(scope=scope, method=method, purpose=purpose, state=RefundState(values.pop("state")), **values)
 
 
 INSERT_REFUND = f"""
 INSERT INTO refunds ({_REFUND})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
 """  # noqa: S608 - a constant
 
 
@@ -41,7 +42,7 @@ async def insert_refund(tx: Connection, refund: Refund) -> None:
         *(refund.charge_id, refund.amount_minor, refund.currency, refund.purpose, refund.reason, refund.state),
         *(refund.attempt, refund.repeats, refund.reference, refund.message, refund.requested_by, refund.approved_by),
         *(refund.idempotency_key, refund.request_digest, refund.created_at, refund.settled_at),
-        refund.next_attempt_at,
+        *(refund.next_attempt_at, list(refund.return_ids)),
     )
 
 
@@ -124,6 +125,34 @@ async def claim_due_any_account(tx: Connection, now: datetime, held_until: datet
         gateway, reference = values.pop("gateway"), values.pop("charge_reference")
         found.append(DueRefund(_from_values(values), gateway, reference, held_until))
     return found
+
+
+CLAIM_BANK_REFUNDS = f"""
+UPDATE refunds SET next_attempt_at = $2
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM refunds WHERE next_attempt_at <= $1 AND method = 'bank'
+    ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+RETURNING {_REFUND}
+"""  # noqa: S608 - a constant
+
+
+async def claim_bank_refunds_any_account(
+    tx: Connection, now: datetime, held_until: datetime, *, limit: int
+) -> list[Refund]:
+    return [_refund(row) for row in await tx.fetch(CLAIM_BANK_REFUNDS, now, held_until, limit)]
+
+
+STORE_RETURNS = """
+UPDATE refunds SET return_ids = $3, message = $4, next_attempt_at = $5 WHERE account_id = $1 AND id = $2
+"""
+
+
+async def store_returns(tx: Connection, refund: Refund) -> None:
+    """The returns of a refund by bank. The caller has locked the order."""
+    await tx.execute(
+        STORE_RETURNS,
+        *(refund.scope.account_id, refund.id, list(refund.return_ids), refund.message, refund.next_attempt_at),
+    )
 
 
 # Compare-and-set on the state: a delayed worker does not undo what another one has stored.

@@ -44,6 +44,17 @@ WAITING = (
         """,
     ),
     WaitingCheck(
+        "no live refund by bank waits for a person",
+        "The invoice was settled by hand, so no transfer is on record that could be returned.",
+        "Send the money back, then run `tonne refund settle`.",
+        """
+        SELECT format('refund %s of order %s: %s minor units of %s', id, order_id, amount_minor, currency) AS "where"
+        FROM refunds WHERE mode = 'live' AND method = 'bank' AND state = 'due' AND return_ids = '{}'
+          AND $1::timestamptz IS NOT NULL
+        ORDER BY created_at
+        """,
+    ),
+    WaitingCheck(
         "no live payment is disputed",
         "A payer disputes a payment at their bank. Without evidence the money is lost. The order is held.",
         "Submit evidence at the gateway before the date; `tonne dispute show` has the gateway's id.",

@@ -87,6 +87,8 @@ CREATE TABLE refunds (
     settled_at       timestamptz,
     -- Set while a worker has something to do.
     next_attempt_at  timestamptz,
+    -- Of a refund by bank: the rows of transfer_returns that it consists of. None if the invoice was settled by hand.
+    return_ids       text[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, idempotency_key),
     FOREIGN KEY (account_id, order_id) REFERENCES orders,
