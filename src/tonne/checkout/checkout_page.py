@@ -8,7 +8,9 @@ import msgspec
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
 from tonne.base.scope import Mode
+from tonne.cards.captured_store import find_captured
 from tonne.cards.charge_store import Decline, find_last_decline, find_pending
+from tonne.cards.model import ChargeStatus
 from tonne.cards.read_test_card import read_test_card
 from tonne.checkout import store
 from tonne.checkout.attempt_limit import AttemptLimit
@@ -66,6 +68,8 @@ class _CheckoutView:
     order: Order | None
     failure: Decline | None
     is_pending: bool
+    # A payment arrived with another amount: the operator decides what becomes of it.
+    is_mismatched: bool
     certificate: bytes | None
 
     @property
@@ -73,6 +77,8 @@ class _CheckoutView:
         """The script reloads the page when this changes."""
         if self.order is not None and self.order.status in _PAID:
             return str(self.order.status)
+        if self.is_mismatched:
+            return "mismatched"
         if self.order is not None and self.order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
             return "cancelled"
         return "under_way" if self.is_pending else "to_pay"
@@ -151,7 +157,9 @@ class CheckoutPage:
                 raise CheckoutNotFound
             order = await _find_order(connection, checkout)
             if order is None:
-                return _CheckoutView(token, checkout, link, None, None, is_pending=False, certificate=None)
+                return _CheckoutView(
+                    token, checkout, link, None, None, is_pending=False, is_mismatched=False, certificate=None
+                )
             return _CheckoutView(
                 token,
                 checkout,
@@ -159,6 +167,9 @@ class CheckoutPage:
                 order,
                 await find_last_decline(connection, order),
                 is_pending=await find_pending(connection, order) is not None,
+                is_mismatched=any(
+                    charge.status is ChargeStatus.MISMATCHED for charge in await find_captured(connection, order)
+                ),
                 certificate=await find_certificate(connection, order.scope, order.id),
             )
 

@@ -36,7 +36,7 @@ _log = structlog.get_logger()
 
 
 async def plan_bank_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor: Actor, now: datetime) -> None:
-    """Plan the returns of a due refund. An invoice that was settled by hand has no transfers: a person sends it back."""
+    """Plan the returns of a due refund. An invoice that was settled by hand has no transfers: a person pays it back."""
     planned = await _plan_returns(tx, money.order, refund, actor=actor, now=now)
     message = None if planned or refund.scope.mode is Mode.TEST else BY_HAND
     at = now if planned or refund.scope.mode is Mode.TEST else None
