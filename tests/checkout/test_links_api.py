@@ -33,6 +33,7 @@ DEFAULTS = {
     "redirect_label": None,
     "enabled": True,
     "expires_at": None,
+    "beneficiary": "account",
 }
 
 
@@ -75,6 +76,7 @@ async def test_every_setting_is_stored_and_returned(api: ApiClient, world: World
         "redirect_label": "Example Shop",
         "enabled": False,
         "expires_at": "2099-12-31T23:59:59.9999+01:00",
+        "beneficiary": "customer",
     }
     link = await create(api, **settings)
     assert settings_of(link) == {

@@ -10,7 +10,7 @@ from tonne.base.paging import Position
 from tonne.base.scope import Scope
 from tonne.base.secret_box import HEADER_BYTES
 from tonne.checkout.model import Checkout
-from tonne.checkout.store import checkout_of
+from tonne.checkout.store import beneficiary_columns, checkout_of
 from tonne.db.pool import Connection
 from tonne.orders.model import OrderStatus
 
@@ -30,9 +30,9 @@ INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, to
                        requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor,
                        quantity_grams, offer_digest, currency, email, external_id, is_verified, redirect_url,
                        redirect_label, created_at, expires_at, next_close_at, metadata, token_box, idempotency_key,
-                       request_digest, tax_minor)
+                       request_digest, tax_minor, beneficiary_name, beneficiary_kind, beneficiary_is_public)
 VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, true, $17, $18, $19, $20, $20,
-        $21, $22, $23, $24, $25)
+        $21, $22, $23, $24, $25, $26, $27, $28)
 ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING true
 """
 
@@ -50,7 +50,7 @@ async def insert_api_checkout(
         *(checkout.total_cost_minor, checkout.quantity_grams, checkout.offer_digest, checkout.currency),
         *(checkout.email, checkout.external_id, checkout.redirect_url, checkout.redirect_label),
         *(checkout.created_at, checkout.expires_at, checkout.metadata),
-        *(new.sealed_token, new.idempotency_key, digest, checkout.tax_minor),
+        *(new.sealed_token, new.idempotency_key, digest, checkout.tax_minor, *beneficiary_columns(checkout)),
     )
     return inserted is True
 
@@ -59,7 +59,7 @@ _COLUMNS = """checkouts.account_id, checkouts.id, checkouts.organisation_id, che
        checkouts.status, checkouts.requested_quantity_grams, checkouts.requested_value_minor,
        checkouts.bundle_selection, checkouts.total_cost_minor, checkouts.tax_minor, checkouts.quantity_grams,
        checkouts.offer_digest, checkouts.currency, checkouts.email, checkouts.external_id, checkouts.is_verified,
-       checkouts.redirect_url,
+       checkouts.redirect_url, checkouts.beneficiary_name, checkouts.beneficiary_kind, checkouts.beneficiary_is_public,
        checkouts.redirect_label, checkouts.order_id, checkouts.created_at, checkouts.expires_at, checkouts.metadata,
        checkouts.token_box, checkouts.idempotency_key, checkouts.request_digest, orders.status AS order_status"""
 _TABLES = """checkouts

@@ -1,11 +1,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from tonne.accounts.errors import NameInvalid
+from tonne.accounts.open_organisation import check_name
 from tonne.base.ids import new_id
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import storable
 from tonne.checkout import store
-from tonne.checkout.errors import EmailInvalid, ExternalIdInvalid
+from tonne.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.model import (
     LIFE,
@@ -20,6 +22,11 @@ from tonne.checkout.shown_offer import PricedOffer
 from tonne.db.pool import Connection
 from tonne.gateways.mail import is_mail_address
 from tonne.http.client_fields import read_idempotency_key
+from tonne.orders.beneficiary import Beneficiary
+from tonne.orders.model import BeneficiaryKind
+
+# The field of the form.
+NAME_FIELD = "name_on_certificate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,18 @@ class Visitor:
     is_verified: bool
     redirect_url: str | None
     redirect_label: str | None
+    # In whose name the certificate is issued. None: the account's.
+    beneficiary: Beneficiary | None = None
+
+
+def read_customer_name(text: str, *, is_public: bool) -> Beneficiary | None:
+    """The name that a customer entered; None if the field is empty. It is private unless `is_public`."""
+    if not text.strip():
+        return None
+    try:
+        return Beneficiary(check_name(text), BeneficiaryKind.PERSON, is_public)
+    except NameInvalid as error:
+        raise CustomerNameInvalid(field=NAME_FIELD) from error
 
 
 def read_email(text: str) -> str:
@@ -101,4 +120,5 @@ def compose_checkout(
         created_at=now,
         expires_at=expires_at,
         metadata=metadata,
+        beneficiary=visitor.beneficiary,
     )

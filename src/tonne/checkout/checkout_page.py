@@ -38,6 +38,7 @@ from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_sho
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.route import Request, Response, json_response
+from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.retirements.certificate_record import CertificateRecord
@@ -105,7 +106,7 @@ class CheckoutPage:
             await self.payment.look_up_now(view.order)
         if view.state == "to_pay":
             return await self._show_payment(request, view)
-        return self._show_progress(request, view)
+        return await self._show_progress(request, view)
 
     async def pay(self, request: Request) -> Response:
         """In test mode by a test card, in live mode on the gateway's page."""
@@ -205,6 +206,7 @@ class CheckoutPage:
             declined=None if failure is None or fault is not None else _explain(failure),
             form_token=token,
             cards=SIMULATED_CARDS,
+            beneficiary=await self._beneficiary(view),
             **_frame(view),
         )
 
@@ -215,7 +217,15 @@ class CheckoutPage:
             return PricedOffer(view.order.priced, order.tax, ordered_offer(view.checkout, order).digest)
         return await self.payment.price(view.checkout, view.link)
 
-    def _show_progress(self, request: Request, view: _CheckoutView) -> Response:
+    async def _beneficiary(self, view: _CheckoutView) -> Beneficiary:
+        """In whose name the certificate is issued."""
+        order = view.order
+        if order is not None:
+            return Beneficiary(order.beneficiary, order.beneficiary_kind, order.beneficiary_is_public)
+        terms = await self.payment.directory.terms_of(view.checkout.scope)
+        return view.checkout.beneficiary or Beneficiary(terms.beneficiary)
+
+    async def _show_progress(self, request: Request, view: _CheckoutView) -> Response:
         record = None
         if view.certificate is not None:
             record = msgspec.json.decode(view.certificate, type=CertificateRecord)
@@ -233,6 +243,7 @@ class CheckoutPage:
             tax=None if order is None else order.tax,
             offer="" if order is None else ordered_offer(view.checkout, order).digest.hex(),
             certificate=record,
+            beneficiary=await self._beneficiary(view),
             refresh_s=None if view.state in {"complete", "cancelled"} else 5,
             **_frame(view),
         )

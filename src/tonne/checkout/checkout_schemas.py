@@ -20,7 +20,9 @@ from tonne.estimates.schemas import MetadataOut
 from tonne.gateways.mail import is_mail_address
 from tonne.http.client_fields import IdempotencyKey, Metadata, read_idempotency_key
 from tonne.http.json_body import JsonNumber
+from tonne.orders.beneficiary import BENEFICIARY, CustomerIn
 from tonne.orders.model import OrderStatus
+from tonne.orders.schemas import BeneficiaryOut
 
 _PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
 _CANCELLED = (OrderStatus.CANCELLED, OrderStatus.FAILED)
@@ -85,6 +87,7 @@ class CheckoutIn(msgspec.Struct, forbid_unknown_fields=True):
     redirect_label: Annotated[str, Meta(min_length=1, max_length=100), _REDIRECT_LABEL] | None = None
     metadata: Metadata | None = None
     idempotency_key: IdempotencyKey | None = None
+    beneficiary: Annotated[CustomerIn, BENEFICIARY] | None = None
 
 
 class CheckoutOut(msgspec.Struct):
@@ -139,6 +142,13 @@ class CheckoutOut(msgspec.Struct):
     account_type: Annotated[Mode, Meta(description="Mode of the account.", examples=["live"])]
     created_at: Annotated[Timestamp, Meta(description="When the checkout was created.")]
     expires_at: Annotated[Timestamp, Meta(description="Until when it can be paid.")]
+    beneficiary: Annotated[
+        BeneficiaryOut | None,
+        Meta(
+            description="In whose name the certificate is issued. Null: the account's, or the checkout was closed "
+            "without an order."
+        ),
+    ]
 
 
 def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> CheckoutOut:
@@ -167,6 +177,7 @@ def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> Checkout
         account_type=checkout.scope.mode,
         created_at=to_wire(checkout.created_at),
         expires_at=to_wire(checkout.expires_at),
+        beneficiary=None if checkout.beneficiary is None else BeneficiaryOut(checkout.beneficiary.name),
     )
 
 

@@ -92,6 +92,7 @@ class CreateCheckout:
                         is_verified=True,
                         redirect_url=url,
                         redirect_label=label,
+                        beneficiary=None if body.beneficiary is None else body.beneficiary.value,
                     )
                     checkout = compose_checkout(
                         link,

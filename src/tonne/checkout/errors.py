@@ -92,6 +92,10 @@ class EmailInvalid(TonneError, kind=Kind.INVALID, code="email_invalid"):
     message = "Enter a valid e-mail address, such as you@example.com."
 
 
+class CustomerNameInvalid(TonneError, kind=Kind.INVALID, code="customer_name_invalid"):
+    message = "A name has at most 200 printable characters on one line. Shorten it, or leave the field empty."
+
+
 class ExternalIdInvalid(TonneError, kind=Kind.INVALID, code="external_id_invalid"):
     message = "The external_id in this link must have 1 to 255 printable characters. Ask the sender for a new link."
 

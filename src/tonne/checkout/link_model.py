@@ -2,9 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from tonne.base.scope import Scope
+
+
+class LinkBeneficiary(StrEnum):
+    """In whose name the certificates of a link's orders are issued."""
+
+    ACCOUNT = "account"
+    # The page asks customers for their name. Without one, the account's applies.
+    CUSTOMER = "customer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +38,7 @@ class OffsetLink:
     enabled: bool
     expires_at: datetime | None
     created_at: datetime
+    beneficiary: LinkBeneficiary = LinkBeneficiary.ACCOUNT
 
     def is_open(self, now: datetime) -> bool:
         return self.enabled and (self.expires_at is None or now < self.expires_at)

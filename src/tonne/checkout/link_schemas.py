@@ -12,7 +12,7 @@ from tonne.base.money import format_money
 from tonne.base.scope import Mode
 from tonne.catalog.schemas import Money, Timestamp, Tonnes
 from tonne.catalog.selection import BundleChoiceIn
-from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
 from tonne.checkout.link_secret import MAX_OVERLAP_S
 from tonne.checkout.redirects import MAX_URL
 from tonne.http.json_body import JsonNumber
@@ -58,6 +58,11 @@ _REDIRECT_URL = msgspec.Meta(
 _REDIRECT_LABEL = msgspec.Meta(description="Name on that button: “Back to …”.", examples=["Example Shop"])
 _ENABLED = msgspec.Meta(description="Whether the link is open. A disabled link returns 404.", examples=[True])
 _EXPIRES = msgspec.Meta(description="When the link closes. Null: never.", examples=["2030-12-31T23:59:59Z"])
+_BENEFICIARY = msgspec.Meta(
+    description="In whose name certificates are issued. `customer`: the page asks people for their name; without one, "
+    "the account's applies.",
+    examples=["account"],
+)
 _BUNDLES = msgspec.Meta(
     description="The bundles on offer. Without percentages, the amount is split equally. Null: the account's default "
     "bundles.",
@@ -81,6 +86,7 @@ class OffsetLinkIn(msgspec.Struct, forbid_unknown_fields=True):
     redirect_label: Annotated[str, msgspec.Meta(min_length=1, max_length=100), _REDIRECT_LABEL] | None = None
     enabled: Annotated[bool, _ENABLED] = True
     expires_at: Annotated[datetime, _read_moment, _EXPIRES] | None = None
+    beneficiary: Annotated[LinkBeneficiary, _BENEFICIARY] = LinkBeneficiary.ACCOUNT
 
 
 class BundleChoiceOut(msgspec.Struct):
@@ -114,6 +120,7 @@ class OffsetLinkOut(msgspec.Struct):
     redirect_label: Annotated[str | None, _REDIRECT_LABEL]
     enabled: Annotated[bool, _ENABLED]
     expires_at: Annotated[Timestamp | None, _EXPIRES]
+    beneficiary: Annotated[LinkBeneficiary, _BENEFICIARY]
     currency: Annotated[str, msgspec.Meta(description="The account's currency.", examples=["EUR"])]
     account_type: Annotated[Mode, msgspec.Meta(description="Mode of the account.", examples=["live"])]
     created_at: Annotated[Timestamp, msgspec.Meta(description="When the link was created.")]
@@ -173,6 +180,7 @@ def offset_link_out(link: OffsetLink, currency: str, base_url: str) -> OffsetLin
         redirect_label=link.redirect_label,
         enabled=link.enabled,
         expires_at=None if link.expires_at is None else to_wire(link.expires_at),
+        beneficiary=link.beneficiary,
         currency=currency,
         account_type=link.scope.mode,
         created_at=to_wire(link.created_at),

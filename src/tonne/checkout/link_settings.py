@@ -99,6 +99,7 @@ async def build_link(
         enabled=body.enabled,
         expires_at=body.expires_at,
         created_at=now if old is None else old.created_at,
+        beneficiary=body.beneficiary,
     )
 
 

@@ -8,20 +8,20 @@ import asyncpg
 
 from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
-from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
 from tonne.db.pool import Connection
 
 _COLUMNS = """organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
        preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
-       redirect_url, redirect_label, enabled, expires_at, created_at"""
+       redirect_url, redirect_label, enabled, expires_at, beneficiary, created_at"""
 _SETTINGS = (
     *("title", "message", "bundle_selection", "preset_quantity_grams", "preset_value_minor", "amount_editable"),
     *("min_quantity_grams", "max_quantity_grams", "min_value_minor", "max_value_minor", "redirect_url"),
-    *("redirect_label", "enabled", "expires_at"),
+    *("redirect_label", "enabled", "expires_at", "beneficiary"),
 )
 INSERT_LINK = f"""
 INSERT INTO offset_links ({_COLUMNS}, secret_box)
-VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 """  # noqa: S608 - columns above
 
 
@@ -38,7 +38,8 @@ UPDATE_LINK = """
 UPDATE offset_links
 SET title = $5, message = $6, bundle_selection = $7::jsonb, preset_quantity_grams = $8, preset_value_minor = $9,
     amount_editable = $10, min_quantity_grams = $11, max_quantity_grams = $12, min_value_minor = $13,
-    max_value_minor = $14, redirect_url = $15, redirect_label = $16, enabled = $17, expires_at = $18
+    max_value_minor = $14, redirect_url = $15, redirect_label = $16, enabled = $17, expires_at = $18,
+    beneficiary = $19
 WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
 """
 
@@ -107,4 +108,7 @@ def _link(row: asyncpg.Record) -> OffsetLink:
     values = dict(row)
     scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
     selection = values.pop("bundle_selection")
-    return OffsetLink(scope=scope, bundle_selection=selection and json.loads(selection), **values)
+    beneficiary = LinkBeneficiary(values.pop("beneficiary"))
+    return OffsetLink(
+        scope=scope, bundle_selection=selection and json.loads(selection), beneficiary=beneficiary, **values
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 from tonne.base.ids import is_id, new_secret_id
 from tonne.base.scope import Scope
+from tonne.orders.beneficiary import Beneficiary
 
 # A visitor who is on the gateway's payment page by then may still finish there.
 LIFE = timedelta(hours=1)
@@ -56,6 +57,8 @@ class Checkout:
     expires_at: datetime
     # The metadata of the order, as the API client sent it. None: a visitor began the checkout.
     metadata: str | None = None
+    # In whose name the certificate is issued. None: the account's.
+    beneficiary: Beneficiary | None = None
 
     @property
     def amount_due_minor(self) -> int:

@@ -8,13 +8,15 @@ from tonne.base.errors import TonneError
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.catalog.price import PriceRequest
+from tonne.checkout.begin_checkout import NAME_FIELD
 from tonne.checkout.offer import LinkOffer, choose, parse_quantity, parse_value, price_offer
 from tonne.checkout.shown_offer import PricedOffer
-from tonne.checkout.signed_query import SignedQuery
+from tonne.checkout.signed_query import NAME_PARAMETER, SignedQuery
 from tonne.http.route import Request
 from tonne.web.visitor import decimal_sign, locale_of
 
 BY_QUANTITY, BY_VALUE = "quantity", "value"
+PUBLIC_FIELD = "is_name_public"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class OffsetForm:
     external_id: str
     redirect_url: str
     redirect_label: str
+    name: str = ""
+    is_name_public: bool = False
     signed: SignedQuery | None = None
 
     @property
@@ -59,8 +63,18 @@ def from_query(request: Request, offer: LinkOffer, signed: SignedQuery | None) -
         external_id=external_id or "",
         redirect_url=redirect_url or "",
         redirect_label=redirect_label or "",
+        name=_prefilled_name(request, signed)[:200],
+        is_name_public=bool(request.query_values(PUBLIC_FIELD)),
     )
     return _with_signed(form, signed)
+
+
+def _prefilled_name(request: Request, signed: SignedQuery | None) -> str:
+    """What the visitor has entered, else the name in a signed query. Either way the visitor may change it."""
+    (entered,) = request.query(NAME_FIELD)
+    if entered is None and signed is not None:
+        entered = signed.get(NAME_PARAMETER)
+    return entered or ""
 
 
 def from_fields(
@@ -81,6 +95,8 @@ def from_fields(
         external_id=one("external_id"),
         redirect_url=one("redirect_url"),
         redirect_label=one("redirect_label"),
+        name=one(NAME_FIELD),
+        is_name_public=bool(one(PUBLIC_FIELD)),
     )
     return _with_signed(form, signed)
 

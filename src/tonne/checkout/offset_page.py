@@ -18,7 +18,13 @@ from tonne.base.tax import TaxTreatment
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
 from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
-from tonne.checkout.begin_checkout import Visitor, begin_checkout, read_email, read_external_id
+from tonne.checkout.begin_checkout import (
+    Visitor,
+    begin_checkout,
+    read_customer_name,
+    read_email,
+    read_external_id,
+)
 from tonne.checkout.errors import (
     AlreadyPaid,
     OffsetLinkClosed,
@@ -26,7 +32,7 @@ from tonne.checkout.errors import (
     RedirectRefused,
     SellerTakesNoCards,
 )
-from tonne.checkout.link_model import OffsetLink
+from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
 from tonne.checkout.link_secret import open_link_secrets
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.offer import LinkOffer, Offered
@@ -37,6 +43,7 @@ from tonne.checkout.signed_query import REPEATED, SIGNATURE, SIGNED, SignedQuery
 from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
 from tonne.http.route import Request, Response
+from tonne.orders.beneficiary import Beneficiary
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
 
@@ -103,6 +110,7 @@ class OffsetPage:
                 is_verified=filled.is_verified,
                 redirect_url=redirect_url,
                 redirect_label=label,
+                beneficiary=_customer(offer.link, filled),
             )
             async with self.database.transaction() as tx:
                 token = await begin_checkout(tx, offer.link, wanted, priced, visitor=visitor, now=self.clock())
@@ -173,6 +181,7 @@ class OffsetPage:
             link=offer.link,
             filled=filled,
             currency=offer.terms.currency,
+            account_beneficiary=offer.terms.beneficiary,
             is_taxed=offer.terms.tax.treatment is TaxTreatment.STANDARD,
             bundles=[_bundle(each, filled) for each in offer.bundles],
             form_token=token,
@@ -181,6 +190,12 @@ class OffsetPage:
             **_price(priced),
             missing=fault,
         )
+
+
+def _customer(link: OffsetLink, filled: OffsetForm) -> Beneficiary | None:
+    if link.beneficiary is not LinkBeneficiary.CUSTOMER:
+        return None
+    return read_customer_name(filled.name, is_public=filled.is_name_public)
 
 
 def _pairs_of(request: Request) -> list[tuple[str, str]]:

@@ -86,6 +86,7 @@ async def _place_order(
         idempotency=Idempotency(None, hash_token(checkout.id)),
         metadata=_order_metadata(checkout),
         customer=CheckoutCustomer(offer.link.id, checkout.email),
+        beneficiary=checkout.beneficiary,
     )
     placed = await place_order(
         tx, checkout.scope, request, offer.terms, offer.catalogue, now=now, retry_after=CHECK_INTERVAL

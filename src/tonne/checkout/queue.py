@@ -50,14 +50,15 @@ async def delete_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> 
 
 
 CLOSE_API_CHECKOUTS = """
-UPDATE checkouts SET status = 'closed', email = NULL, next_close_at = NULL
+UPDATE checkouts SET status = 'closed', email = NULL, next_close_at = NULL, beneficiary_name = NULL,
+                     beneficiary_kind = NULL, beneficiary_is_public = false
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id AND checkouts.token_box IS NOT NULL
 """
 
 
 async def close_api_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
-    """Close those that the API created, without the e-mail address. Their idempotency keys stay used."""
+    """Close those that the API created, without the customer's data. Their idempotency keys stay used."""
     await tx.execute(CLOSE_API_CHECKOUTS, *columns(checkouts, "scope.account_id, id"))
 
 

@@ -9,15 +9,17 @@ from tonne.base.scope import Mode, Scope
 from tonne.checkout.model import Checkout, CheckoutStatus
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.db.pool import Connection
-from tonne.orders.model import Order
+from tonne.orders.beneficiary import Beneficiary
+from tonne.orders.model import BeneficiaryKind, Order
 
 INSERT_CHECKOUT = """
 INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
                        requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor,
                        quantity_grams, offer_digest, currency, email, external_id, is_verified, redirect_url,
-                       redirect_label, created_at, expires_at, next_close_at, tax_minor)
+                       redirect_label, created_at, expires_at, next_close_at, tax_minor, beneficiary_name,
+                       beneficiary_kind, beneficiary_is_public)
 VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21,
-        $22)
+        $22, $23, $24, $25)
 """
 
 
@@ -32,13 +34,14 @@ async def insert_checkout(
         *(checkout.total_cost_minor, checkout.quantity_grams, checkout.offer_digest, checkout.currency),
         *(checkout.email, checkout.external_id, checkout.is_verified),
         *(checkout.redirect_url, checkout.redirect_label, checkout.created_at, checkout.expires_at),
-        checkout.tax_minor,
+        *(checkout.tax_minor, *beneficiary_columns(checkout)),
     )
 
 
 _COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams,
        requested_value_minor, bundle_selection, total_cost_minor, tax_minor, quantity_grams, offer_digest, currency,
-       email, external_id, is_verified, redirect_url, redirect_label, order_id, created_at, expires_at, metadata"""
+       email, external_id, is_verified, redirect_url, redirect_label, order_id, created_at, expires_at, metadata,
+       beneficiary_name, beneficiary_kind, beneficiary_is_public"""
 FIND_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa: S608 - columns above
 
 
@@ -140,4 +143,19 @@ def checkout_of(values: dict[str, Any]) -> Checkout:
     selection = msgspec.json.decode(values.pop("bundle_selection") or "[]")
     # The address of a closed checkout without an order is erased.
     email, status = values.pop("email") or "", CheckoutStatus(values.pop("status"))
-    return Checkout(scope=scope, status=status, bundle_selection=selection, email=email, **values)
+    name, kind = values.pop("beneficiary_name"), values.pop("beneficiary_kind")
+    is_public = values.pop("beneficiary_is_public")
+    return Checkout(
+        scope=scope,
+        status=status,
+        bundle_selection=selection,
+        email=email,
+        beneficiary=None if name is None else Beneficiary(name, BeneficiaryKind(kind), is_public),
+        **values,
+    )
+
+
+def beneficiary_columns(checkout: Checkout) -> tuple[str | None, str | None, bool]:
+    """Name, kind and whether it is public, as they are stored."""
+    beneficiary = checkout.beneficiary
+    return (None, None, False) if beneficiary is None else (beneficiary.name, beneficiary.kind, beneficiary.is_public)
