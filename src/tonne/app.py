@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import 
 from pathlib import Path
 
 import structlog
@@ -87,6 +87,7 @@ from tonne.orders.waiting import QUEUES as ORDER_QUEUES
 from tonne.refunds.bank_refunds import SettleBankRefunds
 from tonne.refunds.check_payments import CheckPayments, PollGateways
 from tonne.refunds.endpoints import RefundEndpoints
+from tonne.refunds.mail_refunds import MailRefunds
 from tonne.refunds.make_refunds import MakeRefunds
 from tonne.refunds.routes import refund_routes
 from tonne.refunds.waiting import QUEUES as REFUND_QUEUES
@@ -112,7 +113,7 @@ from tonne.webhooks.prune_attempts import PruneAttempts
 from tonne.webhooks.routes import webhook_routes
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.waiting import QUEUES as WEBHOOK_QUEUES
-from tonne.worker.loop import Job
+from tonne.worker.loop import Job, RunOnce, throttled
 
 # How often the last-used times of API keys are written.
 WRITE_USES_EVERY_S = 2.0
@@ -121,7 +122,6 @@ PRUNE_EVERY_S = 300.0
 CHECKOUTS_EVERY_S = 2.0
 # How often a worker looks whether a gateway is to be polled.
 POLL_EVERY_S = 30.0
-RunOnce = Callable[[], Awaitable[bool]]
 # What the metrics report on, from the database.
 ALL_QUEUES = (
     *(*MAIL_QUEUES, *ORDER_QUEUES, *CHARGE_QUEUES, *REFUND_QUEUES, *INVOICE_QUEUES),
@@ -158,6 +158,7 @@ class Services:
         self.charge_cards = {
             mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, settings) for mode in Mode
         }
+        self.mail_refunds = MailRefunds(database, clock, settings)
         self.make_refunds = MakeRefunds(database, self.card_gateways, clock, schedule)
         self.check_payments = CheckPayments(database, self.card_gateways, clock, schedule)
         self.settle_bank_refunds = SettleBankRefunds(database, clock)
@@ -313,6 +314,7 @@ class Services:
                 for mode, charge in self.charge_cards.items()
             ),
             Job("check_payments", self._notify_after(self.check_payments.run_once)),
+            Job("mail_refunds", self.mail_refunds.run_once),
             Job("make_refunds", self._notify_after(self.make_refunds.run_once)),
             Job("settle_bank_refunds", self._notify_after(self.settle_bank_refunds.run_once)),
             Job("poll_gateways", throttled(self._notify_after(self.poll_gateways.run_once), POLL_EVERY_S)),
@@ -350,21 +352,6 @@ class Services:
                 await self.directory.write_uses()
             except Exception:  # noqa: BLE001 - losing some of these times is harmless, the end of this loop is not
                 _log.exception("key_uses_not_written")
-
-
-def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
-    """Run an idle job at most every `every_s` seconds, however often workers are notified."""
-    look_at = 0.0
-
-    async def run() -> bool:
-        nonlocal look_at
-        if time.monotonic() < look_at:
-            return False
-        worked = await run_once()
-        look_at = 0.0 if worked else time.monotonic() + every_s
-        return worked
-
-    return run
 
 
 def build_app(services: Services) -> AsgiApp:

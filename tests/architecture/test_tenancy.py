@@ -21,6 +21,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/cards/charge_cards.py": "a job of the worker",
     "src/tonne/cards/mail_card_problems.py": "a job of the worker",
     "src/tonne/cards/update_card.py": "a job of the worker",
+    "src/tonne/refunds/mail_refunds.py": "a job of the worker",
     "src/tonne/cards/handle_stripe_event.py": "makes the charge due that a verified message of the gateway names",
     "src/tonne/invoices/issue_invoices.py": "a job of the worker",
     "src/tonne/invoices/follow_up_invoices.py": "a job of the worker",

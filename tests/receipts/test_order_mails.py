@@ -55,7 +55,7 @@ async def test_a_partial_refund_is_mailed_and_shown(payer: PayerScene, clock: Ma
         await enqueue_refund_mail(tx, order, 500, settings=payer.settings, now=clock(), reason="Goodwill\nPay here")
     receipt, mail = await payer.mails()
     assert mail["To"] == receipt["To"] == BILLING
-    assert mail["Subject"] == "[TEST] Your order: 5.00 EUR will be refunded"
+    assert mail["Subject"] == "[TEST] Your refund of 5.00 EUR"
     text = text_of(mail)
     assert "This does not change your order" in text
     assert "Goodwill Pay here" in text
@@ -64,7 +64,7 @@ async def test_a_partial_refund_is_mailed_and_shown(payer: PayerScene, clock: Ma
     assert "€5.00" in page.text
 
 
-async def test_a_cancellation_with_its_refund_is_one_mail(payer: PayerScene, clock: ManualClock) -> None:
+async def test_the_refund_of_a_cancelled_order_says_so(payer: PayerScene, clock: ManualClock) -> None:
     order = await _paid(payer)
     due = order.amount_due_minor or 0
     cancelled = replace(order, status=OrderStatus.CANCELLED, payment_state=PaymentState.REFUNDED, refunded_minor=due)
@@ -72,7 +72,8 @@ async def test_a_cancellation_with_its_refund_is_one_mail(payer: PayerScene, clo
         await enqueue_refund_mail(tx, cancelled, due, settings=payer.settings, now=clock())
         await move_orders(tx, [Transitions(order, [cancelled])], clock())
     _, mail = await payer.mails()
-    assert mail["Subject"] == "[TEST] Your order was cancelled and 13.95 EUR will be refunded"
+    assert mail["Subject"] == "[TEST] Your refund of 13.95 EUR"
+    assert "Your order was cancelled. No credits are retired for it." in text_of(mail)
     page = await payer.open((await payer.links())["See your order"])
     assert "This order was cancelled" in page.text
     assert "€13.95 is refunded" in page.text

@@ -16,7 +16,7 @@ from tonne.base.tax import format_rate
 from tonne.db.pool import Connection
 from tonne.gateways.mail import TEST_SUBJECT, compose_mail
 from tonne.gateways.mail_layout import fact_lines, one_line
-from tonne.orders.model import Order
+from tonne.orders.model import Order, OrderStatus
 from tonne.receipts.expected_completion import expected_completion
 from tonne.receipts.order_links import order_urls
 from tonne.receipts.recipients import Parties, enqueue_order_mail, payer_of, read_parties
@@ -52,10 +52,7 @@ async def enqueue_refund_mail(
     reason: str | None = None,
     returned_to: str = "the card or bank account that you paid with",
 ) -> None:
-    """`order` is in its new state: `refunded_minor` includes `amount_minor`, and `status` says whether it goes on.
-
-    One mail for a cancellation with its refund: do not call `enqueue_cancellation_mail` as well.
-    """
+    """For a refund that was made. `refunds/mail_refunds.py` calls it."""
     parties = (await read_parties(tx, [order]))[order.id]
     urls = await order_urls(tx, [order], settings=settings, now=now)
     message = compose_refund(
@@ -67,7 +64,7 @@ async def enqueue_refund_mail(
 async def enqueue_cancellation_mail(
     tx: Connection, order: Order, *, settings: Settings, now: datetime, reason: str | None = None
 ) -> None:
-    """For a paid order that is cancelled without a refund to report yet."""
+    """For a paid order that is being cancelled. Another mail follows when the refund was made."""
     parties = (await read_parties(tx, [order]))[order.id]
     urls = await order_urls(tx, [order], settings=settings, now=now)
     message = compose_cancelled(settings, order, parties, url=urls[order.id], reason=reason)
@@ -101,23 +98,23 @@ def compose_refund(
     returned_to: str,
 ) -> EmailMessage:
     amount = _money(amount_minor, order)
-    is_cancelled = order.status == "cancelled"
-    facts = [("Refund", amount), ("Refunded in total", _money(order.refunded_minor, order))]
+    facts = [("Refund", amount)]
+    if order.refunded_minor > amount_minor:
+        facts.append(("Refunded in total", _money(order.refunded_minor, order)))
     facts += [("Paid", _money(order.amount_due_minor or 0, order)), ("Order", order.id)]
     facts += [("Reason", reason)] if reason else []
     goes_on = (
         "Your order was cancelled. No credits are retired for it."
-        if is_cancelled
+        if order.status is OrderStatus.CANCELLED
         else "This does not change your order: the quantity and the certificate stay the same."
     )
     text = (
-        f"We refund {amount} to {returned_to}. It can take some days until your bank shows it.\n\n"
+        f"We have refunded {amount} to {returned_to}. It can take some days until your bank shows it.\n\n"
         f"{fact_lines([*facts, *_party_facts(settings, parties)])}\n"
         f"{goes_on}\n\n"
         f"{_link('See your order', url)}"
     )
-    what = "Your order was cancelled and" if is_cancelled else "Your order:"
-    return _compose(settings, order, parties, subject=f"{what} {amount} will be refunded", text=text)
+    return _compose(settings, order, parties, subject=f"Your refund of {amount}", text=text)
 
 
 def compose_cancelled(

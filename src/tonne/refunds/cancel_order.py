@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from tonne.accounts.model import PaymentMethod
 from tonne.base.actor import Actor, ActorKind
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
@@ -14,6 +15,7 @@ from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.model import CancellationReason, Order, OrderStatus
+from tonne.receipts.order_mails import enqueue_cancellation_mail
 from tonne.refunds.mismatched_charge import give_back
 from tonne.refunds.model import RefundPurpose
 from tonne.refunds.order_money import OrderMoney, lock_money
@@ -87,6 +89,9 @@ async def _cancel_paid(
         now=now,
         refund_id=None if refund is None else refund.id,
     )
+    if money.order.payment_method is PaymentMethod.CARD:
+        # Those who pay by invoice get the credit note.
+        await enqueue_cancellation_mail(tx, money.order, settings=settings, now=now, reason=reason)
     by_client = actor.kind is ActorKind.KEY
     code = CancellationReason.REQUESTED_BY_CLIENT if by_client else CancellationReason.REQUESTED_BY_OPERATOR
     return await release_order(tx, money.order, code, actor=actor, reason=reason, now=now)

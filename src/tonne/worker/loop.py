@@ -11,6 +11,8 @@ import structlog
 from tonne.db.errors import is_database_unavailable
 from tonne.worker.metrics import JobMetrics
 
+RunOnce = Callable[[], Awaitable[bool]]
+
 _log = structlog.get_logger()
 # Maximum back-off after repeated failures of a job.
 MAX_PAUSE_S = 30.0
@@ -24,7 +26,7 @@ class Job:
     """`run_once` must leave nothing half done when it raises or is cancelled."""
 
     name: str
-    run_once: Callable[[], Awaitable[bool]]
+    run_once: RunOnce
     # Waits for the tasks that `run_once` has started.
     drain: Callable[[], Awaitable[None]] | None = None
     # Set by a notification that there is work: the job then runs without waiting for its next poll.
@@ -72,3 +74,18 @@ async def _sleep(seconds: float, *events: asyncio.Event) -> None:
     await asyncio.wait(waits, timeout=seconds * jitter, return_when=asyncio.FIRST_COMPLETED)
     for task in waits:
         task.cancel()
+
+
+def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
+    """Run an idle job at most every `every_s` seconds, however often workers are notified."""
+    look_at = 0.0
+
+    async def run() -> bool:
+        nonlocal look_at
+        if time.monotonic() < look_at:
+            return False
+        worked = await run_once()
+        look_at = 0.0 if worked else time.monotonic() + every_s
+        return worked
+
+    return run
