@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import os
-import time
-from collections.abc import 
 from pathlib import Path
 
 import structlog
