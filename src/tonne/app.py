@@ -10,6 +10,7 @@ import structlog
 from tonne.accounts.audit_endpoints import AuditEndpoints, audit_routes
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.endpoints import AccountEndpoints, account_routes
+from tonne.accounts.tax_endpoints import TaxEndpoints, tax_routes
 from tonne.base.clock import Clock, utc_now
 from tonne.base.logs import configure_logs
 from tonne.base.memory import freeze_startup_objects
@@ -286,6 +287,7 @@ class Services:
             *webhook_routes(self.webhooks),
             *EventEndpoints(self.database).routes(WebhookEvent, ListOut[WebhookEvent]),
             *account_routes(AccountEndpoints(self.database)),
+            *tax_routes(TaxEndpoints(self.database, self.settings)),
             *audit_routes(AuditEndpoints(self.database)),
         ]
         return [

@@ -42,6 +42,7 @@ OPERATIONS = {
     "GET /v1/retirements": "listRetirements",
     "GET /v1/sustainability-page": "getSustainabilityPage",
     "PUT /v1/sustainability-page": "updateSustainabilityPage",
+    "GET /v1/tax-profile": "getTaxProfile",
     "POST /v1/test-helpers/orders/{order_id}/cancel": "cancelTestOrder",
     "POST /v1/test-helpers/orders/{order_id}/complete": "completeTestOrder",
     "POST /v1/test-helpers/orders/{order_id}/decline": "declineTestOrder",

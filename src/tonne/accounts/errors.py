@@ -55,5 +55,11 @@ class AuditLogNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="audit_log_not_
     message = "API keys of client accounts cannot read the audit log. Use a key of one of the organisation's accounts."
 
 
+class TaxProfileNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="tax_profile_not_available"):
+    message = (
+        "API keys of client accounts cannot read the tax profile. Use a key of one of the organisation's accounts."
+    )
+
+
 class TaxProfileInvalid(TonneError, kind=Kind.INVALID, code="tax_profile_invalid"):
     message = "The tax profile is not valid. Run `tonne org tax --help` to see what it consists of."
