@@ -75,6 +75,7 @@ from tonne.http.server import Application
 from tonne.invoices.credit_note_endpoints import CreditNoteEndpoints, credit_note_routes
 from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
+from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.invoices.waiting import QUEUES as INVOICE_QUEUES
@@ -164,6 +165,7 @@ class Services:
         self.poll_gateways = PollGateways(database, self.card_gateways, clock)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.issue_invoices = IssueInvoices(database, clock, settings)
+        self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
         self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
         self.mail_credit_notes = MailCreditNotes(database, clock, settings)
         self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
@@ -319,6 +321,7 @@ class Services:
             Job("settle_bank_refunds", self._notify_after(self.settle_bank_refunds.run_once)),
             Job("poll_gateways", throttled(self._notify_after(self.poll_gateways.run_once), POLL_EVERY_S)),
             Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
+            Job("issue_consolidated_invoices", self._notify_after(self.issue_consolidated_invoices.run_once)),
             Job("follow_up_invoices", self._notify_after(self.follow_up_invoices.run_once)),
             Job("mail_credit_notes", self._notify_after(self.mail_credit_notes.run_once)),
             Job("allocate_orders", self._notify_after(self.allocate_orders.run_once)),

@@ -28,6 +28,8 @@ ACROSS_ACCOUNTS = {
     "src/tonne/invoices/cancel_invoice.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/settle_invoice.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/correct_invoice.py": "the operator's: an invoice may bill several accounts",
+    "src/tonne/invoices/collect_orders.py": "orders of several accounts are billed together",
+    "src/tonne/invoices/issue_consolidated_invoices.py": "a job of the worker",
     "src/tonne/invoices/issue_credit_note.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/mail_credit_notes.py": "a job of the worker",
     "src/tonne/invoices/find_invoice.py": "finds an invoice for the operator, who names it by its number",

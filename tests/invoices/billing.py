@@ -5,16 +5,21 @@ import email.policy
 import io
 from datetime import datetime
 from email.message import EmailMessage
+from typing import Any
 
 import pypdf
 
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER
+from tonne.accounts.change_account import AccountChange, change_account
+from tonne.accounts.change_billing import BillingChange
 from tonne.accounts.store import add_admin
 from tonne.app import Services
+from tonne.base.scope import Scope
 from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
+from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.invoices.model import Invoice
@@ -31,6 +36,7 @@ class Billing(Scene):
     def __init__(self, services: Services, clock: ManualClock) -> None:
         super().__init__(services, clock)
         self.issue = IssueInvoices(self.database, clock, self.settings)
+        self.issue_consolidated = IssueConsolidatedInvoices(self.database, clock, self.settings)
         self.follow_up = FollowUpInvoices(self.database, clock, self.settings)
         self.mail_credit_notes = MailCreditNotes(self.database, clock, self.settings)
 
@@ -45,11 +51,17 @@ class Billing(Scene):
 
     async def work(self) -> None:
         """Run the jobs until nothing is due."""
-        await self.run_jobs(self.issue, self.follow_up, self.mail_credit_notes)
+        await self.run_jobs(self.issue, self.issue_consolidated, self.follow_up, self.mail_credit_notes)
 
     async def settle(self, order: Order) -> None:
         async with self.database.transaction() as tx:
             await settle_invoice(tx, await self.invoice(order), actor=TESTER, now=self.clock.now)
+
+    async def set_billing(self, scope: Scope, **change: Any) -> None:
+        """Change the billing settings of an account, see `BillingChange`."""
+        async with self.database.transaction() as tx:
+            wanted = AccountChange(billing=BillingChange(**change))
+            await change_account(tx, scope, wanted, actor=TESTER, now=self.clock.now)
 
     async def cancel(self, order: Order, reason: str | None = None) -> None:
         async with self.database.transaction() as tx:

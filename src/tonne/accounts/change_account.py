@@ -1,7 +1,8 @@
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tonne.accounts import audit, store
+from tonne.accounts.change_billing import BillingChange, with_billing
 from tonne.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
 from tonne.accounts.model import Account, PaymentMethod
 from tonne.accounts.open_account import audited_values
@@ -25,6 +26,7 @@ class AccountChange:
     receipt_email: str | None = None
     card_email: str | None = None
     refunds_by_api: bool | None = None
+    billing: BillingChange = field(default_factory=BillingChange)
 
 
 async def change_account(
@@ -48,6 +50,7 @@ async def change_account(
         card_email=_changed_address(account.card_email, change.card_email),
         refunds_by_api=account.refunds_by_api if change.refunds_by_api is None else change.refunds_by_api,
     )
+    changed = with_billing(changed, change.billing)
     await store.update_account(tx, changed)
     await audit.record(
         tx,

@@ -47,6 +47,10 @@ class LiveAccountCannotWait(TonneError, kind=Kind.INVALID, code="live_account_ca
     message = "This account is live. Only test accounts can wait for the test helpers."
 
 
+class BillingInvalid(TonneError, kind=Kind.INVALID, code="billing_invalid"):
+    message = "The billing settings of the account do not fit together."
+
+
 class RedirectHostInvalid(TonneError, kind=Kind.INVALID, code="redirect_host_invalid"):
     message = "Give a host such as shop.example.com or shop.example.com:8443, without https:// and without a path."
 

@@ -33,6 +33,13 @@ class Billing(StrEnum):
     THRESHOLD = "threshold"
 
 
+class Fulfil(StrEnum):
+    """When an order is fulfilled: once it is paid, or at once within the credit limit of the account."""
+
+    ON_PAYMENT = "on_payment"
+    ON_ORDER = "on_order"
+
+
 @dataclass(frozen=True, slots=True)
 class Organisation:
     id: str
@@ -67,6 +74,11 @@ class Account:
     card_email: str | None = None
     # Whether its API keys may refund orders, and cancel paid ones.
     refunds_by_api: bool = False
+    billing: Billing = Billing.PER_ORDER
+    billing_threshold_minor: int | None = None
+    fulfil: Fulfil = Fulfil.ON_PAYMENT
+    # Above this sum of unpaid orders, further orders are fulfilled when they are paid.
+    credit_limit_minor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tonne.accounts.model import (
     AccountKind,
     ApiKey,
     Billing,
+    Fulfil,
     Organisation,
     OrganisationDetails,
     PaymentMethod,
@@ -124,9 +125,14 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
     return await tx.fetchval(REMOVE_ADMIN, organisation_id, email) is True
 
 
-_ACCOUNT = """organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance,
-       receipt_email, card_email, refunds_by_api"""
-INSERT_ACCOUNT = f"INSERT INTO accounts ({_ACCOUNT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"  # noqa: S608 - columns above
+_ACCOUNT = """
+organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance, receipt_email,
+card_email, refunds_by_api, billing, billing_threshold_minor, fulfil, credit_limit_minor
+"""
+INSERT_ACCOUNT = f"""
+INSERT INTO accounts ({_ACCOUNT})
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+"""  # noqa: S608 - columns above
 
 
 async def insert_account(tx: Connection, account: Account) -> None:
@@ -135,7 +141,8 @@ async def insert_account(tx: Connection, account: Account) -> None:
         INSERT_ACCOUNT,
         *(scope.organisation_id, scope.account_id, scope.mode, account.kind, account.name, account.currency),
         *(account.beneficiary, account.payment_method, account.created_at, account.auto_advance),
-        *(account.receipt_email, account.card_email, account.refunds_by_api),
+        *(account.receipt_email, account.card_email, account.refunds_by_api, account.billing),
+        *(account.billing_threshold_minor, account.fulfil, account.credit_limit_minor),
     )
 
 
@@ -164,7 +171,8 @@ async def find_account_any_account(connection: Connection, account_id: str) -> A
 
 UPDATE_ACCOUNT = """
 UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, auto_advance = $6, receipt_email = $7,
-    card_email = $8, refunds_by_api = $9
+    card_email = $8, refunds_by_api = $9, billing = $10, billing_threshold_minor = $11, fulfil = $12,
+    credit_limit_minor = $13
 WHERE organisation_id = $1 AND id = $2
 """
 
@@ -174,7 +182,8 @@ async def update_account(tx: Connection, account: Account) -> None:
         UPDATE_ACCOUNT,
         *(account.scope.organisation_id, account.scope.account_id, account.name, account.beneficiary),
         *(account.payment_method, account.auto_advance, account.receipt_email, account.card_email),
-        account.refunds_by_api,
+        *(account.refunds_by_api, account.billing, account.billing_threshold_minor, account.fulfil),
+        account.credit_limit_minor,
     )
 
 
@@ -324,7 +333,8 @@ def _account(row: asyncpg.Record) -> Account:
     values = dict(row)
     scope = Scope(values.pop("organisation_id"), values.pop("id"), Mode(values.pop("mode")))
     kind, payment_method = AccountKind(values.pop("kind")), PaymentMethod(values.pop("payment_method"))
-    return Account(scope=scope, kind=kind, payment_method=payment_method, **values)
+    billing, fulfil = Billing(values.pop("billing")), Fulfil(values.pop("fulfil"))
+    return Account(scope=scope, kind=kind, payment_method=payment_method, billing=billing, fulfil=fulfil, **values)
 
 
 def _api_key(row: asyncpg.Record) -> ApiKey:

@@ -8,7 +8,8 @@ import click
 
 from tonne.accounts import lookup
 from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.accounts.change_billing import BillingChange
+from tonne.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
@@ -18,7 +19,7 @@ from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_account_default
 from tonne.catalog.store import load_catalogue
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
+from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, MODE
 from tonne.db.pool import Connection
 from tonne.retirements.resume_orders import resume_orders
@@ -32,6 +33,10 @@ COLUMNS: tuple[ValueColumn[Account], ...] = (
     ValueColumn("payment_method", lambda a: a.payment_method, head="pays by"),
     ValueColumn("kind", lambda a: a.kind),
     ValueColumn("beneficiary", lambda a: a.beneficiary, shrinks=True),
+    ValueColumn("billing", lambda a: a.billing, in_table=False),
+    MoneyColumn("billing_threshold", lambda a: a.billing_threshold_minor, lambda a: a.currency, in_table=False),
+    ValueColumn("fulfil", lambda a: a.fulfil, in_table=False),
+    MoneyColumn("credit_limit", lambda a: a.credit_limit_minor, lambda a: a.currency, in_table=False),
     ValueColumn("refunds_by_api", lambda a: a.refunds_by_api, head="refunds by API", in_table=False),
     ValueColumn("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
     ValueColumn("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
@@ -135,6 +140,18 @@ def show(account_id: str, output: Output) -> None:
 @click.option(
     "--refunds-by-api/--no-refunds-by-api", default=None, help="Let its API keys refund orders and cancel paid ones."
 )
+@click.option(
+    "--billing",
+    type=click.Choice([billing.value for billing in Billing]),
+    help="Bill each order, or orders together: monthly, or at a threshold.",
+)
+@click.option("--billing-threshold", help="The amount at which orders are billed with --billing threshold.")
+@click.option(
+    "--fulfil",
+    type=click.Choice([fulfil.value for fulfil in Fulfil]),
+    help="Fulfil orders when they are paid, or at once within the credit limit.",
+)
+@click.option("--credit-limit", help="The most that may be unpaid with --fulfil on_order.")
 def update(
     account_id: str,
     *,
@@ -145,6 +162,10 @@ def update(
     receipt_email: str | None,
     card_email: str | None,
     refunds_by_api: bool | None,
+    billing: str | None,
+    billing_threshold: str | None,
+    fulfil: str | None,
+    credit_limit: str | None,
 ) -> None:
     """Change an account. Orders placed earlier keep the old values.
 
@@ -158,6 +179,12 @@ def update(
         receipt_email=receipt_email,
         card_email=card_email,
         refunds_by_api=refunds_by_api,
+        billing=BillingChange(
+            billing=None if billing is None else Billing(billing),
+            threshold=billing_threshold,
+            fulfil=None if fulfil is None else Fulfil(fulfil),
+            credit_limit=credit_limit,
+        ),
     )
     run_for_account(account_id, _change, change)
     click.echo(f"Account {account_id} is updated.")

@@ -32,6 +32,7 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
+from tonne.invoices.annex import Annex, load_annex
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.credit_note_store import list_credit_notes
 from tonne.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
@@ -200,9 +201,14 @@ def resend(number: str, mode: str | None) -> None:
 )
 def pdf(number: str, mode: str | None, output: Path) -> None:
     """Write an invoice to a PDF file. NUMBER is 123 or TN-LIVE-000123."""
-    found = run_in_transaction(lambda tx: _find(tx, number, mode))
+
+    async def work(tx: Connection) -> tuple[Invoice, Annex]:
+        found = await _find(tx, number, mode)
+        return found, await load_annex(tx, found)
+
+    found, annex = run_in_transaction(work)
     try:
-        output.write_bytes(invoice_pdf(found.read_record(), found.closing))
+        output.write_bytes(invoice_pdf(found.read_record(), found.closing, annex=annex))
     except OSError as error:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from error
     click.echo(f"{output}: invoice {found.reference} for {found.total}.")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tonne.base.scope import Scope
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.invoices.model import BilledOrder, Invoice
@@ -47,6 +48,14 @@ SELECT {_BILLED}, cancelled FROM invoice_orders WHERE invoice_id = $1 AND accoun
 async def find_billed_order(connection: Connection, invoice: Invoice, key: OrderKey) -> BilledOrder | None:
     row = await connection.fetchrow(FIND_BILLED, invoice.id, key.account_id, key.id)
     return None if row is None else BilledOrder(**row)
+
+
+BILLS_OTHERS = "SELECT EXISTS (SELECT FROM invoice_orders WHERE invoice_id = $1 AND account_id <> $2)"
+
+
+async def bills_others(connection: Connection, scope: Scope, invoice: Invoice) -> bool:
+    """Whether an invoice bills orders of other accounts, too."""
+    return await connection.fetchval(BILLS_OTHERS, invoice.id, scope.account_id) is True
 
 
 FIND_KEYS = """

@@ -6,6 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from tonne.accounts.model import AccountKind
+from tonne.accounts.store import find_key_kind
 from tonne.base.money import format_money
 from tonne.db.pool import Database
 from tonne.http.route import PDF_FILE, Request, Response, Route, RouteMaker
@@ -55,9 +57,16 @@ class CreditNoteEndpoints:
         return Response(msgspec.json.encode(CreditNotesOut([_wire(note) for note in notes])))
 
     async def read_credit_note(self, request: Request) -> Response:
-        """Read a credit note as a PDF."""
+        """Read a credit note as a PDF.
+
+        One that credits orders of several accounts can be read only with keys of the organisation's own accounts.
+        """
+        scope, note_id = request.scope, request.path("credit_note_id")
         async with self._database.connection() as connection:
-            note = await credit_note_store.find_credit_note(connection, request.scope, request.path("credit_note_id"))
+            kind = await find_key_kind(connection, scope.organisation_id, request.actor.name)
+            note = await credit_note_store.find_credit_note(
+                connection, scope, note_id, with_others=kind is AccountKind.ACCOUNT
+            )
         if note is None:
             raise CreditNoteNotFound
         pdf = await asyncio.to_thread(credit_note_pdf, note.read_record())

@@ -107,12 +107,16 @@ SELECT {_NOTE} FROM credit_notes note
 WHERE note.id = $2 AND note.mode = $3
   AND EXISTS (SELECT FROM credit_note_orders credited
               WHERE credited.credit_note_id = note.id AND credited.account_id = $1)
+  AND ($4 OR NOT EXISTS (SELECT FROM credit_note_orders credited
+                         WHERE credited.credit_note_id = note.id AND credited.account_id <> $1))
 """  # noqa: S608 - a constant
 
 
-async def find_credit_note(connection: Connection, scope: Scope, credit_note_id: str) -> CreditNote | None:
-    """A credit note that credits an order of the account."""
-    row = await connection.fetchrow(FIND_NOTE, scope.account_id, credit_note_id, scope.mode)
+async def find_credit_note(
+    connection: Connection, scope: Scope, credit_note_id: str, *, with_others: bool
+) -> CreditNote | None:
+    """A credit note that credits an order of the account, and only such orders unless `with_others`."""
+    row = await connection.fetchrow(FIND_NOTE, scope.account_id, credit_note_id, scope.mode, with_others)
     return None if row is None else _note(row)
 
 

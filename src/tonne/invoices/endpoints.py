@@ -2,6 +2,8 @@
 
 import asyncio
 
+from tonne.accounts.model import AccountKind
+from tonne.accounts.store import find_key_kind
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
@@ -9,6 +11,9 @@ from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound, require_test_mode
 from tonne.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.invoices import store as invoice_store
+from tonne.invoices.annex import load_annex
+from tonne.invoices.billed_order_store import bills_others
+from tonne.invoices.billing_store import find_group_of
 from tonne.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.invoices.issue_invoices import is_held_back
 from tonne.invoices.pdf import invoice_pdf
@@ -21,6 +26,15 @@ from tonne.orders.schemas import OrderOut, order_document
 HELD_BACK = (
     "The invoice of this order is not issued yet: it waits until the seller has set its name, address, tax id and bank "
     "account. It is then issued automatically."
+)
+
+BILLED_LATER = (
+    "This order is billed together with others, at the end of the month or when they reach the account's threshold. "
+    "Its invoice is not issued yet."
+)
+BILLED_WITH_OTHERS = (
+    "The invoice of this order also bills other accounts of the organisation. Only keys of the organisation's own "
+    "accounts can read it."
 )
 
 
@@ -44,8 +58,17 @@ class InvoiceEndpoints:
                 order = await load_order(connection, request.scope, order_id)
                 if order is None:
                     raise OrderNotFound
-                raise InvoiceNotAvailable(HELD_BACK if is_held_back(order, self._settings) else None)
-        pdf = await asyncio.to_thread(invoice_pdf, invoice.read_record(), invoice.closing)
+                if is_held_back(order, self._settings):
+                    raise InvoiceNotAvailable(HELD_BACK)
+                is_waiting = await find_group_of(connection, order) is not None
+                raise InvoiceNotAvailable(BILLED_LATER if is_waiting else None)
+            if await bills_others(connection, request.scope, invoice):
+                # A client account must not see what other accounts of the organisation ordered.
+                kind = await find_key_kind(connection, request.scope.organisation_id, request.actor.name)
+                if kind is not AccountKind.ACCOUNT:
+                    raise InvoiceNotAvailable(BILLED_WITH_OTHERS)
+            annex = await load_annex(connection, invoice)
+        pdf = await asyncio.to_thread(invoice_pdf, invoice.read_record(), invoice.closing, annex=annex)
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"', "Cache-Control": "private"}
         return Response(pdf, 200, b"application/pdf", headers)
 

@@ -15,6 +15,7 @@ from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store as invoice_store
+from tonne.invoices.annex import load_annex
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.cancel_invoice import cancel_invoice
 from tonne.invoices.errors import InvoiceNotOpen
@@ -108,7 +109,10 @@ class FollowUpInvoices:
                     await invoice_store.postpone(connection, invoice, until)
                     return
             part = await find_part_payment(connection, invoice)
-        message = await write_mail(compose, self.settings, recipients, invoice, now, part=part) if recipients else None
+            annex = await load_annex(connection, invoice) if recipients else []
+        message = None
+        if recipients:
+            message = await write_mail(compose, self.settings, recipients, invoice, now, part=part, annex=annex)
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice, now, due_at):
                 return

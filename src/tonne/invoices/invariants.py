@@ -26,6 +26,8 @@ INVARIANTS = (
             ('open', 'placed'), ('cancelled', 'cancelled'),
             ('paid', 'paid'), ('paid', 'retiring'), ('paid', 'complete'))
           AND NOT (billed.cancelled AND orders.status = 'cancelled')
+          AND NOT (invoices.status = 'open' AND orders.payment_state = 'unpaid'
+                   AND orders.status IN ('paid', 'retiring', 'complete'))
         """,
     ),
     Invariant(
@@ -100,6 +102,27 @@ INVARIANTS = (
         GROUP BY note.id
         HAVING (note.total_minor, note.tax_minor)
                IS DISTINCT FROM (sum(credited.total_minor)::bigint, sum(credited.tax_minor)::bigint)
+        """,
+    ),
+    Invariant(
+        "orders that wait for an invoice are counted in their group",
+        "A group of orders would be billed at the wrong time, or an order is billed and still waits.",
+        """
+        SELECT format('group %s: %s orders, %s in total, but counted %s and %s', grouped.id, count(unbilled.order_id),
+                      coalesce(sum(unbilled.total_minor), 0), grouped.order_count, grouped.total_minor) AS "where"
+        FROM billing_groups grouped LEFT JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
+        GROUP BY grouped.id
+        HAVING (count(unbilled.order_id), coalesce(sum(unbilled.total_minor), 0))
+               IS DISTINCT FROM (grouped.order_count, grouped.total_minor::numeric)
+            OR (grouped.order_count > 0) <> (grouped.next_attempt_at IS NOT NULL)
+        UNION ALL
+        SELECT format('order %s of account %s is %s and waits for an invoice', orders.id, orders.account_id,
+                      orders.status)
+        FROM unbilled_orders unbilled
+        JOIN orders ON orders.account_id = unbilled.account_id AND orders.id = unbilled.order_id
+        WHERE orders.status NOT IN ('placed', 'paid', 'retiring', 'complete') OR orders.payment_state <> 'unpaid'
+           OR EXISTS (SELECT FROM invoice_orders billed WHERE NOT billed.cancelled
+                      AND billed.account_id = orders.account_id AND billed.order_id = orders.id)
         """,
     ),
     *TRANSFER_INVARIANTS,

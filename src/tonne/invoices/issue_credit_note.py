@@ -8,6 +8,7 @@ from tonne.base.actor import Actor
 from tonne.db.pool import Connection
 from tonne.invoices import credit_note_store, store
 from tonne.invoices.billed_order_store import find_billed_order, list_billed_orders, mark_cancelled
+from tonne.invoices.billing_store import remove_unbilled
 from tonne.invoices.credit_note import (
     CreditCause,
     CreditedOrder,
@@ -37,9 +38,12 @@ async def credit_order(
     """Issue a credit note for a locked order: for what is left of it on its invoice, or for a part of that.
 
     None if the order is on no invoice, or nothing is left to credit. With CANCELLATION the order is taken off the
-    invoice. Raises CreditTooHigh. It changes neither the order nor any payment: refunds and cancellations call it in
-    their transaction, before they append events.
+    invoice; if it still waits for a consolidated one, it is not billed at all. Raises CreditTooHigh. It changes
+    neither the order nor any payment: refunds and cancellations call it in their transaction, before they append
+    events.
     """
+    if cause is CreditCause.CANCELLATION and await remove_unbilled(tx, order):
+        return None
     found = await store.find_invoice(tx, order.scope, order.id)
     if found is None:
         return None

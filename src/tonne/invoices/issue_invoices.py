@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import structlog
 
@@ -13,6 +13,8 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.invoices import store as invoice_store
 from tonne.invoices.billed_order_store import insert_billed_orders
+from tonne.invoices.billing_store import find_billing_settings
+from tonne.invoices.collect_orders import collect_orders, grant_credit, is_billed_together
 from tonne.invoices.model import billed_order, compose_invoice
 from tonne.invoices.seller_details import missing_settings
 from tonne.orders.load import load_orders
@@ -22,6 +24,8 @@ from tonne.orders.queue import postpone, run_due_any_account
 
 # Live orders whose invoices wait for settings of the seller are retried after this time.
 HELD_BACK_RETRY = timedelta(minutes=1)
+# Orders above the credit limit of their account are tried again after this time.
+CREDIT_RETRY = timedelta(minutes=5)
 # Small, because all workers wait for the locked row of the series.
 BATCH = 20
 
@@ -57,45 +61,63 @@ class IssueInvoices:
 async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:
     """Issue invoices for locked placed orders of one mode. An order that has an invoice keeps it.
 
-    Live orders wait until the settings about the seller are given; no number is used for them meanwhile. Zero-total
-    orders skip invoicing and are marked as paid. Call it last in the transaction: the row of the series is locked from
-    here to the commit, which makes the numbers gapless.
+    Orders of accounts that are billed monthly or by threshold are collected for a consolidated invoice instead, and
+    orders of accounts with credit are fulfilled within their limit. Live orders wait until the settings about the
+    seller are given; no number is used for them meanwhile. Zero-total orders skip invoicing and are marked as paid.
+    Call it last in the transaction: the row of the series is locked from here to the commit, which makes the numbers
+    gapless.
     """
     keys = [order.key for order in orders]
     invoiced = await invoice_store.have_invoices(tx, keys)
     free = [order for order in orders if order.priced is not None and order.priced.total_cost_minor == 0]
-    billed = [order for order in orders if order not in free and order.id not in invoiced]
+    owed = [order for order in orders if order not in free]
+    billing = await find_billing_settings(tx, owed)
+    together = [order for order in owed if is_billed_together(order) and order.id not in invoiced]
+    billed = [order for order in owed if order not in together and order.id not in invoiced]
     held_back = [order for order in billed if is_held_back(order, settings)]
     if held_back:
         missing = missing_settings(settings, held_back[0].tax.treatment)
         count = len(held_back)
         _log.warning("invoices_held_back", missing=missing, orders=count, first_order_id=held_back[0].id)
         billed = [order for order in billed if order not in held_back]
-    ids = sorted({order.scope.organisation_id for order in billed})
-    organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
-    clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in billed])
+    granted, above = await grant_credit(tx, [order for order in owed if order not in held_back], billing, now)
     await postpone(tx, keys, OrderStatus.PLACED, None)
     await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
-    if billed:
-        first = await invoice_store.take_numbers(tx, billed[0].scope.mode, len(billed))
-        # Read while the series is locked: a worker that waited for it over midnight, or whose clock is slow, would
-        # otherwise give a higher number an earlier date.
-        last_day = await invoice_store.find_issue_date_any_account(tx, billed[0].scope.mode, first - 1)
-        today = now.astimezone(UTC).date()
-        issued_on = today if last_day is None else max(today, last_day)
-        invoices = [
-            compose_invoice(
-                *(order, number, organisations[order.scope.organisation_id], settings, issued_on),
-                client_name=clients.get(order.scope.account_id),
-            )
-            for number, order in enumerate(billed, start=first)
-        ]
-        await invoice_store.insert_invoices(tx, invoices, now)
-        pairs = zip(invoices, billed, strict=True)
-        await insert_billed_orders(tx, [billed_order(invoice, order) for invoice, order in pairs])
-    if free:
-        moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
-        await move_orders(tx, moves, now)
+    await postpone(tx, [order.key for order in above], OrderStatus.PLACED, now + CREDIT_RETRY)
+    await collect_orders(tx, together, billing, now)
+    await _issue_each(tx, billed, settings, now)
+    moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
+    if moves or granted:
+        await move_orders(tx, [*moves, *granted], now)
+
+
+async def _issue_each(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:
+    if not orders:
+        return
+    ids = sorted({order.scope.organisation_id for order in orders})
+    organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
+    clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in orders])
+    first, issued_on = await take_issue_numbers(tx, orders[0].scope.mode, len(orders), now)
+    invoices = [
+        compose_invoice(
+            *(order, number, organisations[order.scope.organisation_id], settings, issued_on),
+            client_name=clients.get(order.scope.account_id),
+        )
+        for number, order in enumerate(orders, start=first)
+    ]
+    await invoice_store.insert_invoices(tx, invoices, now)
+    pairs = zip(invoices, orders, strict=True)
+    await insert_billed_orders(tx, [billed_order(invoice, order) for invoice, order in pairs])
+
+
+async def take_issue_numbers(tx: Connection, mode: Mode, count: int, now: datetime) -> tuple[int, date]:
+    """The first of the next `count` numbers, and the date of issue."""
+    first = await invoice_store.take_numbers(tx, mode, count)
+    # Read while the series is locked: a worker that waited for it over midnight, or whose clock is slow, would
+    # otherwise give a higher number an earlier date.
+    last_day = await invoice_store.find_issue_date_any_account(tx, mode, first - 1)
+    today = now.astimezone(UTC).date()
+    return first, today if last_day is None else max(today, last_day)
 
 
 def is_held_back(order: Order, settings: Settings) -> bool:

@@ -9,6 +9,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail, is_mail_address
 from tonne.gateways.mail_layout import fact_lines, one_line
+from tonne.invoices.annex import Annex
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.model import FollowUpSchedule, Invoice
@@ -56,20 +57,21 @@ async def write_mail(
     now: datetime,
     *,
     part: PartPayment | None,
+    annex: Annex,
 ) -> EmailMessage:
     """Compose a mail with the invoice attached. Renders the PDF in a thread: do not hold a lock meanwhile."""
     record = invoice.read_record()
-    pdf = await asyncio.to_thread(invoice_pdf, record)
+    pdf = await asyncio.to_thread(invoice_pdf, record, annex=annex)
     cancel_on = FollowUpSchedule.from_settings(settings).cancel_on(invoice, now.astimezone(UTC).date())
     return compose(settings, recipients, record, pdf=pdf, cancel_on=cancel_on, part=part)
 
 
 async def write_closed_mail(
-    settings: Settings, recipients: list[str], invoice: Invoice, closing: Closing
+    settings: Settings, recipients: list[str], invoice: Invoice, closing: Closing, *, annex: Annex
 ) -> EmailMessage:
     """Compose a mail with a paid or cancelled invoice attached. It renders the PDF, as `write_mail` does."""
     record = invoice.read_record()
-    pdf = await asyncio.to_thread(invoice_pdf, record, closing)
+    pdf = await asyncio.to_thread(invoice_pdf, record, closing, annex=annex)
     day = in_words(closing.on)
     if closing.status == "paid":
         subject = f"Invoice {record.reference}: paid on {day}, nothing is due"
@@ -80,10 +82,7 @@ async def write_closed_mail(
             f"It was cancelled on {day}. Please do not pay it. If you have already paid it, contact us and we will "
             "refund you."
         )
-    text = (
-        f"Please find attached invoice {record.reference} for {_total(record)} for order {record.order_id}.\n\n"
-        f"{outcome}\n"
-    )
+    text = f"Please find attached invoice {record.reference} for {_total(record)} for {_orders(record)}.\n\n{outcome}\n"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
 
 
@@ -97,10 +96,10 @@ def compose_invoice_mail(
     part: PartPayment | None,
 ) -> EmailMessage:
     text = (
-        f"Please find attached invoice {record.reference} for {_total(record)} for order {record.order_id}.\n\n"
+        f"Please find attached invoice {record.reference} for {_total(record)} for {_orders(record)}.\n\n"
         f"{_arrived(part)}{_how_to_pay(record, f'by {in_words(record.due_on)}', part)}\n"
         "Once we have received your payment, we retire the carbon credits on your behalf.\n"
-        f"If we have not received your payment before {in_words(cancel_on)}, we will cancel the order.\n"
+        f"{_what_follows(record, cancel_on)}"
     )
     subject = f"Invoice {record.reference}: {_total(record)}, due {in_words(record.due_on)}"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
@@ -124,7 +123,7 @@ def compose_reminder(
         consequence = f"we will cancel the order and return the {part.received} to the account it came from."
     what = "your payment" if part is None else "the rest"
     text = (
-        f"Invoice {record.reference} for {_total(record)} for order {record.order_id} was due on"
+        f"Invoice {record.reference} for {_total(record)} for {_orders(record)} was due on"
         f" {in_words(record.due_on)}, and {state}. The invoice is attached again. If you"
         " have paid in the last few days, please ignore this reminder.\n\n"
         f"{_arrived(part)}{_how_to_pay(record, 'now', part)}\n"
@@ -227,6 +226,20 @@ def _how_to_pay(record: InvoiceRecord, when: str, part: PartPayment | None) -> s
         f"Please pay {when} by bank transfer:\n\n{rows}\n"
         f"Quote the reference {record.reference} so that we can match your payment to this invoice.\n"
     )
+
+
+def _what_follows(record: InvoiceRecord, cancel_on: date) -> str:
+    what = "the order" if record.order_count == 1 else "those orders that are not fulfilled yet"
+    return f"If we have not received your payment before {in_words(cancel_on)}, we will cancel {what}.\n"
+
+
+def _orders(record: InvoiceRecord) -> str:
+    if record.order_count == 1:
+        return f"order {record.order_id}"
+    if record.period is None:
+        return f"{record.order_count:,} orders"
+    first, last = in_words(record.period.first_day), in_words(record.period.last_day)
+    return f"{record.order_count:,} orders " + (f"of {first}" if first == last else f"from {first} to {last}")
 
 
 def _total(record: InvoiceRecord) -> str:

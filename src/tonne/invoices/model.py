@@ -177,7 +177,7 @@ def compose_invoice(
         lines=lines,
         fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency), treatment, rate),
         total=format_money(total_minor, currency),
-        bank=_bank(settings, currency),
+        bank=bank_of(settings, currency),
         reference=reference,
         note=TEST_NOTE if mode is Mode.TEST else None,
         taxes=taxes_of([(terms, priced.total_cost_minor, tax_minor)], currency, organisation.tax, settings),
@@ -239,7 +239,7 @@ def _own_reference(order: Order) -> str | None:
     return None if reference == order.idempotency_key and is_id("auto", reference) else reference
 
 
-def _bank(settings: Settings, currency: str) -> BankAccount:
+def bank_of(settings: Settings, currency: str) -> BankAccount:
     """The account for this currency. `bank_name` is that of the default account."""
     is_default = currency not in parse_bank_accounts(settings.bank_accounts)
     own = own_account(settings, currency)

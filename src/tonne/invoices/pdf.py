@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from tonne.gateways.pdf import PdfFailed, render_pdf
+from tonne.invoices.annex import Annex
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.epc_qr import epc_qr_svg
 from tonne.invoices.factur_x import factur_x_xml, is_electronic
@@ -17,14 +18,17 @@ TEMPLATE = _TEMPLATES / "invoice.typ"
 CREDIT_NOTE = _TEMPLATES / "credit_note.typ"
 
 
-def invoice_pdf(record: InvoiceRecord, closing: Closing | None = None) -> bytes:
+def invoice_pdf(record: InvoiceRecord, closing: Closing | None = None, *, annex: Annex | None = None) -> bytes:
     """The same record and closing give the same bytes. A closed invoice does not ask for money.
 
     With what Factur-X needs, the file is a PDF/A-3 with the XML embedded. A cancelled invoice has no XML: software
     could pay it. CPU-bound: call it through `asyncio.to_thread`.
     """
     issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
-    printed = msgspec.to_builtins(record) | {"closing": msgspec.to_builtins(closing)}
+    printed = msgspec.to_builtins(record) | {
+        "closing": msgspec.to_builtins(closing),
+        "annex": msgspec.to_builtins(annex or []),
+    }
     inputs = {}
     if closing is None and (code := epc_qr_svg(record)) is not None:
         inputs["qr"] = code

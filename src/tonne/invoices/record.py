@@ -128,6 +128,8 @@ class InvoiceRecord(msgspec.Struct, frozen=True):
     account: str | None = None
     order_reference: str | None = None
     corrects: CorrectedInvoice | None = None
+    # Above 1, `order_id` is empty and the orders are listed in an annex.
+    order_count: int = 1
 
 
 class Closing(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store
+from tonne.invoices.annex import load_annex
 from tonne.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
 from tonne.invoices.mail import compose_invoice_mail, find_part_payment, find_recipients, write_closed_mail, write_mail
 from tonne.invoices.model import FollowUpSchedule, Invoice
@@ -26,13 +27,14 @@ async def resend_invoice(
     recipients = await find_recipients(tx, organisation_id)
     if not recipients:
         raise InvoiceWithoutRecipient(f"{organisation_id} has no admin. Add one with `tonne org add-admin`.")
+    annex = await load_annex(tx, invoice)
     if closing is None:
         if invoice.mailed_at is None:
             invoice = await _mark_mailed(tx, invoice, settings, now)
         part = await find_part_payment(tx, invoice)
-        message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now, part=part)
+        message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now, part=part, annex=annex)
     else:
-        message = await write_closed_mail(settings, recipients, invoice, closing)
+        message = await write_closed_mail(settings, recipients, invoice, closing, annex=annex)
     await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)
     await audit.record(
         tx,

@@ -1,6 +1,7 @@
 """Settle an invoice: it is marked as paid, once, and so are all its orders."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from tonne.accounts import audit
@@ -13,18 +14,21 @@ from tonne.invoices import store as invoice_store
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.billed_order_store import find_order_keys_any_account
 from tonne.invoices.errors import InvoiceNotFound, InvoiceNotOpen, OrderPaidByCard
+from tonne.invoices.issue_consolidated_invoices import bill_alone
 from tonne.invoices.issue_invoices import issue_invoices
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.release_surplus import release_surplus
 from tonne.invoices.transfer_store import refresh_states_any_account
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders, with_payment
+from tonne.orders.model import Order, OrderStatus, PaymentState
+from tonne.orders.move_order import Transitions, move_orders, rewrite_documents, with_payment
 from tonne.orders.queue import lock_keys, lock_order
 
 # Orders that are in memory at the same time while an invoice is settled.
 CHUNK = 500
+# Reached before payment only on credit.
+FULFILLED = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
 
 
 async def settle_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str = "") -> None:
@@ -45,13 +49,15 @@ async def settle_test_invoice(
     order = await _lock(tx, scope, order_id)
     if order.payment_method is not PaymentMethod.INVOICE:
         raise OrderPaidByCard
-    if order.status is not OrderStatus.PLACED:
+    is_on_credit = order.payment_state is PaymentState.UNPAID and order.status in FULFILLED
+    if order.status is not OrderStatus.PLACED and not is_on_credit:
         raise InvoiceNotOpen(f"The order is {order.status}. Only a placed order has an open invoice.")
-    await issue_invoices(tx, [order], settings, now)
+    if not is_on_credit:
+        await issue_invoices(tx, [order], settings, now)
     if order.priced is not None and order.priced.total_cost_minor == 0:
         # Issuing has marked it as paid.
         return await _lock(tx, scope, order_id)
-    invoice = await invoice_store.find_invoice(tx, scope, order_id)
+    invoice = await invoice_store.find_invoice(tx, scope, order_id) or await bill_alone(tx, order, settings, now)
     if invoice is None:
         raise InvoiceNotFound
     await settle_invoice(tx, invoice, actor=actor, now=now)
@@ -101,8 +107,15 @@ async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now
     keys = [each.key for each in await find_order_keys_any_account(tx, invoice_ids)]
     for start in range(0, len(keys), CHUNK):
         orders = await load_orders(tx, keys[start : start + CHUNK])
-        moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in orders]
-        await move_orders(tx, moves, now)
+        fulfilled = [order for order in orders if order.status is not OrderStatus.PLACED]
+        await rewrite_documents(tx, [replace(order, payment_state=PaymentState.PAID) for order in fulfilled])
+        moves = [
+            Transitions(order, [with_payment(order)], order.due_at(now))
+            for order in orders
+            if order.status is OrderStatus.PLACED
+        ]
+        if moves:
+            await move_orders(tx, moves, now)
 
 
 async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:

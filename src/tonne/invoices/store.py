@@ -200,6 +200,19 @@ async def settles_itself(connection: Connection, invoice: Invoice) -> bool:
     return await connection.fetchval(SETTLES_ITSELF, invoice.id) is True
 
 
+HAS_FULFILLED = """
+SELECT EXISTS (
+    SELECT FROM invoice_orders billed
+    JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+    WHERE billed.invoice_id = $1 AND NOT billed.cancelled AND orders.status IN ('paid', 'retiring', 'complete'))
+"""
+
+
+async def has_fulfilled_orders(connection: Connection, invoice: Invoice) -> bool:
+    """Whether an order of an open invoice was fulfilled on credit."""
+    return await connection.fetchval(HAS_FULFILLED, invoice.id) is True
+
+
 WAKE_OPEN = """
 UPDATE invoices SET next_attempt_at = $2
 FROM invoice_orders billed

@@ -73,9 +73,64 @@ WAITING = (
           AND jsonb_array_length($1::jsonb -> orders.tax_treatment) > 0
           AND NOT EXISTS (SELECT FROM invoice_orders billed
                           WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
+          AND NOT EXISTS (SELECT FROM unbilled_orders unbilled
+                          WHERE unbilled.account_id = orders.account_id AND unbilled.order_id = orders.id)
         ORDER BY orders.created_at, orders.id
         """,
         _held_back_by,
+    ),
+    WaitingCheck(
+        "live consolidated invoices are issued within an hour",
+        "Orders should have been billed together: settings about the seller are missing, or no worker is running.",
+        "Set TONNE_SELLER_NAME, TONNE_SELLER_ADDRESS, TONNE_SELLER_TAX_ID and TONNE_BANK_IBAN, and check that `tonne "
+        "worker` is running and what it logs.",
+        """
+        SELECT format('organisation %s: %s orders of %s wait, the oldest since %s', grouped.organisation_id,
+                      grouped.order_count, grouped.currency,
+                      to_char(min(unbilled.placed_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+        FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
+        WHERE grouped.mode = 'live'
+        GROUP BY grouped.id
+        HAVING date_trunc('month', min(unbilled.placed_at) AT TIME ZONE 'UTC') + interval '1 month 2 hours'
+               < $1::timestamptz AT TIME ZONE 'UTC'
+        ORDER BY min(unbilled.placed_at)
+        """,
+    ),
+    WaitingCheck(
+        "live orders are within the credit limits of their accounts",
+        "Accounts whose orders are fulfilled before payment have reached their limit: further orders wait for payment.",
+        "Ask for payment of the open invoices, see `tonne invoice ageing`, or raise the limit with `tonne account "
+        "update --credit-limit`.",
+        """
+        SELECT format('account %s of organisation %s: %s orders wait since %s, the limit is %s minor units of %s',
+                      accounts.id, accounts.organisation_id, count(*),
+                      to_char(min(orders.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD'), accounts.credit_limit_minor,
+                      accounts.currency) AS "where"
+        FROM accounts JOIN orders ON orders.account_id = accounts.id
+        WHERE accounts.mode = 'live' AND accounts.fulfil = 'on_order' AND orders.status = 'placed'
+          AND orders.payment_method = 'invoice' AND orders.next_attempt_at > orders.created_at + interval '1 minute'
+          AND orders.created_at < $1::timestamptz
+        GROUP BY accounts.organisation_id, accounts.id
+        ORDER BY min(orders.created_at)
+        """,
+    ),
+    WaitingCheck(
+        "live invoices of fulfilled orders are paid within 30 days of their due date",
+        "Orders were fulfilled on credit, and their invoice is not paid. It is not cancelled automatically.",
+        "Ask the customer for payment. `tonne invoice ageing` lists what is open.",
+        """
+        SELECT format('invoice %s of organisation %s: %s minor units of %s, due on %s', invoices.reference,
+                      invoices.organisation_id, invoices.total_minor - invoices.credited_minor, invoices.currency,
+                      invoices.due_on) AS "where"
+        FROM invoices
+        WHERE invoices.mode = 'live' AND invoices.status = 'open'
+          AND invoices.due_on < ($1::timestamptz AT TIME ZONE 'UTC')::date - 30
+          AND EXISTS (SELECT FROM invoice_orders billed
+                      JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+                      WHERE billed.invoice_id = invoices.id AND orders.payment_state = 'unpaid'
+                        AND orders.status IN ('paid', 'retiring', 'complete'))
+        ORDER BY invoices.due_on, invoices.number
+        """,
     ),
     WaitingCheck(
         "live invoices are mailed within an hour",

@@ -10,7 +10,15 @@ ALTER TABLE accounts
     ADD COLUMN fulfil                   text NOT NULL DEFAULT 'on_payment' CHECK (fulfil IN ('on_payment', 'on_order')),
     ADD COLUMN credit_limit_minor       bigint CHECK (credit_limit_minor > 0),
     ADD CHECK ((billing = 'threshold') = (billing_threshold_minor IS NOT NULL)),
-    ADD CHECK (fulfil = 'on_payment' OR credit_limit_minor IS NOT NULL);
+    ADD CHECK (fulfil = 'on_payment' OR credit_limit_minor IS NOT NULL),
+    -- A card is charged for one order at a time.
+    ADD CHECK (payment_method = 'invoice' OR (billing = 'per_order' AND fulfil = 'on_payment'));
+
+-- orders -------------------------------------------------------------------------------------------------------
+
+-- Fulfilled on credit and not paid yet: they count against the credit limit.
+CREATE INDEX orders_on_credit ON orders (account_id)
+    WHERE payment_state = 'unpaid' AND status IN ('paid', 'retiring', 'complete');
 
 -- invoices -----------------------------------------------------------------------------------------------------
 
@@ -82,6 +90,42 @@ ALTER TABLE invoice_orders ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
 ALTER TABLE bank_transfers ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
 CREATE INDEX bank_transfers_of_invoice ON bank_transfers (invoice_id) WHERE invoice_id IS NOT NULL;
 CREATE INDEX invoices_of_organisation ON invoices (organisation_id, mode, issued_on);
+
+-- Orders that wait for a consolidated invoice are collected in groups: all orders of an organisation, mode and currency
+-- whose accounts have the same billing settings.
+CREATE TABLE billing_groups (
+    id               text PRIMARY KEY,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    currency         currency NOT NULL,
+    billing          text NOT NULL CHECK (billing IN ('monthly', 'threshold')),
+    -- 0 without a threshold, so that it can be part of the key.
+    threshold_minor  bigint NOT NULL CHECK (threshold_minor >= 0),
+    order_count      bigint NOT NULL CHECK (order_count >= 0),
+    total_minor      bigint NOT NULL CHECK (total_minor >= 0),
+    -- When its invoice is issued; null while no order waits.
+    next_attempt_at  timestamptz,
+    UNIQUE (organisation_id, mode, currency, billing, threshold_minor),
+    CHECK ((billing = 'threshold') = (threshold_minor > 0)),
+    FOREIGN KEY (organisation_id, mode) REFERENCES organisation_modes
+);
+CREATE INDEX billing_groups_due ON billing_groups (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+
+-- The orders of the groups. A row moves to `invoice_orders` when it is billed.
+CREATE TABLE unbilled_orders (
+    account_id      text NOT NULL,
+    order_id        text NOT NULL,
+    group_id        text NOT NULL REFERENCES billing_groups,
+    reference       text NOT NULL,
+    placed_at       timestamptz NOT NULL,
+    quantity_grams  bigint NOT NULL,
+    offset_minor    bigint NOT NULL,
+    fee_minor       bigint NOT NULL,
+    total_minor     bigint NOT NULL CHECK (total_minor = offset_minor + fee_minor),
+    PRIMARY KEY (account_id, order_id),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders
+);
+CREATE INDEX unbilled_orders_of_group ON unbilled_orders (group_id, placed_at);
 
 -- Credit notes, numbered like invoices in a series of their own.
 CREATE TABLE credit_note_series (
@@ -159,4 +203,3 @@ FROM credit_notes JOIN invoice_orders billed USING (invoice_id);
 INSERT INTO credit_note_series (mode, last_number)
 SELECT modes.mode, (SELECT count(*) FROM credit_notes WHERE credit_notes.mode = modes.mode)
 FROM (VALUES ('live'), ('test')) AS modes (mode);
-

@@ -1,0 +1,343 @@
+"""SQL of orders that wait for a consolidated invoice, and of the groups in which they are collected."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import NamedTuple
+
+import asyncpg
+
+from tonne.accounts.model import Billing, Fulfil
+from tonne.base.ids import new_id
+from tonne.base.scope import Mode
+from tonne.base.tax import TaxTreatment
+from tonne.db.columns import columns
+from tonne.db.pool import Connection
+from tonne.orders.model import Order, OrderKey
+
+
+class GroupKey(NamedTuple):
+    """Orders with the same key are billed together. The threshold is 0 for monthly billing."""
+
+    organisation_id: str
+    mode: Mode
+    currency: str
+    billing: Billing
+    threshold_minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class BillingGroup:
+    """`order_count` and `total_minor` are of the orders that wait."""
+
+    id: str
+    organisation_id: str
+    mode: Mode
+    currency: str
+    billing: Billing
+    threshold_minor: int
+    order_count: int
+    total_minor: int
+
+    @property
+    def is_full(self) -> bool:
+        return 0 < self.threshold_minor <= self.total_minor
+
+
+@dataclass(frozen=True, slots=True)
+class UnbilledOrder:
+    account_id: str
+    order_id: str
+    group_id: str
+    reference: str
+    placed_at: datetime
+    quantity_grams: int
+    offset_minor: int
+    fee_minor: int
+    total_minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrderToBill:
+    """An order that waits for its invoice, with the tax terms it was placed with."""
+
+    account_id: str
+    order_id: str
+    reference: str
+    placed_at: datetime
+    quantity_grams: int
+    offset_minor: int
+    fee_minor: int
+    total_minor: int
+    treatment: TaxTreatment
+    rate: Fraction
+
+    @property
+    def key(self) -> OrderKey:
+        return OrderKey(self.account_id, self.order_id)
+
+
+@dataclass(frozen=True, slots=True)
+class BillingSettings:
+    """The settings of an account now."""
+
+    billing: Billing
+    billing_threshold_minor: int | None
+    fulfil: Fulfil
+    credit_limit_minor: int | None
+
+
+FIND_SETTINGS = """
+SELECT id, billing, billing_threshold_minor, fulfil, credit_limit_minor FROM accounts WHERE id = ANY ($1::text[])
+"""
+
+
+async def find_billing_settings(connection: Connection, orders: Sequence[Order]) -> dict[str, BillingSettings]:
+    """The settings of the accounts of these orders, by account."""
+    rows = await connection.fetch(FIND_SETTINGS, sorted({order.scope.account_id for order in orders}))
+    return {
+        row["id"]: BillingSettings(
+            Billing(row["billing"]), row["billing_threshold_minor"], Fulfil(row["fulfil"]), row["credit_limit_minor"]
+        )
+        for row in rows
+    }
+
+
+HAVE_UNBILLED = """
+SELECT unbilled.order_id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN unbilled_orders unbilled ON unbilled.account_id = wanted.account_id AND unbilled.order_id = wanted.id
+"""
+
+
+async def find_waiting(connection: Connection, keys: Sequence[OrderKey]) -> set[str]:
+    """The ids of those orders that wait for a consolidated invoice."""
+    rows = await connection.fetch(HAVE_UNBILLED, *columns(keys, "account_id, id"))
+    return {row["order_id"] for row in rows}
+
+
+# Due at once when the threshold is reached, else at the end of the month of the first order that waits.
+ADD_TO_GROUP = """
+INSERT INTO billing_groups AS grouped
+       (id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor, next_attempt_at)
+VALUES ($1, $2, $3, $4, $5, $6::bigint, $7, $8::bigint,
+        CASE WHEN $6 > 0 AND $8 >= $6 THEN $9::timestamptz ELSE $10::timestamptz END)
+ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor) DO UPDATE SET
+    order_count = grouped.order_count + excluded.order_count,
+    total_minor = grouped.total_minor + excluded.total_minor,
+    next_attempt_at = CASE WHEN $6 > 0 AND grouped.total_minor + $8 >= $6 THEN $9::timestamptz
+                           ELSE least(grouped.next_attempt_at, $10::timestamptz) END
+RETURNING id
+"""
+
+
+async def add_to_group_any_account(
+    tx: Connection, key: GroupKey, totals: Sequence[int], *, now: datetime, month_end: datetime
+) -> str:
+    """Count orders with these totals; returns the id of the group, which is locked until the transaction ends."""
+    group_id: str = await tx.fetchval(ADD_TO_GROUP, new_id("bgr"), *key, len(totals), sum(totals), now, month_end)
+    return group_id
+
+
+_UNBILLED = "account_id, order_id, group_id, reference, placed_at, quantity_grams, offset_minor, fee_minor, total_minor"
+INSERT_UNBILLED = f"""
+INSERT INTO unbilled_orders ({_UNBILLED})
+SELECT {_UNBILLED}
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bigint[], $7::bigint[], $8::bigint[],
+            $9::bigint[]) AS unbilled ({_UNBILLED})
+"""  # noqa: S608 - columns above
+
+
+async def insert_unbilled(tx: Connection, orders: Sequence[UnbilledOrder]) -> None:
+    await tx.execute(INSERT_UNBILLED, *columns(orders, _UNBILLED))
+
+
+REMOVE_UNBILLED = """
+WITH removed AS (
+    DELETE FROM unbilled_orders WHERE account_id = $1 AND order_id = $2 RETURNING group_id, total_minor
+)
+UPDATE billing_groups SET order_count = order_count - 1, total_minor = billing_groups.total_minor - removed.total_minor,
+    next_attempt_at = CASE WHEN order_count > 1 THEN next_attempt_at END
+FROM removed WHERE billing_groups.id = removed.group_id RETURNING true
+"""
+
+
+async def remove_unbilled(tx: Connection, order: Order) -> bool:
+    """A locked order is no longer billed. False if it does not wait for an invoice."""
+    return await tx.fetchval(REMOVE_UNBILLED, order.scope.account_id, order.id) is True
+
+
+FIND_GROUP_OF = "SELECT group_id FROM unbilled_orders WHERE account_id = $1 AND order_id = $2"
+
+
+async def find_group_of(connection: Connection, order: Order) -> str | None:
+    group_id: str | None = await connection.fetchval(FIND_GROUP_OF, order.scope.account_id, order.id)
+    return group_id
+
+
+# A lease: if the worker dies, the groups are due again when it expires.
+CLAIM_DUE = """
+UPDATE billing_groups SET next_attempt_at = $2
+FROM (SELECT id FROM billing_groups WHERE next_attempt_at <= $1
+      ORDER BY next_attempt_at, id LIMIT $3 FOR UPDATE SKIP LOCKED) due
+WHERE billing_groups.id = due.id RETURNING billing_groups.id
+"""
+
+
+async def claim_groups_any_account(connection: Connection, now: datetime, until: datetime, limit: int) -> list[str]:
+    return sorted(row["id"] for row in await connection.fetch(CLAIM_DUE, now, until, limit))
+
+
+_GROUP = "id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor"
+LOCK_GROUP = f"SELECT {_GROUP} FROM billing_groups WHERE id = $1 FOR NO KEY UPDATE"  # noqa: S608 - columns above
+
+
+async def lock_group_any_account(tx: Connection, group_id: str) -> BillingGroup:
+    """Lock its orders before."""
+    return _group(await tx.fetchrow(LOCK_GROUP, group_id))
+
+
+FIND_GROUP = f"SELECT {_GROUP} FROM billing_groups WHERE id = $1"  # noqa: S608 - columns above
+
+
+async def find_group_any_account(connection: Connection, group_id: str) -> BillingGroup:
+    return _group(await connection.fetchrow(FIND_GROUP, group_id))
+
+
+def _group(row: asyncpg.Record | None) -> BillingGroup:
+    if row is None:
+        raise LookupError("no such billing group")
+    return BillingGroup(**{**row, "mode": Mode(row["mode"]), "billing": Billing(row["billing"])})
+
+
+LIST_KEYS = """
+SELECT account_id, order_id FROM unbilled_orders
+WHERE group_id = $1 AND ($2::timestamptz IS NULL OR placed_at < $2) ORDER BY placed_at, account_id, order_id LIMIT $3
+"""
+
+
+async def list_keys_to_bill_any_account(
+    connection: Connection, group_id: str, before: datetime | None, limit: int
+) -> list[OrderKey]:
+    """The oldest orders of a group, those that were placed before a moment if one is given."""
+    rows = await connection.fetch(LIST_KEYS, group_id, before, limit)
+    return [OrderKey(row["account_id"], row["order_id"]) for row in rows]
+
+
+FIND_TREATMENTS = """
+SELECT DISTINCT orders.tax_treatment FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+"""
+
+
+async def find_treatments(connection: Connection, keys: Sequence[OrderKey]) -> set[TaxTreatment]:
+    """How these orders are taxed."""
+    rows = await connection.fetch(FIND_TREATMENTS, *columns(keys, "account_id, id"))
+    return {TaxTreatment(row["tax_treatment"]) for row in rows}
+
+
+TAKE_UNBILLED = """
+WITH taken AS (
+    DELETE FROM unbilled_orders USING unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+    WHERE unbilled_orders.account_id = wanted.account_id AND unbilled_orders.order_id = wanted.id
+    RETURNING unbilled_orders.account_id, unbilled_orders.order_id, unbilled_orders.reference,
+              unbilled_orders.placed_at, unbilled_orders.quantity_grams, unbilled_orders.offset_minor,
+              unbilled_orders.fee_minor, unbilled_orders.total_minor
+)
+SELECT taken.account_id, taken.order_id, taken.reference, taken.placed_at, taken.quantity_grams, taken.offset_minor,
+       taken.fee_minor, taken.total_minor, orders.tax_treatment AS treatment, orders.tax_rate AS rate
+FROM taken JOIN orders ON orders.account_id = taken.account_id AND orders.id = taken.order_id
+ORDER BY taken.account_id, taken.placed_at, taken.order_id
+"""
+
+
+async def take_unbilled(tx: Connection, keys: Sequence[OrderKey]) -> list[OrderToBill]:
+    """Remove locked orders from their group, to bill them. By account, oldest first."""
+    rows = await tx.fetch(TAKE_UNBILLED, *columns(keys, "account_id, id"))
+    return [
+        OrderToBill(**{**row, "treatment": TaxTreatment(row["treatment"]), "rate": Fraction(row["rate"])})
+        for row in rows
+    ]
+
+
+# Recounted, and due at the end of the month of the oldest order that is left.
+REFRESH_GROUP = """
+UPDATE billing_groups SET order_count = left_over.orders, total_minor = left_over.total_minor,
+    next_attempt_at = CASE WHEN threshold_minor > 0 AND left_over.total_minor >= threshold_minor THEN $2
+                           ELSE left_over.month_end + $3 END
+FROM (SELECT count(*) AS orders, coalesce(sum(total_minor), 0)::bigint AS total_minor,
+             (date_trunc('month', min(placed_at) AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC'
+                 AS month_end
+      FROM unbilled_orders WHERE group_id = $1) AS left_over
+WHERE billing_groups.id = $1
+"""
+
+
+async def refresh_group_any_account(tx: Connection, group_id: str, now: datetime, grace: timedelta) -> None:
+    await tx.execute(REFRESH_GROUP, group_id, now, grace)
+
+
+POSTPONE_GROUP = "UPDATE billing_groups SET next_attempt_at = $2 WHERE id = $1 AND order_count > 0"
+
+
+async def postpone_group_any_account(tx: Connection, group_id: str, until: datetime) -> None:
+    await tx.execute(POSTPONE_GROUP, group_id, until)
+
+
+class LineTotal(NamedTuple):
+    """What an account ordered of a bundle at one price."""
+
+    account_id: str
+    account: str
+    description: str
+    unit_price_minor: int
+    treatment: TaxTreatment
+    rate: Fraction
+    quantity_grams: int
+    offset_minor: int
+
+
+SUM_LINES = """
+SELECT line.account_id, accounts.name AS account, line.bundle_name AS description, line.unit_price_minor,
+       orders.tax_treatment AS treatment, orders.tax_rate AS rate, sum(line.quantity_grams)::bigint AS quantity_grams,
+       sum(line.offset_cost_minor)::bigint AS offset_minor
+FROM unnest($1::text[], $2::text[]) AS billed (account_id, id)
+JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.id
+JOIN order_lines line ON line.account_id = billed.account_id AND line.order_id = billed.id
+JOIN accounts ON accounts.id = line.account_id
+GROUP BY line.account_id, accounts.name, line.bundle_name, line.unit_price_minor, orders.tax_treatment, orders.tax_rate
+ORDER BY accounts.name, line.account_id, line.bundle_name, line.unit_price_minor, orders.tax_treatment, orders.tax_rate
+"""
+
+
+async def sum_lines(connection: Connection, keys: Sequence[OrderKey]) -> list[LineTotal]:
+    """The lines of these orders, summed by account, bundle, price and tax terms."""
+    return [
+        LineTotal(**{**row, "treatment": TaxTreatment(row["treatment"]), "rate": Fraction(row["rate"])})
+        for row in await connection.fetch(SUM_LINES, *columns(keys, "account_id, id"))
+    ]
+
+
+SUM_ON_CREDIT = """
+SELECT account_id, sum(total_cost_minor + coalesce(tax_minor, 0))::bigint AS unpaid_minor FROM orders
+WHERE account_id = ANY ($1::text[]) AND payment_state = 'unpaid' AND status IN ('paid', 'retiring', 'complete')
+GROUP BY account_id
+"""
+
+
+async def sum_on_credit(connection: Connection, orders: Sequence[Order]) -> dict[str, int]:
+    """What was fulfilled for the accounts of these orders and is not paid yet, by account."""
+    rows = await connection.fetch(SUM_ON_CREDIT, sorted({order.scope.account_id for order in orders}))
+    return {row["account_id"]: row["unpaid_minor"] for row in rows}
+
+
+LOCK_CREDIT = """
+SELECT pg_advisory_xact_lock($2, hashtext(account.id)) FROM unnest($1::text[]) AS account (id) ORDER BY account.id
+"""
+# The class of the advisory locks. Any number that no other code uses.
+_CREDIT_LOCK = 740_561
+
+
+async def lock_credit(tx: Connection, orders: Sequence[Order]) -> None:
+    """Serialises decisions about the credit of the accounts of these orders: two workers could exceed the limit."""
+    await tx.execute(LOCK_CREDIT, sorted({order.scope.account_id for order in orders}), _CREDIT_LOCK)

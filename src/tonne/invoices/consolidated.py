@@ -1,0 +1,153 @@
+"""Compose an invoice for many orders: tax once per rate, lines per account and bundle."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, timedelta
+from fractions import Fraction
+
+import msgspec
+
+from tonne.base.ids import new_id
+from tonne.base.mass import format_tonnes
+from tonne.base.money import apportion, format_money
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.base.tax import TaxTerms, TaxTreatment, tax_on
+from tonne.invoices.billing_store import BillingGroup, LineTotal, OrderToBill
+from tonne.invoices.model import (
+    FEE_LABEL,
+    TEST_NOTE,
+    BilledOrder,
+    BilledOrganisation,
+    Invoice,
+    InvoiceStatus,
+    bank_of,
+)
+from tonne.invoices.parties import buyer_of, rate_text, seller_of, taxes_of
+from tonne.invoices.record import InvoiceFee, InvoiceLine, InvoicePeriod, InvoiceRecord
+from tonne.invoices.reference import reference_of
+
+
+@dataclass(frozen=True, slots=True)
+class TaxGroup:
+    """All orders of an invoice with one treatment and rate."""
+
+    treatment: TaxTreatment
+    rate: Fraction
+    net_minor: int
+    fee_minor: int
+    tax_minor: int
+
+    @property
+    def terms(self) -> TaxTerms:
+        return TaxTerms(self.treatment, self.rate)
+
+
+def divide_tax(orders: Sequence[OrderToBill]) -> tuple[list[TaxGroup], list[int]]:
+    """The tax of an invoice, computed once per rate, and the share of each order, by largest remainder.
+
+    The shares are in the order of `orders`. They sum to the tax of each group.
+    """
+    members: dict[tuple[TaxTreatment, Fraction], list[int]] = defaultdict(list)
+    for position, order in enumerate(orders):
+        members[order.treatment, order.rate].append(position)
+    groups, shares = [], [0] * len(orders)
+    for (treatment, rate), positions in sorted(members.items()):
+        totals = [orders[position].total_minor for position in positions]
+        tax_minor = tax_on(sum(totals), treatment, rate)
+        for position, share in zip(positions, apportion(tax_minor, totals), strict=True):
+            shares[position] = share
+        fee_minor = sum(orders[position].fee_minor for position in positions)
+        groups.append(TaxGroup(treatment, rate, sum(totals), fee_minor, tax_minor))
+    return groups, shares
+
+
+def compose_consolidated(
+    group: BillingGroup,
+    orders: Sequence[OrderToBill],
+    lines: Iterable[LineTotal],
+    organisation: BilledOrganisation,
+    settings: Settings,
+    *,
+    number: int,
+    issued_on: date,
+) -> tuple[Invoice, list[BilledOrder]]:
+    """A new invoice for orders of one group, at least one, and the orders as they are billed."""
+    taxes, shares = divide_tax(orders)
+    parts = [(each.terms, each.net_minor, each.tax_minor) for each in taxes]
+    tax_minor = sum(shares)
+    total_minor = sum(order.total_minor for order in orders) + tax_minor
+    reference, currency = reference_of(group.mode, number), group.currency
+    due_on = issued_on + timedelta(days=settings.invoice_due_days)
+    days = [order.placed_at.astimezone(UTC).date() for order in orders]
+    fee, *more_fees = [
+        InvoiceFee(FEE_LABEL, format_money(each.fee_minor, currency), each.treatment.value, rate_text(each.terms))
+        for each in taxes
+    ]
+    record = InvoiceRecord(
+        number=reference,
+        mode=group.mode.value,
+        issued_on=issued_on.isoformat(),
+        due_on=due_on.isoformat(),
+        order_id=orders[0].order_id if len(orders) == 1 else "",
+        seller=seller_of(settings),
+        buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
+        currency=currency,
+        lines=[_line(line, currency) for line in lines],
+        fee=fee,
+        more_fees=more_fees,
+        taxes=taxes_of(parts, currency, organisation.tax, settings),
+        total=format_money(total_minor, currency),
+        bank=bank_of(settings, currency),
+        reference=reference,
+        note=TEST_NOTE if group.mode is Mode.TEST else None,
+        period=InvoicePeriod(min(days).isoformat(), max(days).isoformat()),
+        order_count=len(orders),
+    )
+    invoice = Invoice(
+        id=new_id("inv"),
+        organisation_id=group.organisation_id,
+        mode=group.mode,
+        order_count=len(orders),
+        first_order_id=orders[0].order_id,
+        number=number,
+        reference=reference,
+        currency=currency,
+        total_minor=total_minor,
+        tax_minor=tax_minor,
+        billing=group.billing,
+        status=InvoiceStatus.OPEN,
+        issued_on=issued_on,
+        due_on=due_on,
+        record=msgspec.json.encode(record),
+    )
+    pairs = zip(orders, shares, strict=True)
+    return invoice, [_billed(invoice, order, share) for order, share in pairs]
+
+
+def _billed(invoice: Invoice, order: OrderToBill, tax_minor: int) -> BilledOrder:
+    return BilledOrder(
+        invoice_id=invoice.id,
+        account_id=order.account_id,
+        order_id=order.order_id,
+        reference=order.reference,
+        placed_at=order.placed_at,
+        quantity_grams=order.quantity_grams,
+        offset_minor=order.offset_minor,
+        fee_minor=order.fee_minor,
+        tax_minor=tax_minor,
+        total_minor=order.total_minor + tax_minor,
+    )
+
+
+def _line(line: LineTotal, currency: str) -> InvoiceLine:
+    return InvoiceLine(
+        description=line.description,
+        quantity=format_tonnes(line.quantity_grams),
+        unit_price=format_money(line.unit_price_minor, currency),
+        amount=format_money(line.offset_minor, currency),
+        account=line.account,
+        treatment=line.treatment.value,
+        rate=rate_text(TaxTerms(line.treatment, line.rate)),
+    )

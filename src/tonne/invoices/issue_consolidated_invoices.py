@@ -1,0 +1,118 @@
+"""Issue consolidated invoices: at the end of the month (UTC), or when a group of orders reaches its threshold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from tonne.base.clock import Clock
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.batches import run_each
+from tonne.db.pool import Connection, Database
+from tonne.invoices import billing_store
+from tonne.invoices import store as invoice_store
+from tonne.invoices.billed_order_store import insert_billed_orders
+from tonne.invoices.collect_orders import GRACE, start_of_month
+from tonne.invoices.consolidated import compose_consolidated
+from tonne.invoices.issue_invoices import HELD_BACK_RETRY, take_issue_numbers
+from tonne.invoices.model import BilledOrder, Invoice
+from tonne.invoices.seller_details import missing_settings
+from tonne.orders.load import load_orders
+from tonne.orders.model import Order, OrderKey
+from tonne.orders.move_order import rewrite_documents
+from tonne.orders.queue import lock_keys
+
+# Groups that are claimed together.
+BATCH = 10
+# Longer than any transaction of a batch takes.
+LEASE = timedelta(minutes=10)
+# Bounds the memory and the time of one transaction. A group with more orders gets several invoices.
+MAX_ORDERS = 10_000
+# Orders that are in memory as a whole at the same time, while their tax is stored.
+CHUNK = 1_000
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class IssueConsolidatedInvoices:
+    database: Database
+    clock: Clock
+    settings: Settings
+
+    async def run_once(self) -> bool:
+        """Bill a batch of due groups; false if none is due. Each invoice is a transaction of its own."""
+        now = self.clock()
+        async with self.database.connection() as connection:
+            claimed = await billing_store.claim_groups_any_account(connection, now, now + LEASE, BATCH)
+        await run_each(
+            claimed,
+            self._bill,
+            failure_event="consolidated_invoice_not_issued",
+            describe=lambda group_id: {"billing_group_id": group_id},
+        )
+        return bool(claimed)
+
+    async def _bill(self, group_id: str) -> None:
+        async with self.database.transaction() as tx:
+            await bill_group(tx, group_id, self.settings, self.clock())
+
+
+async def bill_group(tx: Connection, group_id: str, settings: Settings, now: datetime) -> Invoice | None:
+    """Bill the orders of a group up to the end of the last month, or all of them if the threshold is reached.
+
+    None if there is nothing to bill: they were cancelled or billed meanwhile, or a live invoice waits for settings
+    about the seller.
+    """
+    group = await billing_store.find_group_any_account(tx, group_id)
+    before = None if group.is_full else start_of_month(now)
+    keys = await billing_store.list_keys_to_bill_any_account(tx, group_id, before, MAX_ORDERS)
+    if group.mode is Mode.LIVE:
+        treatments = await billing_store.find_treatments(tx, keys)
+        if missing := sorted({name for each in treatments for name in missing_settings(settings, each)}):
+            _log.warning("consolidated_invoice_held_back", missing=missing, orders=group.order_count)
+            await billing_store.postpone_group_any_account(tx, group_id, now + HELD_BACK_RETRY)
+            return None
+    return await _bill_orders(tx, group_id, keys, settings, now)
+
+
+async def bill_alone(tx: Connection, order: Order, settings: Settings, now: datetime) -> Invoice | None:
+    """Bill a locked order now that waits for a consolidated invoice. None if it does not."""
+    group_id = await billing_store.find_group_of(tx, order)
+    return None if group_id is None else await _bill_orders(tx, group_id, [order.key], settings, now)
+
+
+async def _bill_orders(
+    tx: Connection, group_id: str, keys: Sequence[OrderKey], settings: Settings, now: datetime
+) -> Invoice | None:
+    # Orders are locked before their group. One that is cancelled meanwhile has left the group.
+    await lock_keys(tx, keys)
+    group = await billing_store.lock_group_any_account(tx, group_id)
+    orders = await billing_store.take_unbilled(tx, keys)
+    invoice = None
+    if orders:
+        lines = await billing_store.sum_lines(tx, [order.key for order in orders])
+        organisation = await invoice_store.find_billed_organisation(tx, group.organisation_id)
+        number, issued_on = await take_issue_numbers(tx, group.mode, 1, now)
+        invoice, billed = compose_consolidated(
+            group, orders, lines, organisation, settings, number=number, issued_on=issued_on
+        )
+        await invoice_store.insert_invoices(tx, [invoice], now)
+        await insert_billed_orders(tx, billed)
+        await _store_tax(tx, billed)
+    await billing_store.refresh_group_any_account(tx, group_id, now, GRACE)
+    return invoice
+
+
+async def _store_tax(tx: Connection, billed: list[BilledOrder]) -> None:
+    """Now the tax of the orders is known."""
+    for start in range(0, len(billed), CHUNK):
+        chunk = billed[start : start + CHUNK]
+        orders = await load_orders(tx, [each.key for each in chunk])
+        taxed = [
+            replace(order, tax=replace(order.tax, tax_minor=each.tax_minor or 0))
+            for order, each in zip(orders, chunk, strict=True)
+        ]
+        await rewrite_documents(tx, taxed)

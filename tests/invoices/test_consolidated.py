@@ -1,0 +1,194 @@
+"""Consolidated invoices: tax, groups, visibility, races and settings."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.invoices.billing import Billing
+from tests.support.command import Operator
+from tests.support.world import World
+from tonne.accounts.change_billing import BillingChange, with_billing
+from tonne.accounts.errors import BillingInvalid
+from tonne.accounts.model import Billing as BillingMode
+from tonne.accounts.model import Fulfil, PaymentMethod
+from tonne.accounts.store import find_account
+from tonne.base.scope import Scope
+from tonne.base.tax import TaxTreatment, tax_on
+from tonne.invoices.billing_store import OrderToBill
+from tonne.invoices.collect_orders import month_end_after
+from tonne.invoices.consolidated import divide_tax
+from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.orders.load import load_order
+
+_MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
+_TERMS = (
+    (TaxTreatment.STANDARD, Fraction(19, 100)),
+    (TaxTreatment.STANDARD, Fraction(81, 1000)),
+    (TaxTreatment.REVERSE_CHARGE, Fraction(0)),
+    (TaxTreatment.NONE, Fraction(0)),
+)
+
+
+def _order(offset_minor: int, fee_minor: int, terms: tuple[TaxTreatment, Fraction]) -> OrderToBill:
+    total_minor = offset_minor + fee_minor
+    return OrderToBill("acc_1", "ord_1", "", _MOMENT, 1, offset_minor, fee_minor, total_minor, *terms)
+
+
+@given(
+    st.lists(
+        st.builds(_order, st.integers(1, 10**6), st.integers(0, 10**5), st.sampled_from(_TERMS)),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_tax_is_computed_once_per_rate_and_divided_without_a_rest(orders: list[OrderToBill]) -> None:
+    groups, shares = divide_tax(orders)
+    for group in groups:
+        members = [
+            i for i, order in enumerate(orders) if (order.treatment, order.rate) == (group.treatment, group.rate)
+        ]
+        assert sum(shares[i] for i in members) == group.tax_minor
+        assert group.tax_minor == tax_on(sum(orders[i].total_minor for i in members), group.treatment, group.rate)
+        for i in members:
+            assert abs(shares[i] - orders[i].total_minor * Fraction(group.tax_minor, group.net_minor)) < 1
+    assert sum(group.net_minor for group in groups) == sum(order.total_minor for order in orders)
+
+
+@given(st.integers(0, 80 * 366 * 86_400).map(lambda seconds: _MOMENT + timedelta(seconds=seconds)))
+def test_a_month_is_billed_in_the_first_hour_of_the_next(moment: datetime) -> None:
+    due = month_end_after(moment)
+    assert due > moment
+    assert (due.day, due.hour, due.minute) == (1, 0, 15)
+    assert (due.year * 12 + due.month) - (moment.year * 12 + moment.month) == 1
+
+
+async def _monthly(billing: Billing, scope: Scope) -> None:
+    await billing.set_billing(scope, billing=BillingMode.MONTHLY)
+
+
+async def test_tax_is_known_once_the_orders_are_billed(billing: Billing, world: World) -> None:
+    ours = world.ours_live.scope
+    settings = msgspec.structs.replace(
+        billing.settings, tax_treatment="standard", tax_rate="19", seller_country="DE", seller_vat_id="DE136695976"
+    )
+    billing = Billing(type(billing.services)(billing.database, settings, billing.clock), billing.clock)
+    await _monthly(billing, ours)
+    orders = [await billing.place_order(ours) for _ in range(3)]
+    assert {order.tax.tax_minor for order in orders} == {None}
+    await billing.issue.run_once()
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    invoice = await billing.invoice(orders[0])
+    # 19 % of 41.85 is 7.9515; of each order alone it would be 2.65, 7.95 together.
+    assert (invoice.tax_minor, invoice.total_minor) == (795, 4980)
+    async with billing.database.connection() as connection:
+        found = [await load_order(connection, ours, order.id) for order in orders]
+    assert sum(order.tax.tax_minor or 0 for order in found if order) == 795
+    assert [tax.tax for tax in invoice.read_record().taxes] == ["7.95"]
+    await billing.check_invariants()
+
+
+async def test_accounts_with_the_same_settings_share_an_invoice_and_others_do_not(
+    billing: Billing, world: World
+) -> None:
+    ours = world.ours_live.scope
+    client = replace(ours, account_id=world.ours_live.client_account_id)
+    await _monthly(billing, ours)
+    await billing.set_billing(client, billing=BillingMode.THRESHOLD, threshold="1000")
+    first, second = await billing.place_order(ours), await billing.place_order(client)
+    await billing.work()
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    assert (await billing.invoice(first)).id != (await billing.invoice(second)).id
+    await _monthly(billing, client)
+    third, fourth = await billing.place_order(ours), await billing.place_order(client)
+    await billing.work()
+    billing.clock.turn_to(5, 1, 1)
+    await billing.work()
+    shared = await billing.invoice(third)
+    assert shared.id == (await billing.invoice(fourth)).id
+    assert {line.account for line in shared.read_record().lines} == {"account live", "client_account live"}
+    await billing.check_invariants()
+
+
+async def test_an_order_keeps_the_way_it_was_placed_to_be_billed(billing: Billing, world: World) -> None:
+    ours = world.ours_live.scope
+    alone = await billing.place_order(ours)
+    await _monthly(billing, ours)
+    together = await billing.place_order(ours)
+    await billing.set_billing(ours, billing=BillingMode.PER_ORDER)
+    await billing.work()
+    assert (await billing.invoice(alone)).billing == "per_order"
+    assert await billing.fetchval("SELECT count(*) FROM invoices") == 1
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    assert (await billing.invoice(together)).billing == "monthly"
+
+
+async def test_workers_and_cancellations_race_without_losing_an_order(billing: Billing, world: World) -> None:
+    ours = world.ours_live.scope
+    await _monthly(billing, ours)
+    orders = [await billing.place_order(ours) for _ in range(12)]
+    await billing.work()
+    billing.clock.turn_to(4, 1, 1)
+    others = [IssueConsolidatedInvoices(billing.database, billing.clock, billing.settings) for _ in range(2)]
+    await asyncio.gather(*(each.run_once() for each in others), *(billing.cancel(order) for order in orders[::3]))
+    await billing.work()
+    invoice = await billing.invoice(orders[1])
+    assert invoice.due_minor == 8 * 1395
+    assert await billing.fetchval("SELECT count(*) FROM invoices") == 1
+    await billing.check_invariants()
+
+
+async def test_more_orders_than_an_invoice_may_have_get_several(
+    billing: Billing, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tonne.invoices.issue_consolidated_invoices.MAX_ORDERS", 2)
+    ours = world.ours_live.scope
+    await _monthly(billing, ours)
+    for _ in range(5):
+        await billing.place_order(ours)
+    await billing.work()
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    rows = await billing.fetch("SELECT order_count FROM invoices ORDER BY number")
+    assert [row["order_count"] for row in rows] == [2, 2, 1]
+    await billing.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "message"),
+    [
+        ("invoice", BillingChange(billing=BillingMode.THRESHOLD), "--billing-threshold"),
+        ("invoice", BillingChange(threshold="5"), "Only"),
+        ("invoice", BillingChange(billing=BillingMode.THRESHOLD, threshold="0"), "not an amount"),
+        ("invoice", BillingChange(billing=BillingMode.THRESHOLD, threshold="1.001"), "not an amount"),
+        ("invoice", BillingChange(fulfil=Fulfil.ON_ORDER), "--credit-limit"),
+        ("card", BillingChange(billing=BillingMode.MONTHLY), "pays by card"),
+    ],
+)
+async def test_settings_that_do_not_fit_together_are_refused(
+    billing: Billing, world: World, method: str, change: BillingChange, message: str
+) -> None:
+    async with billing.database.connection() as connection:
+        account = await find_account(connection, world.ours_live.scope)
+    assert account is not None
+    with pytest.raises(BillingInvalid, match=message):
+        with_billing(replace(account, payment_method=PaymentMethod(method)), change)
+
+
+async def test_an_operator_sets_the_billing_of_an_account(billing: Billing, world: World, operator: Operator) -> None:
+    account_id = world.ours_live.scope.account_id
+    words = ("--billing", "threshold", "--billing-threshold", "250", "--fulfil", "on_order", "--credit-limit", "1000")
+    operator.does("account", "update", account_id, *words)
+    shown = operator.does("account", "show", account_id)
+    for text in ("threshold", "250.00", "on_order", "1,000.00"):
+        assert text in shown, shown
+    entry = await billing.fetchval("SELECT after::text FROM audit_log WHERE action = 'account.updated'")
+    assert '"credit_limit_minor": 100000' in entry

@@ -1,0 +1,196 @@
+"""Months of business on invoices: small orders billed together, credit, thresholds and cancellations."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+import msgspec
+import pytest
+
+from tests.invoices.billing import ADA, Billing, pdf_of, text_of
+from tests.support.clock import MARCH, ManualClock
+from tests.support.world import SELLER, TESTER, World
+from tonne.accounts.model import Billing as BillingMode
+from tonne.accounts.model import Fulfil
+from tonne.app import Services
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.cli.doctor import examine
+from tonne.db.pool import Database
+from tonne.invoices.import_statement import import_statement
+from tonne.orders.load import load_order
+from tonne.orders.model import Order
+from tonne.sheets.csv_lines import SheetFile
+
+HEAD = "booked_on,amount,currency,payer,reference\n"
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return msgspec.structs.replace(settings, **SELLER)
+
+
+@pytest.fixture
+async def billing(populated_db: Database, settings: Settings, world: World) -> Billing:
+    """On 1 March, with an administrator."""
+    clock = ManualClock(MARCH)
+    billing = Billing(Services(populated_db, settings, clock), clock)
+    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+    await billing.renew_rates()
+    return billing
+
+
+async def _book(billing: Billing, line: str) -> None:
+    async with billing.database.transaction() as tx:
+        file = SheetFile("statement.csv", (HEAD + line).encode())
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())
+
+
+async def _reload(billing: Billing, order: Order) -> Order:
+    async with billing.database.connection() as connection:
+        found = await load_order(connection, order.scope, order.id)
+    assert found is not None
+    return found
+
+
+def _client(world: World) -> Scope:
+    return replace(world.ours_live.scope, account_id=world.ours_live.client_account_id)
+
+
+async def test_a_month_of_2000_small_orders_is_one_invoice_paid_in_two_parts_a_day_late(
+    billing: Billing, world: World
+) -> None:
+    ours, client = world.ours_live.scope, _client(world)
+    for scope in (ours, client):
+        await billing.set_billing(scope, billing=BillingMode.MONTHLY)
+    orders = []
+    for n in range(2000):
+        billing.clock.now = datetime(2026, 3, 1 + n % 31, 9, 0, n // 100, tzinfo=UTC)
+        metadata = f'{{"reference": "shop {n}"}}' if n % 2 else "{}"
+        scope = client if n % 4 == 0 else ours
+        orders.append(await billing.place_order(scope, value_minor=3 + n % 5, metadata=metadata))
+    billing.clock.turn_to(3, 31, 23)
+    await billing.work()
+    assert await billing.fetch("SELECT FROM invoices") == []
+    assert (await _reload(billing, orders[0])).amount_due_minor is None
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    invoice = await billing.invoice(orders[0])
+    assert (invoice.order_count, invoice.reference, invoice.issued_on) == (2000, "TN-LIVE-000001", date(2026, 4, 1))
+    assert invoice.total_minor == sum(order.priced.total_cost_minor for order in orders if order.priced)
+    assert await billing.fetchval("SELECT count(*) FROM invoices") == 1
+    [mail] = await billing.mails()
+    assert "for 2,000 orders from 1 March 2026 to 31 March 2026" in " ".join(text_of(mail).split())
+    printed = " ".join(pdf_of(mail).split())
+    assert "2000, see annex" in printed
+    assert "shop 1999" in printed
+    assert orders[0].idempotency_key in printed
+    assert {await billing.status(order) for order in orders[:3]} == {"placed"}
+    assert invoice.due_on == date(2026, 5, 1)
+    # Two parts, the second a day late.
+    first = invoice.total_minor // 3
+    await _book(billing, f"2026-04-20,{first / 100:.2f},EUR,Ada,TN-LIVE-000001")
+    await billing.work()
+    assert await billing.status(orders[0]) == "placed"
+    billing.clock.turn_to(5, 2)
+    await billing.work()
+    await _book(billing, f"2026-05-02,{(invoice.total_minor - first) / 100:.2f},EUR,Ada,TN-LIVE-000001")
+    rows = await billing.fetch("SELECT status, payment_state, count(*) AS orders FROM orders GROUP BY 1, 2")
+    assert [tuple(row) for row in rows] == [("paid", "paid", 2000)]
+    assert (await billing.invoice(orders[7])).status == "paid"
+    await billing.check_invariants()
+
+
+async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_it_is_paid(
+    billing: Billing, world: World
+) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, billing=BillingMode.MONTHLY, fulfil=Fulfil.ON_ORDER, credit_limit="30.00")
+    orders = [await billing.place_order(ours) for _ in range(3)]
+    await billing.work()
+    assert [await billing.status(order) for order in orders] == ["paid", "paid", "placed"]
+    assert [(await _reload(billing, order)).payment_state for order in orders] == ["unpaid"] * 3
+    await billing.check_invariants()
+    billing.clock.advance(minutes=10)
+    async with billing.database.transaction() as tx:
+        breaches = await examine(tx)
+    assert breaches == {}
+    await billing.set_billing(ours, credit_limit="50.00")
+    await billing.work()
+    assert await billing.status(orders[2]) == "paid"
+    late = await billing.place_order(ours)
+    await billing.work()
+    assert await billing.status(late) == "placed"
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    invoice = await billing.invoice(orders[0])
+    assert (invoice.order_count, invoice.total) == (4, "55.80 EUR")
+    # Unpaid invoices of fulfilled orders are reminded of, but never cancelled.
+    for month, day in ((5, 4), (5, 15), (5, 22)):
+        billing.clock.turn_to(month, day)
+        await billing.work()
+    assert (await billing.invoice(orders[0])).status == "open"
+    await _book(billing, "2026-05-23,55.80,EUR,Ada,TN-LIVE-000001")
+    assert {await billing.status(order) for order in (*orders, late)} == {"paid"}
+    assert {(await _reload(billing, order)).payment_state for order in (*orders, late)} == {"paid"}
+    await billing.check_invariants()
+
+
+async def test_a_threshold_is_reached_within_the_month_and_the_rest_is_billed_at_its_end(
+    billing: Billing, world: World
+) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, billing=BillingMode.THRESHOLD, threshold="30.00")
+    orders = []
+    for day in range(1, 5):
+        billing.clock.turn_to(3, day)
+        orders.append(await billing.place_order(ours))
+        await billing.work()
+        billed = await billing.fetchval("SELECT count(*) FROM invoice_orders")
+        assert billed == (0 if day < 3 else 3)
+    invoice = await billing.invoice(orders[0])
+    assert (invoice.order_count, invoice.total, invoice.issued_on) == (3, "41.85 EUR", date(2026, 3, 3))
+    billing.clock.turn_to(4, 1, 0)
+    await billing.work()
+    assert await billing.fetchval("SELECT count(*) FROM invoices") == 1, "orders of the last minutes are awaited"
+    billing.clock.advance(minutes=15)
+    await billing.work()
+    assert (await billing.invoice(orders[3])).number == 2
+    await billing.check_invariants()
+
+
+async def test_an_order_is_cancelled_before_and_after_its_invoice_is_issued(billing: Billing, world: World) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, billing=BillingMode.MONTHLY)
+    orders = [await billing.place_order(ours) for _ in range(3)]
+    await billing.work()
+    await billing.cancel(orders[0], "Ordered twice")
+    await billing.check_invariants()
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    invoice = await billing.invoice(orders[1])
+    assert (invoice.order_count, invoice.total) == (2, "27.90 EUR")
+    assert await billing.fetch("SELECT FROM credit_notes") == []
+    billing.clock.turn_to(4, 3)
+    await billing.cancel(orders[1], "Changed my mind")
+    await billing.work()
+    invoice = await billing.invoice(orders[2])
+    assert (invoice.status, invoice.due) == ("open", "13.95 EUR")
+    *_, mail = await billing.mails()
+    assert mail["Subject"] == "Credit note CN-LIVE-000001: 13.95 EUR on invoice TN-LIVE-000001"
+    await _book(billing, "2026-04-05,13.95,EUR,Ada,TN-LIVE-000001")
+    assert [await billing.status(order) for order in orders] == ["cancelled", "cancelled", "paid"]
+    assert (await billing.invoice(orders[2])).settled_minor == 1395
+    await billing.check_invariants()
+
+
+async def test_an_unpaid_consolidated_invoice_is_cancelled_with_one_credit_note(billing: Billing, world: World) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, billing=BillingMode.MONTHLY)
+    orders = [await billing.place_order(ours) for _ in range(3)]
+    for month, day in ((3, 1), (4, 1), (5, 4), (5, 15)):
+        billing.clock.turn_to(month, day)
+        await billing.work()
+    assert {await billing.status(order) for order in orders} == {"cancelled"}
+    assert await billing.fetchval("SELECT count(*) FROM credit_notes") == 1
+    assert (await billing.invoice(orders[0])).status == "cancelled"
+    await billing.check_invariants()
