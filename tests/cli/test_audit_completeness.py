@@ -247,7 +247,9 @@ class Story:
             writer.writeheader()
             for line in lines:
                 day = utc_now().date().isoformat()
-                writer.writerow({**line, "retired_on": day, "retirement_url": "https://registry.verra.org/7"})
+                writer.writerow(
+                    {**line, "retired_on": day, "retirement_url": f"https://registry.verra.org/{line['parcel_id']}"}
+                )
         return (str(self.folder / "done.csv"), "--mode", "live")
 
     async def rotate_key(self) -> Words:

@@ -33,6 +33,7 @@ from tonne.retirements.import_confirmations import ConfirmationReport, import_co
 from tonne.retirements.import_lots import import_files
 from tonne.retirements.invalidate_lot import Invalidation, invalidate_lot
 from tonne.retirements.invariants import INVARIANTS
+from tonne.retirements.serial_runs import format_runs
 from tonne.retirements.work_list import Task, list_tasks_any_account
 from tonne.sheets.csv_lines import SheetFile
 
@@ -221,13 +222,13 @@ class Shop(Scene):
 
     async def confirm(self, *tasks: Task) -> ConfirmationReport:
         """Import confirmations that these were retired today."""
-        heads = "parcel_id,serial_block,first_number,last_number,retired_on,retirement_url"
+        heads = "parcel_id,serial_block,first_number,last_number,serials,retired_on,retirement_url"
         text = io.StringIO(f"{heads}\n")
         text.seek(0, io.SEEK_END)
         for task in tasks:
             url = f"{PAGES[task.registry]}/{task.parcel_id}"
             day = self.clock.now.date().isoformat()
-            serials = (task.serial_block, task.first_number, task.last_number)
+            serials = (task.serial_block, task.first_number, task.last_number, format_runs(task.runs))
             csv.writer(text).writerow((task.parcel_id, *serials, day, url))
         content, now = text.getvalue().encode(), self.clock.now
         async with self.database.transaction() as tx:

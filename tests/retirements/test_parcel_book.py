@@ -8,7 +8,8 @@ import pytest
 
 from tonne.base.mass import GRAMS_PER_TONNE
 from tonne.retirements.model import LotStatus, ParcelStatus
-from tonne.retirements.parcel_book import BookedParcel, LotPlace, ParcelBook, SerialRun, SerialsRefused
+from tonne.retirements.parcel_book import BookedParcel, LotPlace, ParcelBook, SerialsRefused
+from tonne.retirements.serial_runs import SerialRun
 
 LOTS = (LotPlace("lot_1", "A", "a", 101), LotPlace("lot_2", "B", "b", 501))
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -33,6 +34,8 @@ def parcels(chance: random.Random) -> list[BookedParcel]:
                     registry="Verra",
                     registry_id="VERRA",
                     registry_url=None,
+                    beneficiary="Ada",
+                    in_service_name=False,
                     lot_status=LotStatus.HELD,
                     status=ParcelStatus.OPEN if is_open else ParcelStatus.TO_RETIRE,
                     retired_on=None,

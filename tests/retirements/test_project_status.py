@@ -90,7 +90,7 @@ async def test_interface_5_the_test_helper_shows_what_it_retired(api: ApiClient,
 async def test_interface_5_documents_of_older_releases_are_rewritten(live: Shop) -> None:
     """The metadata looks like the end of the projects, and keeps its bytes."""
     retiring = await sell_wind(live)
-    complete = await live.buy(await live.account("Ada"), 2 * TONNE, "wind")
+    complete = await live.buy(await live.account("Berta"), 2 * TONNE, "wind")
     placed = await live.place(await live.account("Ada"), TONNE, "wind")
     await live.work()
     tasks = await live.work_list()

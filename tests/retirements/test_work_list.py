@@ -69,8 +69,12 @@ class Operator:
 def retired(line: Line, **changes: str) -> Line:
     """An exported line with its confirmation."""
     confirmed = {head: line.get(head, "") for head in HEADS}
-    day = utc_now().date().isoformat()
-    return {**confirmed, "retired_on": day, "retirement_url": "https://registry.verra.org/7", **changes}
+    facts = {"retired_on": utc_now().date().isoformat(), "retirement_url": page_of(line)}
+    return {**confirmed, **facts, **changes}
+
+
+def page_of(line: Line) -> str:
+    return f"https://registry.verra.org/{line['parcel_id']}"
 
 
 @pytest.fixture
@@ -82,8 +86,11 @@ async def orders_of(shop: Shop, *tonnes: int) -> list[Any]:
     """A held lot, and an order for each number of tonnes, allocated."""
     await shop.sell("wind", {"A": 1})
     await shop.supply("A", 2020, sum(tonnes) + 5)
-    ada = await shop.account("Ada")
-    orders = [await shop.buy(ada, each * TONNE, "wind") for each in tonnes]
+    names = ("Ada", "Berta", "Carla")
+    orders = [
+        await shop.buy(await shop.account(name), each * TONNE, "wind")
+        for name, each in zip(names, tonnes, strict=False)
+    ]
     await shop.work()
     return orders
 
@@ -96,7 +103,7 @@ async def test_confirmed_parcels_complete_their_orders(operator: Operator) -> No
     assert heads.split("  ")[0] == "parcel"
     assert [row.split()[1:] for row in rows] == [
         ["Verra", "A", "2", "2026-03-01", "09:00", "live-A-1", "101–102", "“Ada”"],
-        ["Verra", "A", "1", "2026-03-01", "09:00", "live-A-1", "103", "“Ada”"],
+        ["Verra", "A", "1", "2026-03-01", "09:00", "live-A-1", "103", "“Berta”"],
     ]
     lines = operator.export()
     assert tuple(lines[0]) == EXPORT_COLUMNS
@@ -108,12 +115,15 @@ async def test_confirmed_parcels_complete_their_orders(operator: Operator) -> No
         "serial_block": "live-A-1",
         "first_number": "101",
         "last_number": "102",
+        "serials": "101 to 102",
         "kilograms": "",
         "quantity": "2",
+        "parcels": "1",
         "beneficiary": "Ada",
         "opened_at": "2026-03-01T09:00:00.002Z",
         "retired_on": "",
         "retirement_url": "",
+        "retired_serials": "",
     }
     # Confirm the first parcel.
     done = operator.write(retired(lines[0]))
@@ -353,7 +363,7 @@ async def test_each_organisation_has_the_confirmation_in_its_audit_log(operator:
     await shop.sell("wind", {"A": 1})
     await shop.supply("A", 2020, 9)
     ours, theirs = await shop.account("Ada"), await shop.account("Berta", of=shop.world.theirs_test.scope)
-    for scope, grams in ((ours, TONNE), (ours, 2 * TONNE), (theirs, TONNE)):
+    for scope, grams in ((ours, TONNE), (await shop.account("Carla"), 2 * TONNE), (theirs, TONNE)):
         await shop.buy(scope, grams, "wind")
     await shop.work()
     lines = operator.export()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -130,6 +130,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hold_organisation_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
     pool_wait_days: Annotated[int, msgspec.Meta(ge=0, le=3650)] = 30
     retirement_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
+    registry_pages: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
     smtp_url: str = ""
     mail_from: str = "Tonne <tonne@localhost>"
     security_contact: Annotated[str, msgspec.Meta(max_length=1000)] = ""
@@ -166,6 +167,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def proxy_networks(self) -> tuple[Network, ...]:
         return parse_networks(self.trusted_proxies)
+
+    @property
+    def retirement_pages(self) -> tuple["RegistryPage", ...]:
+        return parse_registry_pages(self.registry_pages)
+
+
+class RegistryPage(NamedTuple):
+    """The beginning of the addresses at which a registry publishes retirements."""
+
+    registry: str
+    prefix: str
+
+
+def parse_registry_pages(text: str) -> tuple[RegistryPage, ...]:
+    """`Mine=https://registry.example/, Other=https://…`; raises ValueError if a part is something else."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        registry, _, prefix = (side.strip() for side in part.partition("="))
+        if not registry or not prefix.startswith("https://"):
+            raise ValueError(part)
+        try:
+            found.append(RegistryPage(registry, str(parse_url(prefix, WEB))))
+        except UrlInvalid as error:
+            raise ValueError(part) from error
+    return tuple(found)
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -252,6 +278,13 @@ def _validate(settings: Settings) -> None:
         )
     if settings.stripe_api_base and not _is_url(settings.stripe_api_base, WEB):
         raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https URL, or empty for Stripe's own.")
+    try:
+        _ = settings.retirement_pages
+    except ValueError as error:
+        raise SettingsError(
+            f"TONNE_REGISTRY_PAGES: {error} is not a registry and its address. Write NAME=https://registry.example/, "
+            "separated by commas."
+        ) from error
     if settings.invoice_cancel_days < settings.invoice_reminder_days:
         raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
 

@@ -7,7 +7,7 @@ import click
 from tonne.base.clock import utc_now
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
-from tonne.cli.database import ACTOR, run_in_transaction
+from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import Format, Output, TimeColumn, TonnesColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
@@ -33,6 +33,7 @@ COLUMNS: tuple[ValueColumn[Task], ...] = (
     ValueColumn("serial_block", lambda t: t.serial_block, in_table=False),
     ValueColumn("first_number", lambda t: t.first_number, in_table=False),
     ValueColumn("last_number", lambda t: t.last_number, in_table=False),
+    ValueColumn("parcel_ids", lambda t: t.parcel_ids, in_table=False),
 )
 
 
@@ -88,8 +89,10 @@ def import_(mode: str, file: Path) -> None:
     If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """
     upload = read_file(file)
+    with plain_failures():
+        pages = settings_from_environment().retirement_pages
     with reported_errors():
-        report = run_in_transaction(import_confirmations, Mode(mode), upload, now=utc_now(), actor=ACTOR)
+        report = run_in_transaction(import_confirmations, Mode(mode), upload, now=utc_now(), actor=ACTOR, pages=pages)
     if report.confirmed_count:
         tonnes = format_tonnes(report.confirmed_grams)
         click.echo(f"{_count(report.confirmed_count)} of {tonnes} t confirmed. Their orders complete automatically.")

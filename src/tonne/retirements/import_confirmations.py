@@ -8,13 +8,15 @@ from typing import Annotated, ClassVar
 
 from tonne.base.actor import Actor
 from tonne.base.scope import Mode
+from tonne.base.settings import RegistryPage
 from tonne.base.urls import MAX_URL_LENGTH
 from tonne.db.pool import Connection
 from tonne.retirements.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.retirements.confirmation_audit import record_import_any_account
 from tonne.retirements.lots import SerialNumber, check_retired_on, earliest_day, find_canonical, latest_day
+from tonne.retirements.merged_lines import MergedLines
 from tonne.retirements.model import LotStatus, ParcelStatus
-from tonne.retirements.parcel_book import BookedParcel, ParcelBook, SerialRun, SerialsRefused
+from tonne.retirements.parcel_book import BookedParcel, ParcelBook, SerialsRefused
 from tonne.retirements.parcel_store import (
     correct_retirements_any_account,
     find_certified_any_account,
@@ -23,12 +25,13 @@ from tonne.retirements.parcel_store import (
     move_parcels_any_account,
     read_parcels_any_account,
 )
-from tonne.retirements.registries import hosts_of, is_on
+from tonne.retirements.retirement_pages import RetirementPages, read_pages
+from tonne.retirements.serial_runs import Numbers, SerialRun, parse_runs
 from tonne.retirements.work_list import EXPORT_COLUMNS
 from tonne.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
 from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import SheetInvalid, quoted
-from tonne.sheets.read_sheet import Row, Values, read_sheet
+from tonne.sheets.read_sheet import Row, Sheet, Values, read_sheet
 
 _IF_EMPTY = "the cell is empty: fill it in, or delete the line until the parcel is retired."
 
@@ -38,6 +41,16 @@ def _registry_url(cell: str) -> str:
     if not url.startswith("https://"):
         raise CellError(f"{quoted(cell)} does not begin with https://: enter the address of the registry's page.")
     return url
+
+
+def _runs(cell: str) -> list[Numbers]:
+    runs = parse_runs(cell)
+    if runs is None:
+        raise CellError(f"{quoted(cell)} are not serial numbers: write them as 101 to 300; 351, without the block.")
+    return runs
+
+
+Runs = Annotated[list[Numbers], Column(_runs)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +65,19 @@ class ConfirmationRow(Row):
     last_number: SerialNumber
     retired_on: Annotated[date, Column(parse_date, if_empty=_IF_EMPTY)]
     retirement_url: Annotated[str, Column(_registry_url, if_empty=_IF_EMPTY)]
+    # As exported: the runs from `first_number` to `last_number`.
+    serials: Runs | None = None
+    # What the registry retired, if it differs.
+    retired_serials: Runs | None = None
+
+    @property
+    def numbers(self) -> list[Numbers]:
+        """The serials that were retired. Edited numbers count instead of the exported runs."""
+        whole = (self.first_number, self.last_number)
+        if self.retired_serials is not None:
+            return self.retired_serials
+        is_as_exported = self.serials is not None and (self.serials[0][0], self.serials[-1][1]) == whole
+        return self.serials if self.serials is not None and is_as_exported else [whole]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +92,17 @@ class ConfirmationReport:
 
 
 @dataclass(frozen=True, slots=True)
+class _Confirmed:
+    """A parcel that a line of the file confirms: `run` has its serials, None if there is no such parcel."""
+
+    row: ConfirmationRow
+    parcel_id: str
+    run: SerialRun | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Recorded:
-    """A line of the file, and the parcel that it confirms or corrects."""
+    """A line of the file, and a parcel that it confirms or corrects."""
 
     row: ConfirmationRow
     parcel: BookedParcel
@@ -78,62 +113,93 @@ class _Recorded:
 
 
 async def import_confirmations(
-    tx: Connection, mode: Mode, file: SheetFile, *, now: datetime, actor: Actor
+    tx: Connection, mode: Mode, file: SheetFile, *, now: datetime, actor: Actor, pages: Sequence[RegistryPage] = ()
 ) -> ConfirmationReport:
     """Record every retirement in the file, or raise SheetInvalid with every error.
 
     Importing the same file again changes nothing. A confirmation can be corrected until a certificate states it. Orders
-    that are now fully retired are completed by the worker.
+    that are now fully retired are completed by the worker. `pages` are where registries publish retirements, besides
+    those that are known.
     """
     sheet = read_sheet(file, ConfirmationRow, partial(_check_row, latest_day(now)), ignored=EXPORT_COLUMNS)
-    book, runs, certified = await _lock_book(tx, mode, sheet.rows)
+    book, lines, certified = await _lock_book(tx, mode, sheet)
+    check = RetirementPages(await read_pages(tx, pages), mode)
+    await check.read_used_any_account(tx, {line.row.retirement_url for line in lines})
     new: list[_Recorded] = []
     corrected: list[_Recorded] = []
-    for row in sheet.rows:
+    known_count = 0
+    for line in lines:
         try:
-            parcel, is_moved = _find_parcel(book, row, runs.get(row.line), mode)
-            is_known = _check_state(row, parcel, certified) and not is_moved
-            _check_facts(row, parcel, mode)
+            parcel, is_moved = _find_parcel(book, line, mode)
+            is_known = _check_state(line.row, parcel, certified) and not is_moved
+            _check_facts(line.row, parcel)
+            if not is_known:
+                _check_page(line.row, parcel, check)
         except _LineRefused as error:
-            sheet.add_error(row.line, error.column, error.message)
+            sheet.add_error(line.row.line, error.column, error.message)
             continue
+        known_count += is_known
         if not is_known:
-            (corrected if parcel.status is ParcelStatus.RETIRED else new).append(_Recorded(row, parcel))
+            (corrected if parcel.status is ParcelStatus.RETIRED else new).append(_Recorded(line.row, parcel))
             parcel.status = ParcelStatus.RETIRED
-            parcel.retired_on, parcel.retirement_url = row.retired_on, row.retirement_url
+            parcel.retired_on, parcel.retirement_url = line.row.retired_on, line.row.retirement_url
     if sheet.errors:
-        raise SheetInvalid(sorted(sheet.errors, key=lambda error: error.line or 0))
+        # A line of many parcels may have the same error for each.
+        raise SheetInvalid(sorted(dict.fromkeys(sheet.errors), key=lambda error: error.line or 0))
     await _write(tx, mode, book, new, corrected, now=now)
     if new or corrected:
         confirmed = [each.confirmation for each in (*new, *corrected)]
         await record_import_any_account(tx, mode, file, book, confirmed, now=now, actor=actor)
     grams = sum(each.parcel.quantity_grams for each in new)
-    known_count = len(sheet.rows) - len(new) - len(corrected)
     return ConfirmationReport(len(new), grams, len(corrected), known_count, _details(book))
 
 
 async def _lock_book(
-    tx: Connection, mode: Mode, rows: Sequence[ConfirmationRow]
-) -> tuple[ParcelBook, dict[int, SerialRun], dict[str, str]]:
-    """The locked parcels, the serials of each line, and certificates by the parcels that they state."""
-    ids = {row.parcel_id for row in rows}
+    tx: Connection, mode: Mode, sheet: Sheet[ConfirmationRow]
+) -> tuple[ParcelBook, list[_Confirmed], dict[str, str]]:
+    """The locked parcels, what the lines confirm, and certificates by the parcels that they state.
+
+    Adds an error to the sheet for lines that have more tonnes than their parcels.
+    """
+    ids = {row.parcel_id for row in sheet.rows}
     stored = {parcel.id: parcel for parcel in await read_parcels_any_account(tx, mode, ids)}
-    named = [(row, stored[row.parcel_id]) for row in rows if row.parcel_id in stored]
+    named = [(row, stored[row.parcel_id]) for row in sheet.rows if row.parcel_id in stored]
     blocks = await find_canonical(tx, {(parcel.registry, row.serial_block) for row, parcel in named})
     runs = {
-        row.line: SerialRun(blocks[parcel.registry, row.serial_block], row.first_number, row.last_number)
+        row.line: [SerialRun(blocks[parcel.registry, row.serial_block], *numbers) for numbers in row.numbers]
         for row, parcel in named
     }
-    # Only other serials than exported concern the other parcels of the project.
-    others = {(parcel.project_id, parcel.vintage) for row, parcel in named if runs[row.line] != parcel.run}
-    parcels = await lock_parcels_any_account(tx, mode, ids, sorted(others))
-    certified = await find_certified_any_account(tx, mode, _contradicted(parcels, rows, runs))
-    return ParcelBook(parcels, certified.keys()), runs, certified
+    # Only other serials than those of the parcel concern the other parcels of the project.
+    others = [(row, parcel) for row, parcel in named if runs[row.line] != [parcel.run]]
+    vintages = {(parcel.project_id, parcel.vintage) for _, parcel in others}
+    wanted = [run for row, _ in others for run in runs[row.line]]
+    parcels = await lock_parcels_any_account(tx, mode, ids, sorted(vintages), wanted)
+    lines = _confirmed(sheet, parcels, runs)
+    certified = await find_certified_any_account(tx, mode, _contradicted(parcels, lines))
+    return ParcelBook(parcels, certified.keys()), lines, certified
 
 
-def _contradicted(
-    parcels: Sequence[BookedParcel], rows: Sequence[ConfirmationRow], runs: Mapping[int, SerialRun]
-) -> list[str]:
+def _confirmed(
+    sheet: Sheet[ConfirmationRow], parcels: Sequence[BookedParcel], runs: Mapping[int, Sequence[SerialRun]]
+) -> list[_Confirmed]:
+    """One for each parcel that a line confirms."""
+    merged, by_id = MergedLines(parcels), {parcel.id: parcel for parcel in parcels}
+    found: list[_Confirmed] = []
+    for row in sheet.rows:
+        parcel = by_id.get(row.parcel_id)
+        if parcel is None or row.line not in runs:
+            found.append(_Confirmed(row, row.parcel_id, None))
+            continue
+        try:
+            claims = merged.claims_of(parcel, runs[row.line])
+        except SerialsRefused as error:
+            sheet.add_error(row.line, "serial_block", str(error))
+        else:
+            found += [_Confirmed(row, claim.parcel_id, claim.run) for claim in claims]
+    return found
+
+
+def _contradicted(parcels: Sequence[BookedParcel], lines: Sequence[_Confirmed]) -> list[str]:
     """The ids of retired parcels about which the file says something new. Their certificates matter."""
     retired = [parcel for parcel in parcels if parcel.status is ParcelStatus.RETIRED]
     known = {
@@ -142,9 +208,9 @@ def _contradicted(
         for id_ in (parcel.id, parcel.split_from)
     }
     new = {
-        row.parcel_id
-        for row in rows
-        if (row.parcel_id, runs.get(row.line), row.retired_on, row.retirement_url) not in known
+        line.parcel_id
+        for line in lines
+        if (line.parcel_id, line.run, line.row.retired_on, line.row.retirement_url) not in known
     }
     return [parcel.id for parcel in retired if not new.isdisjoint({parcel.id, parcel.split_from})]
 
@@ -163,11 +229,10 @@ class _LineRefused(Exception):
         self.column, self.message = column, message
 
 
-def _find_parcel(
-    book: ParcelBook, row: ConfirmationRow, run: SerialRun | None, mode: Mode
-) -> tuple[BookedParcel, bool]:
+def _find_parcel(book: ParcelBook, line: _Confirmed, mode: Mode) -> tuple[BookedParcel, bool]:
     """The parcel that holds the serials of the line, and whether it holds them only now."""
-    parcel = book.find(row.parcel_id)
+    row, run = line.row, line.run
+    parcel = book.find(line.parcel_id)
     if parcel is None or run is None:
         remedy = f"copy the id from `tonne retirement export --mode {mode}`."
         raise _LineRefused("parcel_id", f"there is no parcel {quoted(row.parcel_id)} in {mode} mode: {remedy}")
@@ -201,17 +266,17 @@ def _check_state(row: ConfirmationRow, parcel: BookedParcel, certified: Mapping[
     return False
 
 
-def _check_facts(row: ConfirmationRow, parcel: BookedParcel, mode: Mode) -> None:
+def _check_facts(row: ConfirmationRow, parcel: BookedParcel) -> None:
     if row.retired_on.year < parcel.vintage:
         raise _LineRefused("retired_on", f"the date is before the vintage {parcel.vintage}: correct it.")
     if parcel.lot_status is LotStatus.HELD and row.retired_on < earliest_day(parcel.ordered_at):
         ordered_on = parcel.ordered_at.astimezone(UTC).date()
         message = f"the date is before {ordered_on}, when the order was placed: enter the day of the retirement."
         raise _LineRefused("retired_on", message)
-    # Nothing is retired in test mode, so there is no page of a registry.
-    hosts = hosts_of(parcel.registry_id, parcel.registry_url) if mode is Mode.LIVE else ()
-    if hosts and not is_on(hosts, row.retirement_url):
-        message = f"the page is not one of {parcel.registry} ({', '.join(hosts)}): enter that of the retirement there."
+
+
+def _check_page(row: ConfirmationRow, parcel: BookedParcel, pages: RetirementPages) -> None:
+    if message := pages.refusal(row.line, row.retirement_url, parcel):
         raise _LineRefused("retirement_url", message)
 
 

@@ -5,6 +5,7 @@ retired. What it held before goes to the parcels that held those, so that every 
 the allocated part of a lot has no gaps.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -12,34 +13,8 @@ from datetime import date, datetime
 from tonne.base.ids import new_id
 from tonne.base.mass import GRAMS_PER_TONNE
 from tonne.retirements.model import LotStatus, ParcelStatus
+from tonne.retirements.serial_runs import SerialRun
 from tonne.sheets.errors import quoted
-
-
-@dataclass(frozen=True, slots=True)
-class SerialRun:
-    """Consecutive serial numbers of a block in its canonical spelling, both ends included."""
-
-    block: str
-    first: int
-    last: int
-
-    @property
-    def tonnes(self) -> int:
-        return self.last - self.first + 1
-
-    def contains(self, other: "SerialRun") -> bool:
-        return self.block == other.block and self.first <= other.first and other.last <= self.last
-
-    def common(self, other: "SerialRun") -> "SerialRun | None":
-        first, last = max(self.first, other.first), min(self.last, other.last)
-        return SerialRun(self.block, first, last) if self.block == other.block and first <= last else None
-
-    def without(self, part: "SerialRun | None") -> "list[SerialRun]":
-        """What remains before and after a part of this run."""
-        if part is None:
-            return [self]
-        ends = ((self.first, part.first - 1), (part.last + 1, self.last))
-        return [SerialRun(self.block, first, last) for first, last in ends if first <= last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +40,8 @@ class BookedParcel:
     registry: str
     registry_id: str
     registry_url: str | None
+    beneficiary: str
+    in_service_name: bool
     lot_status: LotStatus
     status: ParcelStatus
     retired_on: date | None
@@ -78,6 +55,11 @@ class BookedParcel:
     # When its lot was invalidated.
     invalidated_at: datetime | None = None
     origin_id: str | None = None
+
+    @property
+    def retired_as(self) -> tuple[str, int, bool, str]:
+        """Parcels that can be retired together: one project, vintage and beneficiary."""
+        return self.project_id, self.vintage, self.in_service_name, self.beneficiary
 
     @property
     def first_number(self) -> int:
@@ -119,6 +101,10 @@ class ParcelBook:
     def __init__(self, parcels: Iterable[BookedParcel], fixed_ids: Iterable[str]) -> None:
         self._parcels = {parcel.id: parcel for parcel in parcels}
         self._before = {parcel.id: replace(parcel) for parcel in self._parcels.values()}
+        self._split: defaultdict[str, list[str]] = defaultdict(list)
+        for parcel in self._parcels.values():
+            if parcel.split_from is not None:
+                self._split[parcel.split_from].append(parcel.id)
         self._fixed_ids = frozenset(fixed_ids)
         self._lines: dict[str, int] = {}
 
@@ -151,7 +137,7 @@ class ParcelBook:
         return next((each for each in self._family(parcel) if each.run == run), None)
 
     def _family(self, parcel: BookedParcel) -> list[BookedParcel]:
-        return [each for each in self._parcels.values() if parcel.id in {each.id, each.split_from}]
+        return [parcel, *(self._parcels[id_] for id_ in self._split[parcel.id])]
 
     def assign(self, parcel: BookedParcel, run: SerialRun) -> BookedParcel:
         """Give these serials to the parcel, or to one that was split off from it, and return that one.
@@ -248,6 +234,7 @@ class ParcelBook:
         )
         added.move(lot, run)
         self._parcels[added.id] = added
+        self._split[parcel.split_from or parcel.id].append(added.id)
 
 
 def _preference(parcel: BookedParcel, run: SerialRun) -> tuple[bool, bool, int, str]:

@@ -12,6 +12,7 @@ from tonne.orders.queue import lock_orders
 from tonne.retirements.confirm_retirements import Confirmation, find_orders_any_account
 from tonne.retirements.model import LotStatus, ParcelStatus
 from tonne.retirements.parcel_book import BookedParcel, LotPlace
+from tonne.retirements.serial_runs import SerialRun
 
 # Larger than any number of grams in a lot.
 _ASIDE = 10**17
@@ -19,7 +20,8 @@ _ASIDE = 10**17
 _BOOKED = """
 parcel.id, parcel.lot_id, block.canonical, coalesce(lot.block_spelling, block.block) AS serial_block,
 lot.first_number AS lot_first_number, parcel.start_grams, parcel.quantity_grams, parcel.project_id, lot.vintage,
-project.registry, registry_id(project.registry) AS registry_id, project.registry_url, lot.status AS lot_status,
+project.registry, registry_id(project.registry) AS registry_id, project.registry_url, parcel.beneficiary,
+parcel.in_service_name, lot.status AS lot_status,
 parcel.status, parcel.retired_on, parcel.retirement_url, parcel.split_from, parcel.invalidated_at,
 (SELECT min(orders.created_at) FROM shares share
  JOIN orders ON orders.account_id = share.account_id AND orders.id = share.order_id
@@ -46,21 +48,40 @@ SELECT {_BOOKED} FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
-WHERE parcel.mode = $1
-  AND (parcel.id = ANY ($2::text[]) OR parcel.split_from = ANY ($2::text[])
-       OR parcel.status IN ('open', 'to_retire')
-          AND (parcel.project_id, lot.vintage) IN (
-              SELECT project_id, vintage FROM unnest($3::text[], $4::smallint[]) AS wanted (project_id, vintage)))
+WHERE parcel.mode = $1 AND parcel.id IN (
+    SELECT unnest($2::text[])
+    UNION ALL
+    SELECT split.id FROM parcels split WHERE split.mode = $1 AND split.split_from = ANY ($2::text[])
+    UNION ALL
+    SELECT other.id FROM unnest($3::text[], $4::smallint[]) AS wanted (project_id, vintage)
+    JOIN lots of_vintage ON of_vintage.mode = $1 AND of_vintage.project_id = wanted.project_id
+                        AND of_vintage.vintage = wanted.vintage
+    JOIN parcels other ON other.mode = $1 AND other.lot_id = of_vintage.id
+    WHERE other.status IN ('open', 'to_retire')
+    UNION ALL
+    SELECT held.id FROM unnest($5::text[], $6::bigint[], $7::bigint[]) AS run (block, first, last)
+    JOIN serial_blocks of_run ON of_run.canonical = run.block
+    JOIN lots holder ON holder.mode = $1 AND holder.serial_block = of_run.number
+                    AND holder.first_number <= run.last AND holder.last_number >= run.first
+    JOIN parcels held ON held.mode = $1 AND held.lot_id = holder.id
+                     AND held.start_grams < (run.last - holder.first_number + 1) * 1000000
+                     AND held.start_grams + held.quantity_grams > (run.first - holder.first_number) * 1000000)
 ORDER BY parcel.id FOR UPDATE OF parcel
 """  # noqa: S608 - a constant
 
 
 async def lock_parcels_any_account(
-    tx: Connection, mode: Mode, ids: Collection[str], vintages: Sequence[tuple[str, int]]
+    tx: Connection,
+    mode: Mode,
+    ids: Collection[str],
+    vintages: Sequence[tuple[str, int]],
+    runs: Sequence[SerialRun] = (),
 ) -> list[BookedParcel]:
-    """Lock these parcels, those split off from them, and the unretired parcels of these projects and vintages."""
+    """Lock these parcels, those split off from them, the unretired parcels of these projects and vintages, and all that
+    hold one of these serials."""
     project_ids, years = [project_id for project_id, _ in vintages], [year for _, year in vintages]
-    return [_booked(row) for row in await tx.fetch(LOCK_PARCELS, mode, list(ids), project_ids, years)]
+    wanted = (list(ids), project_ids, years, *columns(runs, "block, first, last"))
+    return [_booked(row) for row in await tx.fetch(LOCK_PARCELS, mode, *wanted)]
 
 
 FIND_CERTIFIED = """

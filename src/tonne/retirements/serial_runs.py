@@ -1,0 +1,72 @@
+"""Runs of serial numbers, and how the work list writes them. No I/O."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+_NUMBERS = re.compile(r"([0-9]{1,15})(?:\s*(?:to|[-\u2010-\u2015\u2212])\s*([0-9]{1,15}))?")
+# A cell of a spreadsheet holds 32,767 characters.
+MAX_RUNS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SerialRun:
+    """Consecutive serial numbers of a block in its canonical spelling, both ends included."""
+
+    block: str
+    first: int
+    last: int
+
+    @property
+    def tonnes(self) -> int:
+        return self.last - self.first + 1
+
+    def contains(self, other: "SerialRun") -> bool:
+        return self.block == other.block and self.first <= other.first and other.last <= self.last
+
+    def common(self, other: "SerialRun") -> "SerialRun | None":
+        first, last = max(self.first, other.first), min(self.last, other.last)
+        return SerialRun(self.block, first, last) if self.block == other.block and first <= last else None
+
+    def without(self, part: "SerialRun | None") -> "list[SerialRun]":
+        """What remains before and after a part of this run."""
+        if part is None:
+            return [self]
+        ends = ((self.first, part.first - 1), (part.last + 1, self.last))
+        return [SerialRun(self.block, first, last) for first, last in ends if first <= last]
+
+
+Numbers = tuple[int, int]
+
+
+def join_runs(numbers: Iterable[Numbers]) -> list[Numbers]:
+    """Runs that touch become one."""
+    joined: list[Numbers] = []
+    for first, last in sorted(numbers):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def format_runs(numbers: Sequence[Numbers]) -> str:
+    """`101 to 300; 351`. A hyphen would be a date in some spreadsheets."""
+    return "; ".join(str(first) if first == last else f"{first} to {last}" for first, last in numbers)
+
+
+def parse_runs(text: str) -> list[Numbers] | None:
+    """The runs of a cell such as `101 to 300; 351`; None if it is something else, or its runs overlap."""
+    found: list[Numbers] = []
+    for part in re.split(r"[;,]", text):
+        numbers = _NUMBERS.fullmatch(part.strip())
+        if numbers is None:
+            return None
+        first = int(numbers[1])
+        found.append((first, int(numbers[2] or first)))
+    ordered = sorted(found)
+    is_valid = all(first <= last for first, last in ordered) and all(
+        before[1] < after[0] for before, after in pairwise(ordered)
+    )
+    return ordered if is_valid and len(ordered) <= MAX_RUNS else None
