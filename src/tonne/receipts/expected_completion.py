@@ -95,8 +95,8 @@ async def _before_allocation(connection: Connection, order: Order, *, settings: 
 
 READ_PROGRESS = """
 SELECT orders.status_changed_at AS allocated_at, max(parcel.close_at) AS close_at,
-       count(*) FILTER (WHERE parcel.status <> 'retired') AS unretired,
-       count(*) FILTER (WHERE parcel.status = 'invalid') AS invalid
+       count(*) FILTER (WHERE parcel.status <> 'retired' OR parcel.invalidated_at IS NOT NULL) AS unretired,
+       count(*) FILTER (WHERE parcel.invalidated_at IS NOT NULL) AS invalid
 FROM orders
 JOIN shares share ON share.account_id = orders.account_id AND share.order_id = orders.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
