@@ -84,11 +84,8 @@ from tonne.orders.place_order import PlaceOrder
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
 from tonne.orders.waiting import QUEUES as ORDER_QUEUES
-from tonne.refunds.bank_refunds import SettleBankRefunds
-from tonne.refunds.check_payments import CheckPayments, PollGateways
 from tonne.refunds.endpoints import RefundEndpoints
-from tonne.refunds.mail_refunds import MailRefunds
-from tonne.refunds.make_refunds import MakeRefunds
+from tonne.refunds.jobs import refund_jobs
 from tonne.refunds.routes import refund_routes
 from tonne.refunds.waiting import QUEUES as REFUND_QUEUES
 from tonne.retirements.allocate_orders import AllocateOrders
@@ -120,8 +117,8 @@ WRITE_USES_EVERY_S = 2.0
 PRUNE_EVERY_S = 300.0
 # Closing checkouts and mailing certificates is not urgent: not on every notification.
 CHECKOUTS_EVERY_S = 2.0
-# How often a worker looks whether a gateway is to be polled.
-POLL_EVERY_S = 30.0
+# Refunds are not urgent either.
+REFUNDS_EVERY_S = 2.0
 # What the metrics report on, from the database.
 ALL_QUEUES = (
     *(*MAIL_QUEUES, *ORDER_QUEUES, *CHARGE_QUEUES, *REFUND_QUEUES, *INVOICE_QUEUES),
@@ -158,11 +155,7 @@ class Services:
         self.charge_cards = {
             mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, settings) for mode in Mode
         }
-        self.mail_refunds = MailRefunds(database, clock, settings)
-        self.make_refunds = MakeRefunds(database, self.card_gateways, clock, schedule)
-        self.check_payments = CheckPayments(database, self.card_gateways, clock, schedule)
-        self.settle_bank_refunds = SettleBankRefunds(database, clock)
-        self.poll_gateways = PollGateways(database, self.card_gateways, clock)
+        self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule, settings)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
@@ -315,11 +308,7 @@ class Services:
                 Job(f"charge_{mode}_cards", self._notify_after(charge.run_once), charge.drain)
                 for mode, charge in self.charge_cards.items()
             ),
-            Job("check_payments", self._notify_after(self.check_payments.run_once)),
-            Job("mail_refunds", self.mail_refunds.run_once),
-            Job("make_refunds", self._notify_after(self.make_refunds.run_once)),
-            Job("settle_bank_refunds", self._notify_after(self.settle_bank_refunds.run_once)),
-            Job("poll_gateways", throttled(self._notify_after(self.poll_gateways.run_once), POLL_EVERY_S)),
+            *(Job(name, throttled(self._notify_after(run), REFUNDS_EVERY_S)) for name, run in self.refund_jobs.items()),
             Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
             Job("issue_consolidated_invoices", self._notify_after(self.issue_consolidated_invoices.run_once)),
             Job("follow_up_invoices", self._notify_after(self.follow_up_invoices.run_once)),

@@ -78,7 +78,12 @@ class PoisonScene(Scene):
     async def owe_refunds(self) -> tuple[str, str]:
         ids = await self.place_by_card()
         await self.run_all("charge_test_cards")
-        await self.execute("UPDATE charges SET status = 'refund_due', next_attempt_at = $1", self.clock.now)
+        await self.execute("UPDATE charges SET status = 'refund_due', is_surplus = true, check_at = $1", self.clock.now)
+        return ids
+
+    async def plan_refunds(self) -> tuple[str, str]:
+        ids = await self.owe_refunds()
+        await self.run_all("check_payments")
         return ids
 
     async def issue_invoices(self) -> tuple[str, str]:
@@ -185,9 +190,15 @@ CASES = {
         _on("charges", "UPDATE", "NEW.order_id = '{id}' AND NEW.status = 'captured'"),
         _status("paid"),
     ),
-    "refund": Case(
-        "refund_charges",
+    "compare a charge with the gateway": Case(
+        "check_payments",
         PoisonScene.owe_refunds,
+        _on("refunds", "INSERT", "NEW.order_id = '{id}'"),
+        "SELECT EXISTS (SELECT FROM refunds WHERE order_id = $1)",
+    ),
+    "refund": Case(
+        "make_refunds",
+        PoisonScene.plan_refunds,
         _on("charges", "UPDATE", "NEW.order_id = '{id}' AND NEW.status = 'refunded'"),
         "SELECT status = 'refunded' FROM charges WHERE order_id = $1",
     ),

@@ -1,0 +1,82 @@
+"""Refunds, cancellations and allocation at the same time: never more goes back than was paid."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.cards.card_scene import total
+from tests.refunds.refund_scene import RefundScene
+from tonne.base.errors import TonneError
+from tonne.gateways.payment_record import DisputeState
+from tonne.retirements.allocate_orders import AllocateOrders
+
+
+async def _together(*work: Any) -> list[Any]:
+    """Start all at one barrier."""
+    barrier = asyncio.Barrier(len(work))
+
+    async def start(each: Any) -> Any:
+        await barrier.wait()
+        return await each
+
+    return await asyncio.gather(*(start(each) for each in work), return_exceptions=True)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 8])
+async def test_refunds_at_the_same_time_never_exceed_what_was_paid(scene: RefundScene, parts: int) -> None:
+    order = await scene.paid()
+    amount = total(order) * 2 // 3
+    results = await _together(*(scene.refund(order, amount) for _ in range(parts)))
+    assert sum(not isinstance(each, Exception) for each in results) == 1
+    assert all(isinstance(each, TonneError) for each in results if isinstance(each, Exception))
+    await _together(scene.refunds.make.run_once(), scene.refunds.make.run_once())
+    await scene.send()
+    assert (await scene.money(order))[2] == amount
+    assert await scene.breaches() == {}
+
+
+async def test_a_cancellation_against_allocation_has_one_winner(scene: RefundScene) -> None:
+    outcomes = set()
+    for _ in range(6):
+        order = await scene.paid()
+        allocate = AllocateOrders(scene.database, scene.clock, scene.settings)
+        await _together(scene.cancel_with_refund(order), allocate.run_once())
+        await scene.allocate()
+        await scene.send()
+        status, state, refunded = await scene.money(order)
+        outcomes.add(status)
+        if status == "cancelled":
+            assert (state, refunded) == ("refunded", total(order))
+            assert await scene.fetchval("SELECT count(*) FROM shares WHERE order_id = $1", order.id) == 0
+        else:
+            assert (status, state, refunded) == ("complete", "paid", 0)
+            assert await scene.states(order) == []
+    assert outcomes <= {"cancelled", "complete"}
+    assert await scene.breaches() == {}
+
+
+async def test_a_refund_at_the_gateway_races_ours(scene: RefundScene) -> None:
+    order = await scene.paid()
+    await scene.allocate()
+    await scene.refund(order)
+    await _together(scene.refund_at_gateway(order, total(order)), scene.refunds.make.run_once())
+    for _ in range(3):
+        scene.clock.advance(minutes=15)
+        await scene.refunds.polls.run_once()
+        await scene.send()
+    assert (await scene.money(order))[1:] == ("refunded", total(order))
+    assert await scene.taken() == [0]
+    assert await scene.breaches() == {}
+
+
+async def test_a_dispute_races_a_refund(scene: RefundScene) -> None:
+    order = await scene.paid()
+    await scene.allocate()
+    await scene.refund(order, 500)
+    await _together(scene.dispute(order, DisputeState.LOST), scene.refunds.make.run_once())
+    for _ in range(3):
+        scene.clock.advance(hours=2)
+        await scene.refunds.polls.run_once()
+        await scene.send()
+    assert await scene.breaches() == {}
