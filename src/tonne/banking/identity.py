@@ -35,8 +35,11 @@ class Verdict(StrEnum):
 
 
 class _Likeness(Enum):
+    """MIXED: the same reference, but another name, as of a person who pays for another."""
+
     EQUAL = auto()
     ALIKE = auto()
+    MIXED = auto()
     UNKNOWN = auto()
     CONTRARY = auto()
 
@@ -52,11 +55,15 @@ class StoredLine:
 
 
 class Identified(NamedTuple):
-    """`transfer_id` is the transfer that the line is or resembles, or the id of a new one."""
+    """`transfer_id` is the transfer that the line is or resembles, or the id of a new one.
+
+    `has_same_payer` is false if only the reference agrees: the payer's account must not be taken from such a line.
+    """
 
     line: StatementLine
     verdict: Verdict
     transfer_id: str
+    has_same_payer: bool = True
 
 
 def reference_key(format_: StatementFormat, line: StatementLine) -> str | None:
@@ -82,7 +89,7 @@ def identify(
     """Decide about every line of a file. `stored` has all transfers of the same days and amounts, and references."""
     matcher = _Matcher(format_, list(stored))
     matcher.match_references(lines)
-    for accepts in (_is_exact, _is_alike, _is_open):
+    for accepts in (_is_exact, _is_alike, _is_mixed, _is_contrary):
         matcher.match_pairs(lines, accepts)
     return [matcher.found.get(index) or matcher.add(line) for index, line in enumerate(lines)]
 
@@ -146,7 +153,8 @@ class _Matcher:
 
     def _pair(self, index: int, line: StatementLine, stored: StoredLine, verdict: Verdict) -> None:
         before = self.found.get(index)
-        self.found[index] = Identified(line, verdict, stored.transfer_id)
+        has_same_payer = _likeness(line, stored) in {_Likeness.EQUAL, _Likeness.ALIKE}
+        self.found[index] = Identified(line, verdict, stored.transfer_id, has_same_payer)
         self.used.add(stored.transfer_id)
         if before is not None:
             # Lines of this file that share the reference were compared with the id of a new transfer.
@@ -171,10 +179,13 @@ def _is_alike(format_: StatementFormat, line: StatementLine, stored: StoredLine)
     return Verdict.KNOWN if is_same else None
 
 
-def _is_open(format_: StatementFormat, line: StatementLine, stored: StoredLine) -> Verdict | None:
-    if stored.format is format_:
-        return None
-    return Verdict.DOUBTFUL if _likeness(line, stored) is _Likeness.CONTRARY else Verdict.KNOWN
+def _is_mixed(format_: StatementFormat, line: StatementLine, stored: StoredLine) -> Verdict | None:
+    is_same = stored.format is not format_ and _likeness(line, stored) is not _Likeness.CONTRARY
+    return Verdict.KNOWN if is_same else None
+
+
+def _is_contrary(format_: StatementFormat, _: StatementLine, stored: StoredLine) -> Verdict | None:
+    return None if stored.format is format_ else Verdict.DOUBTFUL
 
 
 def _amount_key(line: StatementLine) -> tuple[object, ...]:
@@ -196,10 +207,10 @@ def _likeness(line: StatementLine, stored: StoredLine) -> _Likeness:
         return _Likeness.CONTRARY
     if (line.payer, line.reference) == (other.payer, other.reference):
         return _Likeness.EQUAL
-    text = _compare(line.reference, other.reference)
-    if text is not _Likeness.UNKNOWN:
-        return text
-    return _compare(line.payer, other.payer)
+    text, name = _compare(line.reference, other.reference), _compare(line.payer, other.payer)
+    if text is _Likeness.ALIKE and name is _Likeness.CONTRARY:
+        return _Likeness.MIXED
+    return name if text is _Likeness.UNKNOWN else text
 
 
 def _compare(first: str, second: str) -> _Likeness:

@@ -152,14 +152,15 @@ WHERE transfer.id = seen.id
 async def complete_transfers_any_account(tx: Connection, format_: StatementFormat, known: Sequence[Identified]) -> None:
     """Add what another format says of known transfers: the bank's reference, and the account the money came from."""
     rows = [
-        (each.transfer_id, reference_key(format_, each.line), *_accounts(each.line))
+        (each.transfer_id, reference_key(format_, each.line), each.line.own_account, *_payer_account(each))
         for each in {each.transfer_id: each for each in known}.values()
     ]
     await tx.execute(COMPLETE_TRANSFERS, *zip(*rows, strict=True))
 
 
-def _accounts(line: StatementLine) -> tuple[str, str, str]:
-    return line.own_account, line.payer_iban, line.payer_bic
+def _payer_account(known: Identified) -> tuple[str, str]:
+    """Empty if the line may be another payer's: money would go back to a wrong account."""
+    return (known.line.payer_iban, known.line.payer_bic) if known.has_same_payer else ("", "")
 
 
 REFRESH_STATES = f"""
