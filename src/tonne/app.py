@@ -36,6 +36,7 @@ from tonne.checkout.close_checkouts import CloseCheckouts
 from tonne.checkout.create_checkout import CreateCheckout
 from tonne.checkout.link_endpoints import OffsetLinkEndpoints
 from tonne.checkout.mail_certificates import MailCertificates
+from tonne.checkout.mail_changed_certificates import MailChangedCertificates
 from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.order_page import OrderPage
 from tonne.checkout.pay_checkout import PayCheckout
@@ -196,6 +197,7 @@ class Services:
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
         self.public_page = PublicPage(database, self.catalogues, self.renderer, clock=clock, settings=settings)
         self.mail_certificates = MailCertificates(database, clock, settings)
+        self.mail_changed_certificates = MailChangedCertificates(database, clock, settings)
         self.certificate_pages = CertificatePages(database, self.renderer, clock=clock, settings=settings)
         self.close_checkouts = CloseCheckouts(database, clock)
         self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)
@@ -320,6 +322,7 @@ class Services:
             Job("release_holds", throttled(self.release_holds.run_once, CHECKOUTS_EVERY_S)),
             Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain, self.deliverer.more_due),
             Job("mail_certificates", throttled(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
+            Job("mail_changed_certificates", throttled(self.mail_changed_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("mail_card_problems", self.mail_card_problems.run_once),
             Job("update_cards", throttled(self.update_card.run_once, CHECKOUTS_EVERY_S)),
             Job("send_mails", self.mails.run_once),

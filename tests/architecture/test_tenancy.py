@@ -69,6 +69,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/checkout/reseal_link_secrets.py": "the operator's: one key seals the secrets of all links",
     "src/tonne/checkout/close_checkouts.py": "a job of the worker",
     "src/tonne/checkout/mail_certificates.py": "a job of the worker",
+    "src/tonne/checkout/mail_changed_certificates.py": "a job of the worker",
     "src/tonne/checkout/change_link.py": "changes a link that the operator names by its id alone",
     "src/tonne/checkout/pay_checkout.py": "finds a checkout by its token, which cannot be guessed",
     "src/tonne/checkout/checkout_page.py": "finds a checkout by its token, which cannot be guessed",

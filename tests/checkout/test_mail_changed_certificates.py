@@ -1,0 +1,95 @@
+"""Customers are told when their certificate is replaced or withdrawn."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.checkout.scene import Rows
+from tests.checkout.test_mail_certificates import MINUTE, Post, complete, paid, pdf_of, post, text_of
+from tests.support.world import TESTER
+from tonne.app import Services
+from tonne.base.clock import utc_now
+from tonne.base.scope import Mode, Scope
+from tonne.checkout.mail_changed_certificates import MailChangedCertificates
+from tonne.orders.beneficiary import Beneficiary
+from tonne.orders.queue import lock_order
+from tonne.retirements.reissue_certificate import withdraw_certificate
+from tonne.retirements.rename_order import rename_order
+
+__all__ = ["complete", "paid", "post"]
+ORDER = "SELECT organisation_id, account_id, id FROM orders"
+
+
+async def rename(services: Services, rows: Rows, name: str) -> None:
+    [order] = await rows(ORDER)
+    scope = Scope(order["organisation_id"], order["account_id"], Mode.TEST)
+    async with services.database.transaction() as tx:
+        await rename_order(
+            tx,
+            *(scope, order["id"], Beneficiary(name)),
+            reason="The name was misspelt",
+            settings=services.settings,
+            actor=TESTER,
+            now=utc_now() - timedelta(seconds=1),
+        )
+
+
+async def run(services: Services) -> bool:
+    return await MailChangedCertificates(services.database, utc_now, services.settings).run_once()
+
+
+@pytest.mark.usefixtures("complete")
+async def test_the_new_certificate_is_mailed_to_the_customer_who_got_the_old_one(
+    post: Post, services: Services, rows: Rows
+) -> None:
+    await post.works(later=MINUTE)
+    await rename(services, rows, "Ada GmbH")
+    assert await run(services)
+    assert not await run(services), "once"
+    _, mail = await post.mails()
+    [new] = await rows("SELECT number, replaces FROM certificates WHERE state = 'valid'")
+    assert (mail["To"], mail["Subject"]) == ("ann@example.com", f"[TEST] Your new certificate {new['number']}")
+    text = text_of(mail)
+    assert f"Your certificate {new['replaces']} was replaced. The name was misspelt." in text
+    assert "on behalf of Ada GmbH" in text
+    assert pdf_of(mail).startswith(b"%PDF")
+
+
+@pytest.mark.usefixtures("complete")
+async def test_only_the_last_certificate_is_mailed(post: Post, services: Services, rows: Rows) -> None:
+    await post.works(later=MINUTE)
+    for name in ("Ada", "Berta", "Clara"):
+        await rename(services, rows, name)
+    assert await run(services)
+    _, mail = await post.mails()
+    assert "on behalf of Clara" in text_of(mail)
+
+
+@pytest.mark.usefixtures("complete")
+async def test_a_customer_without_a_certificate_gets_the_new_one_as_the_first(
+    post: Post, services: Services, rows: Rows
+) -> None:
+    await rename(services, rows, "Ada GmbH")
+    assert await run(services)
+    assert await post.mails() == []
+    await post.works(later=MINUTE)
+    [mail] = await post.mails()
+    assert "Your certificate" in mail["Subject"]
+    assert "on behalf of Ada GmbH" in text_of(mail)
+
+
+@pytest.mark.usefixtures("complete")
+async def test_a_withdrawal_is_mailed_with_its_reason(post: Post, services: Services, rows: Rows) -> None:
+    await post.works(later=MINUTE)
+    [order] = await rows(ORDER)
+    scope = Scope(order["organisation_id"], order["account_id"], Mode.TEST)
+    async with services.database.transaction() as tx:
+        locked = await lock_order(tx, scope, order["id"])
+        assert locked is not None
+        now = utc_now() - timedelta(seconds=1)
+        number = await withdraw_certificate(tx, locked, reason="The registry cancelled them.", actor=TESTER, now=now)
+    assert await run(services)
+    _, mail = await post.mails()
+    assert mail["Subject"] == f"[TEST] Your certificate {number} was withdrawn"
+    assert "The registry cancelled them." in text_of(mail)
+    assert list(mail.iter_attachments()) == []
