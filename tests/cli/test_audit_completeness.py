@@ -47,7 +47,7 @@ NOT_AUDITED = {
                 "link list",
             ),
             *("link show", "page show", "catalogue list", "card show", "invoice list", "invoice pdf", "invoice show"),
-            "invoice credit-pdf",
+            *("invoice credit-pdf", "invoice ageing", "invoice statement"),
             *(
                 "retirement export",
                 "retirement list",

@@ -31,6 +31,7 @@ from tonne.cli.output import (
     print_table,
 )
 from tonne.cli.parameters import MODE
+from tonne.cli.receivables import ageing, statement
 from tonne.db.pool import Connection
 from tonne.invoices.annex import Annex, load_annex
 from tonne.invoices.credit_note import CreditNote
@@ -93,6 +94,8 @@ def invoice() -> None:
 
 invoice.add_command(credit)
 invoice.add_command(credit_pdf)
+invoice.add_command(ageing)
+invoice.add_command(statement)
 
 
 @invoice.command("list")

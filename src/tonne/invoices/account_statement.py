@@ -1,0 +1,168 @@
+"""Statements of account: what an organisation was billed, credited and paid in a period, and what it owes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+
+import msgspec
+
+from tonne.base.money import format_money
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection
+from tonne.gateways.pdf import render_pdf
+from tonne.invoices.parties import buyer_of, seller_of
+from tonne.invoices.record import InvoiceBuyer, InvoiceSeller
+from tonne.invoices.store import find_billed_organisation
+
+TEMPLATE = Path(__file__).parent / "templates" / "account_statement.typ"
+
+
+@dataclass(frozen=True, slots=True)
+class StatementEntry:
+    """`amount_minor` is positive if the organisation owes more afterwards."""
+
+    on: date
+    kind: str
+    reference: str
+    text: str
+    amount_minor: int
+    balance_minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountStatement:
+    """In one currency."""
+
+    organisation_id: str
+    mode: Mode
+    currency: str
+    first_day: date
+    last_day: date
+    opening_minor: int
+    entries: Sequence[StatementEntry]
+
+    @property
+    def closing_minor(self) -> int:
+        return self.entries[-1].balance_minor if self.entries else self.opening_minor
+
+
+# Part payments count on the day the bank booked them, what was settled by hand on that day.
+LIST_ENTRIES = """
+SELECT entry.day, entry.kind, entry.reference, entry.text, entry.currency, entry.amount_minor
+FROM (
+    SELECT issued_on AS day, 1 AS place, 'invoice' AS kind, reference, format('due on %s', due_on) AS text, currency,
+           total_minor AS amount_minor
+    FROM invoices WHERE organisation_id = $1 AND mode = $2
+    UNION ALL
+    SELECT note.issued_on, 2, 'credit_note', note.reference, format('on invoice %s', invoices.reference),
+           note.currency, -note.total_minor
+    FROM credit_notes note JOIN invoices ON invoices.id = note.invoice_id
+    WHERE note.organisation_id = $1 AND note.mode = $2
+    UNION ALL
+    SELECT CASE WHEN paid.amount_minor < 0 THEN (paid.created_at AT TIME ZONE 'UTC')::date ELSE transfer.booked_on END,
+           3, CASE WHEN paid.amount_minor < 0 THEN 'payment_undone' ELSE 'payment' END, transfer.id,
+           format('bank transfer for invoice %s', invoices.reference), invoices.currency, -paid.amount_minor
+    FROM transfer_assignments paid JOIN invoices ON invoices.id = paid.invoice_id
+    JOIN bank_transfers transfer ON transfer.id = paid.transfer_id
+    WHERE invoices.organisation_id = $1 AND invoices.mode = $2
+    UNION ALL
+    SELECT (invoices.settled_at AT TIME ZONE 'UTC')::date, 3, 'payment', invoices.reference,
+           format('settled by hand: invoice %s', invoices.reference), invoices.currency,
+           received.minor - invoices.settled_minor
+    FROM invoices CROSS JOIN LATERAL (
+        SELECT coalesce(sum(paid.amount_minor), 0)::bigint AS minor
+        FROM transfer_assignments paid WHERE paid.invoice_id = invoices.id) AS received
+    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND invoices.status = 'paid'
+      AND received.minor < invoices.settled_minor
+    UNION ALL
+    SELECT (back.closed_at AT TIME ZONE 'UTC')::date, 4, 'refund', back.id,
+           format('returned by bank: invoice %s', invoices.reference), invoices.currency, back.amount_minor
+    FROM transfer_returns back JOIN invoices ON invoices.id = back.invoice_id
+    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND back.status = 'returned'
+) AS entry
+WHERE entry.day <= $3 ORDER BY entry.currency, entry.day, entry.place, entry.reference
+"""
+
+
+async def make_statements(
+    connection: Connection, organisation_id: str, mode: Mode, first_day: date, last_day: date
+) -> list[AccountStatement]:
+    """One for each currency in which the organisation was ever billed up to `last_day`."""
+    rows = await connection.fetch(LIST_ENTRIES, organisation_id, mode, last_day)
+    statements = []
+    for currency in dict.fromkeys(row["currency"] for row in rows):
+        opening = balance = 0
+        entries = []
+        for row in rows:
+            if row["currency"] != currency:
+                continue
+            balance += row["amount_minor"]
+            if row["day"] < first_day:
+                opening = balance
+            else:
+                entries.append(
+                    StatementEntry(row["day"], row["kind"], row["reference"], row["text"], row["amount_minor"], balance)
+                )
+        statements.append(AccountStatement(organisation_id, mode, currency, first_day, last_day, opening, entries))
+    return statements
+
+
+class _PrintedEntry(msgspec.Struct, frozen=True):
+    on: str
+    kind: str
+    reference: str
+    text: str
+    amount: str
+    balance: str
+
+
+class PrintedStatement(msgspec.Struct, frozen=True):
+    mode: str
+    currency: str
+    first_day: str
+    last_day: str
+    seller: InvoiceSeller
+    buyer: InvoiceBuyer
+    opening: str
+    closing: str
+    entries: list[_PrintedEntry]
+
+
+async def print_statement(
+    connection: Connection, statement: AccountStatement, organisation_id: str, settings: Settings
+) -> PrintedStatement:
+    organisation = await find_billed_organisation(connection, organisation_id)
+    currency = statement.currency
+    return PrintedStatement(
+        mode=statement.mode.value,
+        currency=currency,
+        first_day=statement.first_day.isoformat(),
+        last_day=statement.last_day.isoformat(),
+        seller=seller_of(settings),
+        buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
+        opening=signed_money(statement.opening_minor, currency),
+        closing=signed_money(statement.closing_minor, currency),
+        entries=[
+            _PrintedEntry(
+                on=entry.on.isoformat(),
+                kind=entry.kind.replace("_", " ").capitalize(),
+                reference=entry.reference,
+                text=entry.text,
+                amount=signed_money(entry.amount_minor, currency),
+                balance=signed_money(entry.balance_minor, currency),
+            )
+            for entry in statement.entries
+        ],
+    )
+
+
+def signed_money(amount_minor: int, currency: str) -> str:
+    return f"{'-' if amount_minor < 0 else ''}{format_money(abs(amount_minor), currency)}"
+
+
+def account_statement_pdf(printed: PrintedStatement) -> bytes:
+    """CPU-bound: call it through `asyncio.to_thread` from a coroutine."""
+    made_at = datetime.combine(date.fromisoformat(printed.last_day), time(), UTC)
+    return render_pdf(TEMPLATE, msgspec.to_builtins(printed), issued_at=made_at)
