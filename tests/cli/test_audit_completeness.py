@@ -308,6 +308,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "transfer return": lambda story: story.returned_transfer(),
     "transfer export-returns": lambda story: story.words("-o", str(story.folder / "returns.xml")),
     "transfer approve": lambda story: story.bank_return("planned"),
+    "transfer redirect-return": lambda story: story.bank_return("planned", "--iban", "NL20INGB0001234567"),
     "transfer cancel-return": lambda story: story.bank_return("planned", "--note", "Not after all"),
     "transfer returned": lambda story: story.bank_return("exported", "--note", "Seen at the bank"),
     "transfer return-failed": lambda story: story.bank_return("exported", "--note", "Account closed"),

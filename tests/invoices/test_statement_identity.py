@@ -147,7 +147,7 @@ def test_the_end_to_end_id_identifies_nothing() -> None:
 def test_a_reference_of_the_bank_that_is_used_again_is_doubtful(change: dict[str, object]) -> None:
     bank = Bank()
     line = Line(FIRST, 500, "TN-LIVE-000001", reference="R1")
-    again = Line(**{**vars(line), **change})  # type: ignore[arg-type]
+    again = Line(**{**vars(line), **change})
     assert bank.take(camt_file([line])) == [Verdict.NEW]
     assert bank.take(camt_file([again])) == [Verdict.DOUBTFUL]
     assert Bank().take(camt_file([line, again])) == [Verdict.NEW, Verdict.DOUBTFUL]

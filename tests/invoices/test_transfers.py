@@ -4,6 +4,7 @@ import re
 from datetime import date
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import msgspec
 import pytest
@@ -299,11 +300,26 @@ class TestReturning:
             await approve_return(tx, planned.id, actor=EVE, now=billing.clock.now)
         assert "account is not known" in _run_export(operator, tmp_path / "x.xml").stderr
 
+    async def test_a_planned_return_gets_the_account_of_the_payer(
+        self, billing: Billing, operator: Operator, tmp_path: Path
+    ) -> None:
+        await import_file(billing, csv_file([Line(DAY, 2000, "gift")]))
+        planned = await _plan(billing, await transfer_id(billing))
+        words = ("transfer", "redirect-return", planned.id, "--iban")
+        assert "check digits" in operator.is_refused(*words, "NL20INGB0001234568")
+        operator.does(*words, EVE_IBAN, "--name", "Eve", "--note", "they told us by letter")
+        assert "another person must approve" in operator.is_refused("transfer", "approve", planned.id)
+        async with billing.database.transaction() as tx:
+            await approve_return(tx, planned.id, actor=ADA, now=billing.clock.now)
+        _export(operator, tmp_path / "x.xml")
+        assert _read_sepa((tmp_path / "x.xml").read_bytes())["IBAN"] == [OWN, EVE_IBAN]
+        assert "only a planned return" in operator.is_refused(*words, EVE_IBAN)
+
     async def test_other_currencies_are_exported_as_csv(self, billing: Billing) -> None:
         await import_file(billing, camt_file([Line(DAY, 2000, "=1+1", currency="CHF", reference="R1")]))
         planned = await _plan(billing, await transfer_id(billing))
         async with billing.database.transaction() as tx:
-            export = {"settings": billing.settings, "actor": TESTER, "now": billing.clock.now}
+            export: dict[str, Any] = {"settings": billing.settings, "actor": TESTER, "now": billing.clock.now}
             with pytest.raises(ReturnInvalid, match="export CHF as CSV"):
                 await export_returns(tx, Mode.LIVE, "CHF", format_="sepa", **export)
             written = await export_returns(tx, Mode.LIVE, "CHF", format_="csv", **export)
@@ -318,7 +334,7 @@ class TestRefunds:
         lines = [Line(DAY, 1000, "TN-LIVE-000001", reference="R1"), Line(DAY, 395, "TN-LIVE-000001", reference="R2")]
         await import_file(billing, camt_file(lines))
         invoice = await billing.invoice(order)
-        facts = {"reason": "goodwill", "actor": TESTER, "now": billing.clock.now}
+        facts: dict[str, Any] = {"reason": "goodwill", "actor": TESTER, "now": billing.clock.now}
         async with billing.database.transaction() as tx:
             assert await find_refundable_minor(tx, invoice) == 1395
             planned = await plan_return(tx, invoice, 500, **facts)

@@ -20,6 +20,7 @@ from tonne.invoices.return_transfer import (
     cancel_return,
     confirm_return,
     fail_return,
+    redirect_return,
     return_transfer,
 )
 from tonne.invoices.transfer_model import BankReturn
@@ -96,6 +97,21 @@ def approve(return_id: str) -> None:
     """
     found = run_in_transaction(approve_return, return_id, actor=ACTOR, now=utc_now())
     click.echo(f"Return {found.id} of {found.amount} to {found.to_iban} is approved.")
+
+
+@click.command("redirect-return")
+@click.argument("return_id")
+@click.option("--iban", required=True, help="The account to pay to.")
+@click.option("--name", default="", help="The holder of the account. Without it, the payer.")
+@click.option("--note", default="", help="Why, for the audit log.")
+def redirect(return_id: str, iban: str, name: str, note: str) -> None:
+    """Send a planned return to another account, or to the payer's if it was not known.
+
+    A second person must approve that.
+    """
+    to = ReturnTo(iban, name.strip())
+    found = run_in_transaction(redirect_return, return_id, to, note.strip()[:MAX_NOTE], actor=ACTOR, now=utc_now())
+    click.echo(f"Return {found.id} of {found.amount} goes to {found.to_iban}.")
 
 
 @click.command("cancel-return")
@@ -200,4 +216,4 @@ def check_text(text: str, option: str) -> str:
     return cleaned
 
 
-RETURN_COMMANDS = (return_, returns, approve, cancel, export, returned, failed)
+RETURN_COMMANDS = (return_, returns, approve, redirect, cancel, export, returned, failed)

@@ -72,7 +72,7 @@ def _obstacle(found: BankReturn, settings: Settings) -> str | None:
     if found.waits_for_approval(settings.return_approval_above):
         return "waits for a second person: `tonne transfer approve`"
     if not found.to_iban:
-        return "the payer's account is not known: cancel it, and plan it again with --iban"
+        return "the payer's account is not known: set it with `tonne transfer redirect-return`"
     return None
 
 

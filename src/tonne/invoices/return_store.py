@@ -91,6 +91,21 @@ async def mark_approved_any_account(tx: Connection, return_id: str, *, actor: Ac
     await tx.execute(APPROVE, return_id, str(actor), now)
 
 
+# Approved anew: the account is another one.
+REDIRECT = """
+UPDATE transfer_returns SET to_iban = $2, to_name = $3, to_bic = '', to_other_account = $4, created_by = $5,
+                            approved_by = NULL, approved_at = NULL
+WHERE id = $1
+"""
+
+
+async def redirect_any_account(
+    tx: Connection, return_id: str, iban: str, name: str, *, to_other_account: bool, actor: Actor
+) -> None:
+    """`actor` is then the person who planned it: another one must approve it."""
+    await tx.execute(REDIRECT, return_id, iban, name, to_other_account, str(actor))
+
+
 INSERT_BATCH = """
 INSERT INTO return_batches (id, mode, currency, own_iban, format, content, created_at, created_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)

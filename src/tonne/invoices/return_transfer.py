@@ -130,6 +130,27 @@ async def approve_return(tx: Connection, return_id: str, *, actor: Actor, now: d
     return found
 
 
+async def redirect_return(
+    tx: Connection, return_id: str, to: ReturnTo, note: str, *, actor: Actor, now: datetime
+) -> BankReturn:
+    """Send a planned return to another account, or to the payer's if that was not known. A second person approves."""
+    found = await lock_return(tx, return_id)
+    if found.status is not ReturnStatus.PLANNED:
+        raise ReturnInvalid(f"Return {found.id} is {found.status}: only a planned return can go to another account.")
+    if not is_iban(to.iban):
+        raise ReturnInvalid("The IBAN is not valid: its check digits are wrong.")
+    iban = compact_iban(to.iban)
+    [transfer] = await lock_transfers_any_account(tx, [found.transfer_id])
+    is_other = iban != transfer.payer_iban
+    await return_store.redirect_any_account(
+        tx, found.id, iban, to.name or found.to_name, to_other_account=is_other, actor=actor
+    )
+    before, after = {"to_iban": found.to_iban}, {"to_iban": iban}
+    await _record(tx, found, "transfer.return_redirected", actor=actor, now=now, before=before, after=after, note=note)
+    [changed] = await return_store.find_returns_any_account(tx, [found.id])
+    return changed
+
+
 async def cancel_return(tx: Connection, return_id: str, note: str, *, actor: Actor, now: datetime) -> BankReturn:
     """A planned return is not made after all. The money waits for a decision again, or stays with its invoice."""
     found = await lock_return(tx, return_id)
