@@ -59,5 +59,8 @@ def test_the_architecture_page_lists_all_jobs() -> None:
     table = text.partition("| Job | Due rows | Held by |")[2].partition("\n\n")[0]
     listed = {name for row in table.splitlines() for name in re.findall(r"`([a-z_]+)`", row.split(" | ")[0])}
     jobs = re.findall(r'Job\(\s*f?"([a-z_{}]+)"', (PACKAGE / "app.py").read_text(encoding="utf-8"))
+    # Jobs that a package composes itself.
+    for path in PACKAGE.glob("*/jobs.py"):
+        jobs += re.findall(r'^        "([a-z_]+)": ', path.read_text(encoding="utf-8"), re.MULTILINE)
     modes = ("live", "test")
     assert listed == {name.replace("{mode}", mode) for name in jobs for mode in modes}

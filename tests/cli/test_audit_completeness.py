@@ -66,6 +66,7 @@ NOT_AUDITED = {
                 "transfer show",
                 "transfer doubtful",
                 "transfer returns",
+                *("refund list", "refund show", "dispute list", "dispute show"),
             ),
         ),
         READS,
@@ -106,6 +107,10 @@ class Story:
         async with self.services.database.connection() as connection:
             return str(await connection.fetchval(sql, *values))
 
+    async def execute(self, sql: str, *values: str) -> None:
+        async with self.services.database.transaction() as tx:
+            await tx.execute(sql, *values)
+
     async def entries(self) -> dict[str, str]:
         async with self.services.database.connection() as connection:
             rows = await connection.fetch("SELECT id, actor FROM audit_log")
@@ -116,6 +121,27 @@ class Story:
 
     async def cancelled_order(self) -> Words:
         return (await self.live_order(), "--reason", "Ordered twice")
+
+    async def paid_order(self, *words: str) -> Words:
+        """A test order that is paid by card."""
+        order = await self.api.order()
+        await self.execute("UPDATE orders SET payment_method = 'card' WHERE id = $1", order["id"])
+        answer = await self.api.post(f"/v1/test-helpers/orders/{order['id']}/pay", {})
+        assert answer.status_code == 200, answer.text
+        return (str(order["id"]), *words)
+
+    async def refund(self, changes: str, *words: str) -> Words:
+        (order_id,) = await self.paid_order()
+        self.run("order", "refund", order_id, "--reason", "A gesture")
+        await self.execute(f"UPDATE refunds SET {changes} WHERE order_id = $1", order_id)  # noqa: S608 - ours
+        return (await self.fetch("SELECT id FROM refunds WHERE order_id = $1", order_id), *words)
+
+    async def mismatched_charge(self) -> Words:
+        (order_id,) = await self.paid_order()
+        await self.execute("UPDATE charges SET status = 'mismatched' WHERE order_id = $1", order_id)
+        await self.execute("UPDATE orders SET status = 'placed' WHERE id = $1", order_id)
+        charge_id = await self.fetch("SELECT id FROM charges WHERE order_id = $1", order_id)
+        return (charge_id, "--reason", "One cent less arrived")
 
     async def renamed_order(self) -> Words:
         return (await self.live_order(), "Fjord Bakery AS", "--reason", "Misspelt.")
@@ -296,6 +322,12 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "catalogue import-lots": lambda story: story.import_lots(),
     "lot withdraw": lambda story: story.withdrawn_lot(),
     "order cancel": lambda story: story.cancelled_order(),
+    "order refund": lambda story: story.paid_order("--amount", "1.00", "--reason", "A gesture"),
+    "refund approve": lambda story: story.refund("state = 'approval', requested_by = 'cli:somebody@office'"),
+    "refund retry": lambda story: story.refund("attempt = 2"),
+    "refund settle": lambda story: story.refund("attempt = 2", "--note", "Paid in cash"),
+    "charge accept": lambda story: story.mismatched_charge(),
+    "charge refund": lambda story: story.mismatched_charge(),
     "order rename": lambda story: story.renamed_order(),
     "invoice resend": lambda story: story.numbered(),
     "invoice settle": lambda story: story.numbered(),

@@ -24,6 +24,7 @@ NOT_AUDITED = {
     "POST /v1/test-helpers/orders/{order_id}/decline": "a test helper; the charge is the record",
     "POST /v1/test-helpers/orders/{order_id}/complete": "a test helper; the events of the order are the record",
     "POST /v1/test-helpers/orders/{order_id}/retire": "a test helper; the events of the order are the record",
+    "POST /v1/test-helpers/orders/{order_id}/dispute": "a test helper; the worker's check of the payment is audited",
     "POST /gateways/stripe/webhook": "makes a charge due; the worker then looks it up",
     "POST /offset/{link_id}": "begins a checkout, which is deleted if nothing is ordered",
     "POST /checkout/{token}/pay": "places an order, which is the record; it names the link",
@@ -80,6 +81,21 @@ class Story:
         order = await self.api.order()
         await self.send("PUT", f"/v1/orders/{order['id']}/beneficiary", {"name": "Fjord Bakery AS"})
 
+    async def refund(self) -> None:
+        await self.execute("UPDATE accounts SET refunds_by_api = true")
+        order_id = await self.pay_by_card()
+        await self.send("POST", f"/v1/orders/{order_id}/refunds", {"amount": "1.00"})
+
+    async def pay_by_card(self) -> str:
+        order_id = str((await self.api.order())["id"])
+        await self.execute("UPDATE orders SET payment_method = 'card' WHERE id = $1", order_id)
+        await self.send("POST", f"/v1/test-helpers/orders/{order_id}/pay", {})
+        return order_id
+
+    async def execute(self, sql: str, *values: str) -> None:
+        async with self.services.database.transaction() as tx:
+            await tx.execute(sql, *values)
+
     async def settle(self) -> None:
         order = await self.api.order()
         await self.send("POST", f"/v1/test-helpers/orders/{order['id']}/settle-invoice", {})
@@ -113,6 +129,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Any]]] = {
     "PUT /v1/sustainability-page": lambda story: story.send("PUT", "/v1/sustainability-page", {"title": "Ours"}),
     "POST /v1/orders/{order_id}/cancel": lambda story: story.cancel("/v1"),
     "PUT /v1/orders/{order_id}/beneficiary": lambda story: story.rename(),
+    "POST /v1/orders/{order_id}/refunds": lambda story: story.refund(),
     "POST /v1/test-helpers/orders/{order_id}/cancel": lambda story: story.cancel("/v1/test-helpers"),
     "POST /v1/test-helpers/orders/{order_id}/settle-invoice": lambda story: story.settle(),
     "PUT /v1/test-helpers/supply": lambda story: story.send(

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from datetime import datetime
 
+from tonne.accounts.audit import record_all
 from tonne.base.actor import Actor, person_of
 from tonne.db.pool import Connection
 from tonne.invoices.errors import SecondPersonNeeded
 from tonne.refunds.errors import RefundNotFound, RefundNotWaiting
 from tonne.refunds.model import Refund, RefundMethod, RefundState
-from tonne.refunds.order_money import OrderMoney, change_refund, lock_money, settle
+from tonne.refunds.order_money import OrderMoney, change_refund, entry_of, lock_money, settle
 from tonne.refunds.request_refund import release_refund
 from tonne.refunds.store import find_refund_any_account
 
@@ -53,6 +54,8 @@ async def retry_refund(tx: Connection, refund_id: str, *, actor: Actor, now: dat
         raise RefundNotWaiting(f"Refund {waiting.id} is {waiting.state}, so there is nothing to repeat.")
     due = replace(waiting, next_attempt_at=now)
     await change_refund(tx, money, due, "refund.retried", actor=actor, now=now)
+    entry = replace(entry_of(due, "refund.retried", before=None), after=None)
+    await record_all(tx, [entry], actor=actor, at=now)
     return due
 
 
