@@ -61,6 +61,6 @@ CREATE INDEX card_links_to_check ON card_links (next_check_at) WHERE next_check_
 -- refunds ------------------------------------------------------------------------------------------------------
 
 -- When mail_refunds mails the payer, once the refund has succeeded. Null: mailed.
-ALTER TABLE refunds ADD COLUMN next_mail_at timestamptz DEFAULT now();
+ALTER TABLE refunds ADD COLUMN next_mail_at timestamptz DEFAULT '-infinity';
 UPDATE refunds SET next_mail_at = NULL;
 CREATE INDEX refunds_to_mail ON refunds (next_mail_at) WHERE next_mail_at IS NOT NULL AND state = 'succeeded';
