@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
@@ -20,6 +20,9 @@ from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import claim_due_any_account
 from tonne.retirements.allocate_orders import allocate_orders
 from tonne.retirements.complete_orders import complete_orders
+from tonne.retirements.lot_case_store import CaseState, claim_cases_any_account
+from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
+from tonne.retirements.resupply_orders import resupply
 
 CHUNKS, LIVES, STEPS = 9, 12, 10
 
@@ -55,7 +58,8 @@ class Life:
 
     async def step(self) -> None:
         steps = (self.buy, self.buy, self.allocate, self.allocate, self.crash, self.wait, self.confirm, self.deliver)
-        await self.rng.choice((*steps, self.rename, self.allocate_while_waiting))()
+        invalid = (self.invalidate, self.resolve, self.resupply, self.crash_while_resupplying)
+        await self.rng.choice((*steps, *invalid, self.rename, self.allocate_while_waiting))()
 
     async def buy(self) -> None:
         for _ in range(self.rng.randint(1, 3)):
@@ -102,6 +106,39 @@ class Life:
         amount = tonnes or self.rng.randint(1, 10 ** self.rng.randint(1, 4))
         await self.shop.supply(project, self.rng.randint(2015, 2024), amount, retired=self.rng.random() < 0.3)
 
+    async def invalidate(self) -> None:
+        """A lot of which orders hold grams turns out to be worthless."""
+        rows = await self.shop.fetch(
+            "SELECT lots.id FROM lots JOIN projects ON projects.mode = lots.mode AND projects.id = lots.project_id "
+            "WHERE lots.mode = $1 AND registry_project_id = ANY ($2) AND allocated_grams > 0 "
+            "AND invalidated_at IS NULL ORDER BY lots.id",
+            *(self.shop.mode, self.projects),
+        )
+        if rows:
+            await self.shop.invalidate(self.rng.choice(rows)["id"], "Cancelled.")
+
+    async def resolve(self, *decisions: Decision) -> None:
+        """Decide about some certificates of invalid lots."""
+        cases = await self.shop.fetch(
+            "SELECT lot_id, order_id FROM lot_cases WHERE mode = $1 AND state = ANY ($2) AND order_id = ANY ($3) "
+            "ORDER BY lot_id, order_id",
+            *(self.shop.mode, ["undecided", "withdrawn"], [order.id for order in self.orders]),
+        )
+        for case in cases if decisions else self.rng.sample(cases, self.rng.randint(0, len(cases))):
+            decision = self.rng.choice(decisions or tuple(Decision))
+            async with self.shop.database.transaction() as tx:
+                now = self.shop.clock.now
+                await resolve_lot_cases(tx, case["lot_id"], [case["order_id"]], decision, actor=TESTER, now=now)
+
+    async def resupply(self) -> None:
+        await self.shop.services.resupply_orders.run_once()
+
+    async def crash_while_resupplying(self) -> None:
+        async with self._crashing() as tx:
+            for case in await claim_cases_any_account(tx, self.shop.clock.now, 1):
+                if case.state is CaseState.RESUPPLY:
+                    await resupply(tx, case, self.shop.settings, self.shop.clock.now)
+
     async def rename(self) -> None:
         await self.shop.rename(self.rng.choice(self.buyers), f"Beneficiary {self.rng.randint(1, 2)}")
 
@@ -124,12 +161,21 @@ class Life:
         missing = sum(order.priced.quantity_grams for order in self.orders if order.priced) // TONNE
         for project in self.projects:
             await self._deliver(project, missing + 10)
+        await self.resolve(Decision.RESUPPLY)
         for _ in range(2):
             await self.shop.work()
             self.shop.clock.now += timedelta(days=31)
-        await self.shop.confirm(*await self.shop.work_list())
+            await self.shop.work()
+            await self.shop.confirm(*await self.shop.work_list())
         await self.shop.work()
         assert set(await self.shop.statuses(*self.orders)) <= {"complete"}
+        invalid = await self.shop.fetch(
+            "SELECT order_id, state FROM lot_cases WHERE order_id = ANY ($1) AND done_at IS NULL",
+            [order.id for order in self.orders],
+        )
+        assert invalid == []
+        states = [(await self.shop.certificate_states(order))[0][1] for order in self.orders]
+        assert set(states) <= {"valid"}
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
