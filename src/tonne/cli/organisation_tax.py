@@ -12,10 +12,28 @@ from tonne.base.clock import utc_now
 from tonne.base.decimals import parse_decimal
 from tonne.base.tax import TaxTreatment, format_rate
 from tonne.cli.database import ACTOR, run_in_transaction
-from tonne.cli.output import print_facts
+from tonne.cli.output import Output, ValueColumn, output_options, print_object
 
 DEFAULT = "default"
-_TEXTS = ("country", "tax_id", "legal_note", "buyer_reference", "street", "postcode", "city")
+FACTS: tuple[ValueColumn[TaxProfile], ...] = (
+    ValueColumn(
+        "treatment",
+        lambda o: o.treatment,
+        show=lambda o: o.treatment or f"{DEFAULT} (see the setting tax_treatment)",
+    ),
+    ValueColumn(
+        "rate",
+        lambda o: None if o.rate is None else format_rate(Fraction(o.rate)),
+        show=lambda o: "-" if o.rate is None else f"{format_rate(Fraction(o.rate))} %",
+    ),
+    ValueColumn("country", lambda o: o.country),
+    ValueColumn("tax_id", lambda o: o.tax_id),
+    ValueColumn("legal_note", lambda o: o.legal_note),
+    ValueColumn("buyer_reference", lambda o: o.buyer_reference),
+    ValueColumn("street", lambda o: o.street),
+    ValueColumn("postcode", lambda o: o.postcode),
+    ValueColumn("city", lambda o: o.city),
+)
 
 
 class _TaxRate(click.ParamType[Decimal]):
@@ -32,7 +50,7 @@ class _TaxRate(click.ParamType[Decimal]):
 @click.argument("organisation_id")
 @click.option(
     "--treatment",
-    type=click.Choice([DEFAULT, *TaxTreatment]),
+    type=click.Choice([DEFAULT, *(treatment.value for treatment in TaxTreatment)]),
     help="How new orders are taxed. default: as the seller's settings say.",
 )
 @click.option("--rate", type=_TaxRate(), help="Rate of the treatment standard.")
@@ -43,7 +61,8 @@ class _TaxRate(click.ParamType[Decimal]):
 @click.option("--street", help="Street and number in electronic invoices.")
 @click.option("--postcode", help="Postcode in electronic invoices.")
 @click.option("--city", help="City in electronic invoices.")
-def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, **texts: str | None) -> None:
+@output_options
+def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, output: Output, **texts: str | None) -> None:
     """Show or change an organisation's tax profile.
 
     Changes the fields that are given. "" clears a field. Orders that have a price keep their tax.
@@ -57,10 +76,4 @@ def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, **tex
         found = run_in_transaction(set_tax_profile, organisation_id, changes, actor=ACTOR, now=utc_now())
     else:
         found = run_in_transaction(read_tax_profile, organisation_id)
-    print_facts(_facts(found))
-
-
-def _facts(profile: TaxProfile) -> dict[str, str]:
-    rate = "-" if profile.rate is None else f"{format_rate(Fraction(profile.rate))} %"
-    facts = {"treatment": profile.treatment or f"{DEFAULT} (see the setting tax_treatment)", "rate": rate}
-    return facts | {name.replace("_", " "): getattr(profile, name) or "-" for name in _TEXTS}
+    print_object(found, FACTS, output)
