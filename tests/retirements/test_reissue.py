@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.retirements.shop import TONNE, Shop
+from tests.support.certificates import LINE, RECORD
+from tests.support.pdf_pages import page_texts
 from tests.support.world import TESTER
 from tonne.orders.model import Order
 from tonne.orders.queue import lock_order
+from tonne.retirements.certificate_pdf import certificate_pdf
+from tonne.retirements.certificate_record import Replacement
 from tonne.retirements.certificates import find_by_number_any_account, list_of_order
 from tonne.retirements.errors import CertificateNotAvailable, CertificateNotValid
 from tonne.retirements.reissue_certificate import reissue_certificate, withdraw_certificate
@@ -120,3 +125,17 @@ async def test_an_order_without_a_certificate_has_nothing_to_replace(live: Shop)
         await reissue(live, order, "Berta")
     with pytest.raises(CertificateNotAvailable):
         await withdraw(live, order)
+
+
+def test_the_pdf_says_what_it_replaces_and_what_the_registry_has() -> None:
+    record = msgspec.structs.replace(
+        RECORD,
+        replaces=Replacement("3WNC-9RTV-M2QH-7XKD", "The name was misspelt."),
+        lines=[msgspec.structs.replace(LINE, registry_name="customers of Hotel Miramar")],
+    )
+    text = " ".join(" ".join(page_texts(certificate_pdf(record))).split())
+    assert "This certificate replaces No. 3WNC-9RTV-M2QH-7XKD. Reason: The name was misspelt." in text
+    assert "Retired in the registry on behalf of customers of Hotel Miramar." in text
+    plain = " ".join(page_texts(certificate_pdf(RECORD)))
+    assert "eplaces" not in plain
+    assert "in the registry on behalf" not in plain
