@@ -24,6 +24,7 @@ from tonne.cards.confirm_charge import ConfirmCharge
 from tonne.cards.endpoints import CardEndpoints
 from tonne.cards.mail_card_problems import MailCardProblems
 from tonne.cards.model import RetrySchedule
+from tonne.cards.remove_closed_cards import RemoveClosedCards
 from tonne.cards.routes import card_page_routes, card_routes, gateway_routes
 from tonne.cards.update_card import UpdateCard
 from tonne.cards.waiting import QUEUES as CHARGE_QUEUES
@@ -140,7 +141,13 @@ class Services:
         self.metrics = Metrics(process)
         self.metrics_endpoint = MetricsEndpoint(self.metrics, QueueReader(database, ALL_QUEUES), settings)
         self.health = HealthEndpoints(database)
-        self.directory = AccountDirectory(database, clock, settings.key_refresh_s, seller_tax=settings.seller_tax)
+        self.directory = AccountDirectory(
+            database,
+            clock,
+            settings.key_refresh_s,
+            seller_tax=settings.seller_tax,
+            minimum_orders=settings.minimum_orders,
+        )
         self.catalogues = Catalogues(database, settings, clock)
         self.authenticator = Authenticator(self.directory, settings)
         self.notifier = Notifier(database)
@@ -158,6 +165,7 @@ class Services:
         }
         self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule, settings)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
+        self.remove_closed_cards = RemoveClosedCards(database, self.card_gateways, clock)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
         self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
@@ -311,6 +319,7 @@ class Services:
                 for mode, charge in self.charge_cards.items()
             ),
             *(Job(name, throttled(self._notify_after(run), REFUNDS_EVERY_S)) for name, run in self.refund_jobs.items()),
+            Job("remove_closed_cards", throttled(self.remove_closed_cards.run_once, CHECKOUTS_EVERY_S)),
             Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
             Job("issue_consolidated_invoices", self._notify_after(self.issue_consolidated_invoices.run_once)),
             Job("follow_up_invoices", self._notify_after(self.follow_up_invoices.run_once)),

@@ -44,6 +44,7 @@ class UnreliableGateway:
         self.looked_up: list[str] = []
         self.refunded: list[str] = []
         self.cancelled: list[str] = []
+        self.forgotten: list[str] = []
         # Faults of the next requests, in order. Later requests succeed.
         self.faults: list[Charge] = []
         self.is_down = False
@@ -85,6 +86,9 @@ class UnreliableGateway:
         if self.is_down:
             raise PaymentNotRead("down")
         return await self.inner.list_changed(since)
+
+    async def forget(self, card: StoredCard) -> None:
+        self.forgotten.append(card.method)
 
     async def describe(self, card: StoredCard) -> CardDetails:
         return await self.inner.describe(card)

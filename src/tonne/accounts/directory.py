@@ -1,14 +1,16 @@
 """Lookups of keys and accounts for the HTTP layer. Terms are cached for a few seconds."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from tonne.accounts import store
+from tonne.accounts.limit_store import find_key_limit
 from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
 from tonne.base.expiring_cache import ExpiringCache
 from tonne.base.scope import Mode, Scope
+from tonne.base.spending_limit import SpendingLimit
 from tonne.base.tax import NO_TAX, TaxTerms
 from tonne.db.pool import Database
 from tonne.http.authenticator import KeyHolder
@@ -23,11 +25,14 @@ class AccountDirectory:
         monotonic: Callable[[], float] = time.monotonic,
         *,
         seller_tax: TaxTerms = NO_TAX,
+        minimum_orders: Mapping[str, int] | None = None,
     ) -> None:
         self._database = database
         self._seller_tax = seller_tax
+        self._minimum_orders = minimum_orders or {}
         self._clock = clock
         self._terms: ExpiringCache[str, Terms] = ExpiringCache(refresh_s, monotonic)
+        self._key_limits: ExpiringCache[str, tuple[SpendingLimit, ...]] = ExpiringCache(refresh_s, monotonic)
         self._uses: dict[tuple[str, str], datetime] = {}
 
     async def find_key(self, secret_hash: bytes) -> KeyHolder | None:
@@ -57,5 +62,26 @@ class AccountDirectory:
         if terms is None:
             async with self._database.connection() as connection:
                 terms = await store.find_terms(connection, scope, self._seller_tax)
+            terms = terms.with_minimum(self._minimum_orders)
             self._terms.put(scope.account_id, terms)
         return terms
+
+    async def limits_of(self, scope: Scope, key_id: str | None) -> Sequence[SpendingLimit]:
+        """The spending limits of an order: the account's, then the key's."""
+        terms = await self.terms_of(scope)
+        limits = account_limits(scope, terms)
+        if key_id is None:
+            return limits
+        of_key = self._key_limits.get(key_id)
+        if of_key is None:
+            async with self._database.connection() as connection:
+                found = await find_key_limit(connection, scope.organisation_id, key_id)
+            of_key = () if found is None else (found,)
+            self._key_limits.put(key_id, of_key)
+        return (*limits, *of_key)
+
+
+def account_limits(scope: Scope, terms: Terms) -> tuple[SpendingLimit, ...]:
+    if terms.monthly_limit_minor is None:
+        return ()
+    return (SpendingLimit(scope.account_id, "account", terms.monthly_limit_minor, terms.currency),)

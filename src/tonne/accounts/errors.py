@@ -21,6 +21,22 @@ class RedirectHostNotFound(TonneError, kind=Kind.NOT_FOUND, code="redirect_host_
     message = "The organisation has no such redirect host. Run `tonne org show` to see its redirect hosts."
 
 
+class AccountAlreadyClosed(TonneError, kind=Kind.CONFLICT, code="account_already_closed"):
+    message = "The account is already closed."
+
+
+class AccountNotClosed(TonneError, kind=Kind.CONFLICT, code="account_not_closed"):
+    message = "The account is not closed. If its organisation is, run `tonne org reopen`."
+
+
+class OrganisationAlreadyClosed(TonneError, kind=Kind.CONFLICT, code="organisation_already_closed"):
+    message = "The organisation is already closed."
+
+
+class OrganisationNotClosed(TonneError, kind=Kind.CONFLICT, code="organisation_not_closed"):
+    message = "The organisation is not closed. Run `tonne account reopen` for an account that is."
+
+
 class CurrencyUnknown(TonneError, kind=Kind.INVALID, code="currency_unknown"):
     message = "The currency is unknown. Use an ISO 4217 code such as EUR."
 

@@ -1,6 +1,7 @@
 """Organisations, accounts and API keys."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -99,6 +100,12 @@ class Terms:
     tax: TaxTerms = NO_TAX
     # The seller's default. It applies to customers at checkout, who are not the organisation.
     seller_tax: TaxTerms = NO_TAX
+    # How much the account may order in a calendar month. None: no limit.
+    monthly_limit_minor: int | None = None
+    # The total cost of the smallest order. None: there is no minimum.
+    minimum_order_minor: int | None = None
+    # Nothing new is ordered.
+    is_closed: bool = False
 
     def available_grams(self, free_grams: int) -> int:
         """How much this account can buy of what is free."""
@@ -107,6 +114,12 @@ class Terms:
 
     def paid_by(self, method: PaymentMethod) -> "Terms":
         return replace(self, payment_method=method)
+
+    def with_minimum(self, minimum_orders: Mapping[str, int]) -> "Terms":
+        """With the minimum order of the currency, unless the account has one of its own."""
+        if self.minimum_order_minor is not None or self.currency not in minimum_orders:
+            return self
+        return replace(self, minimum_order_minor=minimum_orders[self.currency])
 
     def at_checkout(self) -> "Terms":
         """For a customer who pays with their own card."""

@@ -219,7 +219,8 @@ async def has_account(connection: Connection, organisation_id: str, mode: Mode, 
 
 FIND_TERMS = """
 SELECT account.currency, account.payment_method, account.auto_advance, account.beneficiary,
-       account.simulated_supply_grams, account.billing, organisation.fee_rate,
+       account.simulated_supply_grams, account.billing, organisation.fee_rate, account.monthly_limit_minor,
+       account.minimum_order_minor, coalesce(account.closed_at, organisation.closed_at) AS closed_at,
        coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection,
        profile.treatment AS tax_treatment, profile.rate AS tax_rate
 FROM accounts account
@@ -251,6 +252,9 @@ async def find_terms(connection: Connection, scope: Scope, seller_tax: TaxTerms 
         billing=Billing(row["billing"]),
         tax=own_tax or seller_tax,
         seller_tax=seller_tax,
+        monthly_limit_minor=row["monthly_limit_minor"],
+        minimum_order_minor=row["minimum_order_minor"],
+        is_closed=row["closed_at"] is not None,
     )
 
 
@@ -270,7 +274,12 @@ async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
 
 
 FIND_VALID_KEY = """
-SELECT id, organisation_id, default_account_id, mode FROM api_keys WHERE secret_hash = $1 AND revoked_at IS NULL
+SELECT key.id, key.organisation_id, key.default_account_id, key.mode,
+       account.closed_at IS NOT NULL OR organisation.closed_at IS NOT NULL AS is_closed
+FROM api_keys key
+JOIN accounts account ON account.organisation_id = key.organisation_id AND account.id = key.default_account_id
+JOIN organisations organisation ON organisation.id = key.organisation_id
+WHERE key.secret_hash = $1 AND key.revoked_at IS NULL
 """
 
 
@@ -278,7 +287,8 @@ async def find_valid_key(connection: Connection, secret_hash: bytes) -> KeyHolde
     row = await connection.fetchrow(FIND_VALID_KEY, secret_hash)
     if row is None:
         return None
-    return KeyHolder(row["id"], Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"])))
+    scope = Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"]))
+    return KeyHolder(row["id"], scope, row["is_closed"])
 
 
 _KEY = "id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at"

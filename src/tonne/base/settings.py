@@ -15,6 +15,7 @@ from tonne.base.bank_accounts import parse_bank_accounts
 from tonne.base.countries import COUNTRIES
 from tonne.base.currency_limits import parse_limits
 from tonne.base.iban import is_iban
+from tonne.base.money import parse_amounts
 from tonne.base.secret_keys import parse_key, parse_keys
 from tonne.base.tax import TaxTerms, TaxTreatment
 from tonne.base.tax_ids import parse_tax_id
@@ -82,6 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pricing_give_up_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 86_400.0
     rate_max_age_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 31
     rate_change_factor: Annotated[float, msgspec.Meta(gt=1, le=1e6)] = 2.0
+    minimum_order: Annotated[str, msgspec.Meta(max_length=2000)] = ""
     worker_poll_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 1.0
     secret_key: str = ""
     secret_keys_old: str = ""
@@ -165,6 +167,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return TaxTerms(treatment, Fraction(self.tax_rate) / 100 if is_taxed else Fraction(0))
 
     @property
+    def minimum_orders(self) -> dict[str, int]:
+        """The smallest total cost of an order in minor units, by currency."""
+        return parse_amounts(self.minimum_order)
+
+    @property
     def proxy_networks(self) -> tuple[Network, ...]:
         return parse_networks(self.trusted_proxies)
 
@@ -245,6 +252,7 @@ def _validate(settings: Settings) -> None:
     _validate_bank(settings)
     _validate_tax(settings)
     _validate_contacts(settings)
+    _validate_minimum_order(settings)
     _validate_metrics(settings)
     _validate_refunds(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
@@ -311,6 +319,13 @@ def _validate_tax(settings: Settings) -> None:
             raise SettingsError(f"TONNE_SELLER_VAT_ID: {error}") from error
     if settings.seller_tax.treatment is TaxTreatment.STANDARD and not 0 < settings.seller_tax.rate <= 1:
         raise SettingsError("TONNE_TAX_RATE must be above 0 and at most 100: the tax treatment is standard.")
+
+
+def _validate_minimum_order(settings: Settings) -> None:
+    try:
+        parse_amounts(settings.minimum_order)
+    except ValueError as error:
+        raise SettingsError(f"TONNE_MINIMUM_ORDER is not valid: {error}.") from error
 
 
 def _validate_secret_keys(settings: Settings) -> None:

@@ -47,5 +47,9 @@ class PriceRoundsToZero(TonneError, kind=Kind.CONFLICT, code="price_rounds_to_ze
     )
 
 
+class BelowMinimumOrder(TonneError, kind=Kind.INVALID, code="below_minimum_order"):
+    message = "The order is smaller than the minimum. Choose a larger amount."
+
+
 class ChargeTooSmall(TonneError, kind=Kind.INVALID, code="charge_too_small"):
     message = "The total is less than a card can be charged. Choose a larger amount."

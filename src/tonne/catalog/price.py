@@ -6,7 +6,7 @@ from enum import StrEnum
 from tonne.accounts.model import PaymentMethod, Terms
 from tonne.base.money import format_money
 from tonne.base.tax import TaxTreatment, largest_net, tax_on
-from tonne.catalog.errors import ChargeTooSmall, PriceRoundsToZero, PriceUnavailable, QuantityInvalid
+from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, PriceRoundsToZero, PriceUnavailable, QuantityInvalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import MAX_MINOR, Priced, PriceList, price_quantity, price_value
 from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default
@@ -40,6 +40,12 @@ def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     if is_charged and request.value_minor is not None:
         _require_chargeable("value", request.value_minor, terms.currency)
     priced = _price(request, terms, catalogue)
+    least = terms.minimum_order_minor
+    if least is not None and priced.total_cost_minor < least:
+        raise BelowMinimumOrder(
+            f"The total is {format_money(priced.total_cost_minor, terms.currency)} {terms.currency}. The minimum for "
+            f"an order is {format_money(least, terms.currency)} {terms.currency}: choose a larger amount."
+        )
     if is_charged:
         due = priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, terms) or 0)
         _require_chargeable("total", due, terms.currency)

@@ -12,7 +12,7 @@ from tonne.base.currency import DECIMALS
 from tonne.base.decimals import parse_decimal, scaled
 from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
 from tonne.base.money import format_money
-from tonne.catalog.errors import ChargeTooSmall, PriceUnavailable, QuantityInvalid, ValueInvalid
+from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue
 from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.pricing import Priced
@@ -100,6 +100,8 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
         priced = price(wanted, offer.terms, offer.catalogue)
     except ChargeTooSmall as error:
         raise ChargeTooSmall(str(error), field="amount") from error
+    except BelowMinimumOrder as error:
+        raise BelowMinimumOrder(str(error), field="amount") from error
     except PriceUnavailable as error:
         # Its own message advises placing an order that waits, which a visitor cannot do.
         raise PriceUnavailable(f"There is no price in {offer.terms.currency} right now. Try again later.") from error

@@ -127,6 +127,8 @@ class OffsetPage:
         if not takes_cards(self.settings, link.scope.mode):
             raise SellerTakesNoCards
         terms = (await self.directory.terms_of(link.scope)).at_checkout()
+        if terms.is_closed:
+            raise OffsetLinkClosed
         catalogue = await self.catalogues.current(link.scope.mode)
         return LinkOffer(link, terms, catalogue)
 

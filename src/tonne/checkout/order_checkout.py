@@ -52,7 +52,7 @@ async def order_checkout(
         return order
     if now >= checkout.expires_at:
         raise CheckoutOver
-    if not offer.link.is_open(now):
+    if not offer.link.is_open(now) or offer.terms.is_closed:
         raise OffsetLinkClosed
     priced = price_offer(offer, price_request_of(checkout))
     if priced.shown != shown:

@@ -8,6 +8,7 @@ from tonne.accounts.model import PaymentMethod
 from tonne.base.errors import Invalid
 from tonne.cards.errors import NothingToConfirm
 from tonne.catalog.errors import (
+    BelowMinimumOrder,
     BundleInvalid,
     ChargeTooSmall,
     PriceRoundsToZero,
@@ -122,7 +123,7 @@ def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
             *("POST /v1/checkouts", endpoints.create_checkout, {200: CheckoutOut, 201: CheckoutOut}),
             *(OffsetLinkUnknown, OffsetLinkNotOpen, OffsetLinkNotPayable, CheckoutAmountMissing, AlreadyPaid),
             *(QuantityInvalid, ValueInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut, RedirectRefused),
-            *(ChargeTooSmall, PriceRoundsToZero, PriceUnavailable),
+            *(ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero, PriceUnavailable),
             operation_id="createCheckout",
             body=CheckoutIn,
             example=_CHECKOUT,

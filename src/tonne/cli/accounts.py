@@ -10,18 +10,23 @@ from tonne.accounts import lookup
 from tonne.accounts.change_account import AccountChange, change_account
 from tonne.accounts.change_billing import BillingChange
 from tonne.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
+from tonne.accounts.limit_store import AccountLimits, find_limits
 from tonne.accounts.open_account import open_account
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import load_settings
+from tonne.base.spending_limit import month_of
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_account_default
 from tonne.catalog.store import load_catalogue
+from tonne.cli.closing import close_account_command, reopen_account_command
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, MODE
 from tonne.db.pool import Connection
+from tonne.orders.set_limits import LimitChange, set_account_limits
+from tonne.orders.spending import sum_spending
 from tonne.retirements.resume_orders import resume_orders
 
 _METHOD = click.Choice([method.value for method in PaymentMethod])
@@ -47,6 +52,10 @@ COLUMNS: tuple[ValueColumn[Account], ...] = (
 @click.group()
 def account() -> None:
     """Manage accounts and client accounts, which place the orders."""
+
+
+account.add_command(close_account_command)
+account.add_command(reopen_account_command)
 
 
 @account.command("create")
@@ -122,9 +131,26 @@ def list_(organisation_id: str, output: Output) -> None:
 @click.argument("account_id")
 @output_options
 def show(account_id: str, output: Output) -> None:
-    """Show an account."""
-    found = run_in_transaction(lookup.require_account_any_account, account_id)
-    print_object(found, [replace(column, in_table=True) for column in COLUMNS], output)
+    """Show an account, its limits and what it has spent this month."""
+
+    async def work(tx: Connection, scope: Scope) -> tuple[Account, AccountLimits, int]:
+        found = await lookup.require_account_any_account(tx, account_id)
+        spent = await sum_spending(tx, scope.organisation_id, scope.account_id, month_of(utc_now()))
+        return found, await find_limits(tx, scope), spent
+
+    found, limits, spent = run_for_account(account_id, work)
+    print_object(found, [*(replace(column, in_table=True) for column in COLUMNS), *_limits(limits, spent)], output)
+
+
+def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Account], ...]:
+    closed_at = limits.closed_at or limits.organisation_closed_at
+    return (
+        MoneyColumn("monthly_limit", lambda _: limits.monthly_limit_minor, lambda a: a.currency),
+        MoneyColumn("spent_this_month", lambda _: spent_minor, lambda a: a.currency),
+        MoneyColumn("minimum_order", lambda _: limits.minimum_order_minor, lambda a: a.currency),
+        TimeColumn("closed_at", lambda _: closed_at, head="closed"),
+        ValueColumn("closed_reason", lambda _: limits.closed_reason),
+    )
 
 
 @account.command("update")
@@ -152,9 +178,13 @@ def show(account_id: str, output: Output) -> None:
     help="Fulfil orders when they are paid, or at once within the credit limit.",
 )
 @click.option("--credit-limit", help="The most that may be unpaid with --fulfil on_order.")
+@click.option("--monthly-limit", help="How much it may order per calendar month (UTC), such as 1000.00, or none.")
+@click.option("--minimum-order", help="Smallest total of an order, such as 5.00; none: that of the settings.")
 def update(
     account_id: str,
     *,
+    monthly_limit: str | None,
+    minimum_order: str | None,
     name: str | None,
     beneficiary: str | None,
     payment_method: str | None,
@@ -186,13 +216,16 @@ def update(
             credit_limit=credit_limit,
         ),
     )
-    run_for_account(account_id, _change, change)
+    limits = LimitChange(monthly_limit=monthly_limit, minimum_order=minimum_order)
+    run_for_account(account_id, _change, change, limits)
     click.echo(f"Account {account_id} is updated.")
 
 
-async def _change(tx: Connection, scope: Scope, change: AccountChange) -> None:
+async def _change(tx: Connection, scope: Scope, change: AccountChange, limits: LimitChange) -> None:
     now = utc_now()
     await change_account(tx, scope, change, actor=ACTOR, now=now)
+    if limits != LimitChange():
+        await set_account_limits(tx, scope, limits, actor=ACTOR, now=now)
     if change.auto_advance:
         await resume_orders(tx, scope, service_name=load_settings(os.environ).seller_name, now=now)
 

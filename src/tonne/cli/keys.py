@@ -8,6 +8,7 @@ from tonne.accounts.model import ApiKey
 from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.orders.set_limits import set_key_limit
 
 COLUMNS: tuple[ValueColumn[ApiKey], ...] = (
     ValueColumn("id", lambda k: k.id),
@@ -55,3 +56,16 @@ def revoke(key_id: str) -> None:
     """Revoke a key. It stops working within 5 seconds."""
     revoked = run_in_transaction(revoke_key, key_id, actor=ACTOR, now=utc_now())
     click.echo(f"{revoked.id} (...{revoked.last_four}) is revoked.")
+
+
+@key.command("limit")
+@click.argument("key_id")
+@click.argument("amount")
+def limit(key_id: str, amount: str) -> None:
+    """Limit what a key may order per month. AMOUNT is 100.00, or none.
+
+    The amount is in the currency of the key's default account, and months are calendar months (UTC). A key with a limit
+    cannot order in other currencies. Takes effect within 5 seconds.
+    """
+    set_to = run_in_transaction(set_key_limit, key_id, amount, actor=ACTOR, now=utc_now())
+    click.echo(f"The monthly limit of {key_id} is {set_to}.")

@@ -14,6 +14,7 @@ from tonne.base.decimals import format_scaled
 from tonne.base.scope import Mode
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_organisation_default
+from tonne.cli.closing import close_organisation_command, reopen_organisation_command
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.organisation_tax import tax
 from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
@@ -50,6 +51,10 @@ def org() -> None:
 
 
 org.add_command(tax)
+
+
+org.add_command(close_organisation_command)
+org.add_command(reopen_organisation_command)
 
 
 @org.command("create")

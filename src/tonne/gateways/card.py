@@ -142,4 +142,7 @@ class CardGateway(Protocol):
     async def describe(self, card: StoredCard) -> CardDetails:
         """Raises CardNotFound, or CardNotDescribed if the gateway cannot be reached."""
 
+    async def forget(self, card: StoredCard) -> None:
+        """Remove a stored card, which can then not be charged again. Raises like `describe`."""
+
     async def close(self) -> None: ...

@@ -136,6 +136,9 @@ class SimulatedCardGateway:
             raise CardNotFound(_no_such_card(card))
         return CardDetails(card.customer, card.method, "visa", known.number[-4:], known.expires)
 
+    async def forget(self, card: StoredCard) -> None:
+        """Nothing to remove: simulated cards are numbers."""
+
     async def close(self) -> None:
         """Nothing to close: the caller owns the database."""
 

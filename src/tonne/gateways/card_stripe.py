@@ -259,6 +259,14 @@ class StripeCardGateway:
         expires = f"{details.exp_year:04}-{details.exp_month:02}"
         return CardDetails(card.customer, card.method, details.brand, details.last4, expires)
 
+    async def forget(self, card: StoredCard) -> None:
+        try:
+            await self._stripe.payment_methods.detach_async(card.method)
+        except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
+            if _is_missing(error) or _is_detached(error):
+                raise CardNotFound(f"Stripe has no payment method {card.method} of a customer.") from None
+            raise CardNotDescribed(self._classify(error, method=card.method).message) from None
+
     async def close(self) -> None:
         await self._http.close_async()  # type: ignore[no-untyped-call]  # the SDK has no annotation
 
@@ -367,6 +375,11 @@ class StripeCardGateway:
     def _without_key(self, text: str | None) -> str:
         """Stripe masks the key in its messages; a proxy or a replacement server may not."""
         return (text or "").replace(self._secret_key, "…")[:500]
+
+
+def _is_detached(error: Exception) -> bool:
+    """Stripe has no code for a payment method that belongs to no customer any more."""
+    return isinstance(error, stripe.InvalidRequestError) and "not attached" in str(error)
 
 
 def _is_missing(error: Exception) -> bool:

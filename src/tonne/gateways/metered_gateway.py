@@ -81,6 +81,9 @@ class MeteredGateway:
     async def describe(self, card: StoredCard) -> CardDetails:
         return await self._timed("describe", self.inner.describe(card), lambda _: "described")
 
+    async def forget(self, card: StoredCard) -> None:
+        await self._timed("forget", self.inner.forget(card), lambda _: "forgotten")
+
     async def close(self) -> None:
         await self.inner.close()
 

@@ -12,7 +12,7 @@ from tonne.base.ids import is_id
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.http.client_address import client_address
-from tonne.http.errors import AccountNotFound, RateLimited, Unauthorised
+from tonne.http.errors import AccountClosed, AccountNotFound, RateLimited, Unauthorised
 from tonne.http.rate_limit import Quota, TokenBuckets, rate_limited
 
 # Encoded already: almost every response has these headers.
@@ -28,6 +28,8 @@ class KeyHolder:
 
     key_id: str
     scope: Scope
+    # The key's own account, or its organisation, is closed.
+    is_closed: bool = False
 
 
 class Directory(Protocol):
@@ -61,6 +63,8 @@ class Authenticator:
     async def admit(self, headers: dict[bytes, bytes], client: str) -> tuple[KeyHolder, Scope, RawHeaders]:
         """The key's holder, the scope to act in, and the rate-limit headers of the response."""
         holder = await self._identify(headers, client)
+        if holder.is_closed:
+            raise AccountClosed
         quota = self._requests.consume(holder.key_id)
         limits = _limit_headers(self._requests, quota)
         if not quota.allowed:

@@ -51,6 +51,10 @@ class Unauthorised(TonneError, kind=Kind.UNAUTHENTICATED, code="unauthorised"):
         self.headers["WWW-Authenticate"] = "Bearer"
 
 
+class AccountClosed(TonneError, kind=Kind.FORBIDDEN, code="account_closed"):
+    message = "This account is closed, so nothing can be ordered and its API keys do not work. Ask the operator."
+
+
 class AccountNotFound(TonneError, kind=Kind.NOT_FOUND, code="account_not_found"):
     message = "This API key has no access to such an account. Check the account id and the key's mode."
 

@@ -13,6 +13,7 @@ from tonne.base.errors import Invalid, TonneError
 from tonne.base.settings import Settings
 from tonne.http.errors import (
     STATUS,
+    AccountClosed,
     AccountNotFound,
     BodyTimeout,
     BodyTooLarge,
@@ -169,7 +170,7 @@ def _errors(route: Route) -> list[type[TonneError]]:
     # Invalid: unknown query parameters are refused everywhere.
     errors: list[type[TonneError]] = [*route.errors, Invalid, InternalError, ServiceUnavailable]
     if route.access is Access.API_KEY:
-        errors += [Unauthorised, AccountNotFound, RateLimited]
+        errors += [Unauthorised, AccountClosed, AccountNotFound, RateLimited]
     if route.body is not None:
         errors += [BodyTooLarge, MediaTypeInvalid, BodyTimeout]
     return errors

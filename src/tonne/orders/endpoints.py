@@ -14,6 +14,7 @@ from tonne.catalog.schemas import quote_out
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
 from tonne.http.client_fields import idempotency_of, metadata_text, replay
+from tonne.http.errors import AccountClosed
 from tonne.http.json_body import Document, read
 from tonne.http.lists import Paging, raw_list_response
 from tonne.http.route import Request, Response, json_response
@@ -132,13 +133,18 @@ class OrderEndpoints:
         document = request.json()
         idempotency = idempotency_of(shape.__name__, document)
         body, original_digest = await self._place_order.place(
-            request.scope, idempotency, lambda terms: _read(request, document, shape, terms, idempotency)
+            request.scope,
+            idempotency,
+            lambda terms: _read(request, document, shape, terms, idempotency),
+            key_id=request.actor.key_id,
         )
         return Response(body, 201) if original_digest is None else replay(body, original_digest, idempotency.digest)
 
     async def _quote(self, request: Request, shape: type[OrderIn]) -> Response:
         document, scope = request.json(), request.scope
         terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
+        if terms.is_closed:
+            raise AccountClosed
         order_request = _read(request, document, shape, terms, idempotency_of(shape.__name__, document))
         async with self._database.connection() as connection:
             wanted = await resolve_amount(connection, scope, order_request)

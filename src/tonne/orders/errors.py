@@ -15,3 +15,13 @@ class EstimateUnknown(TonneError, kind=Kind.INVALID, code="estimate_not_found"):
     """In the body of an order. GET on an unknown estimate returns 404 with the same code."""
 
     message = "There is no such estimate. Create one with POST /v1/estimates."
+
+
+class SpendingLimitReached(TonneError, kind=Kind.FORBIDDEN, code="spending_limit_reached"):
+    message = "The monthly limit is reached. It resets at the beginning of the next month (UTC)."
+
+
+class LimitInvalid(TonneError, kind=Kind.INVALID, code="limit_invalid"):
+    """Command line only."""
+
+    message = "This is not an amount. Give one such as 1000.00, or none."

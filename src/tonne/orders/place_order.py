@@ -1,6 +1,6 @@
 """Place an order: price and insert it with its events, or return the original if its idempotency key is known."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from tonne.base.idempotency import Idempotency, create_once
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
+from tonne.base.spending_limit import SpendingLimit
 from tonne.catalog.model import Catalogue
 from tonne.catalog.price import OrderType, PriceRequest, price_if_available
 from tonne.catalog.pricing import Priced
@@ -21,6 +22,7 @@ from tonne.db.pool import Connection, Database
 from tonne.estimates.store import find_mass_grams
 from tonne.events.log import append
 from tonne.events.notify import Notifier
+from tonne.http.errors import AccountClosed
 from tonne.orders import store
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import EstimateUnknown
@@ -28,6 +30,7 @@ from tonne.orders.model import Order, OrderStatus, OrderTax
 from tonne.orders.move_order import event_of
 from tonne.orders.order_tax import tax_of
 from tonne.orders.schemas import order_document
+from tonne.orders.spending import count_spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ async def place_order(
     *,
     now: datetime,
     retry_after: timedelta,
+    limits: Sequence[SpendingLimit] = (),
 ) -> PlacedOrder | None:
     """Price and write a new order with its events; None when its idempotency key is taken.
 
@@ -74,6 +78,8 @@ async def place_order(
     waits at the unique constraint until the first commits, and then gets None. Call it last in the transaction: it
     locks the event stream.
     """
+    if terms.is_closed:
+        raise AccountClosed
     if request.customer is not None:
         terms = terms.at_checkout()
     wanted = await resolve_amount(tx, scope, request)
@@ -90,6 +96,8 @@ async def place_order(
     )
     if not inserted:
         return None
+    if limits:
+        await count_spending(tx, order, limits)
     events = [event_of(order, document)]
     if not is_waiting:
         received = replace(order, status=OrderStatus.RECEIVED, priced=None, tax=OrderTax())
@@ -159,18 +167,27 @@ class PlaceOrder:
         self._notifier = notifier
 
     async def place(
-        self, scope: Scope, idempotency: Idempotency, read: Callable[[Terms], OrderRequest]
+        self,
+        scope: Scope,
+        idempotency: Idempotency,
+        read: Callable[[Terms], OrderRequest],
+        *,
+        key_id: str | None = None,
     ) -> tuple[bytes, bytes | None]:
         """The document of the new order; or of the original with this key, and the digest of the original request."""
         # Before taking a connection: holding one while waiting for another can exhaust the pool.
         terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
+        limits = await self._directory.limits_of(scope, key_id)
         async with self._database.connection() as connection:
 
             async def create() -> bytes | None:
                 request = read(terms)
                 async with connection.transaction():
                     placed = await place_order(
-                        connection, scope, request, terms, catalogue, now=self._clock(), retry_after=self._retry_after
+                        *(connection, scope, request, terms, catalogue),
+                        now=self._clock(),
+                        retry_after=self._retry_after,
+                        limits=limits,
                     )
                 return None if placed is None else placed.document
 

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from tonne.accounts.directory import account_limits
+from tonne.accounts.limit_store import find_key_limit
 from tonne.accounts.store import find_terms
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
@@ -23,6 +25,7 @@ from tonne.orders.model import FailureReason, Order, OrderKey, OrderStatus, Orde
 from tonne.orders.move_order import move_order
 from tonne.orders.order_tax import tax_of
 from tonne.orders.queue import postpone, run_due_any_account
+from tonne.orders.spending import count_spending
 
 
 class PriceWaiting:
@@ -31,6 +34,7 @@ class PriceWaiting:
         self._catalogues = catalogues
         self._clock = clock
         self._seller_tax = settings.seller_tax
+        self._minimum_orders = settings.minimum_orders
         self._retry = timedelta(seconds=settings.pricing_retry_s)
         self._give_up = timedelta(seconds=settings.pricing_give_up_s)
 
@@ -68,6 +72,7 @@ class PriceWaiting:
         else:
             order = replace(order, priced=priced, tax=tax)
             await store.price_order(tx, order)
+            await _count(tx, order)
             await move_order(tx, order, OrderStatus.PLACED, now, next_attempt_at=order.due_at(now))
 
     async def _price(self, tx: Connection, order: Order) -> tuple[Priced, OrderTax]:
@@ -77,11 +82,20 @@ class PriceWaiting:
             value_minor=order.requested_value_minor,
             choices=None if choices is None else [msgspec.convert(choice, BundleChoiceIn) for choice in choices],
         )
-        terms = (await find_terms(tx, order.scope, self._seller_tax)).paid_by(order.payment_method)
+        found = await find_terms(tx, order.scope, self._seller_tax)
+        terms = found.with_minimum(self._minimum_orders).paid_by(order.payment_method)
         if order.is_paid_at_checkout:
             terms = terms.at_checkout()
         priced = price(wanted, terms, await self._catalogues.current(order.scope.mode))
         return priced, tax_of(priced, terms)
+
+
+async def _count(tx: Connection, order: Order) -> None:
+    """Count what the order costs against the limits. It was accepted, so it is not refused now."""
+    terms, key_id = await find_terms(tx, order.scope), await store.find_key_of_order(tx, order.scope, order.id)
+    of_key = None if key_id is None else await find_key_limit(tx, order.scope.organisation_id, key_id)
+    limits = [*account_limits(order.scope, terms), *filter(None, [of_key])]
+    await count_spending(tx, order, limits, is_refusing=False)
 
 
 async def _fail(tx: Connection, order: Order, reason: FailureReason, now: datetime) -> None:

@@ -1,6 +1,7 @@
 """Routes of orders."""
 
 from tonne.catalog.errors import (
+    BelowMinimumOrder,
     BundleInvalid,
     ChargeTooSmall,
     PriceRoundsToZero,
@@ -14,7 +15,7 @@ from tonne.catalog.schemas import QuoteOut
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.http.route import Parameter, Route, RouteMaker
 from tonne.orders.endpoints import OrderEndpoints
-from tonne.orders.errors import EstimateUnknown, OrderNotFound
+from tonne.orders.errors import EstimateUnknown, OrderNotFound, SpendingLimitReached
 from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, OrderOut
 
 _SELECTION_ERRORS = (BundleInvalid, RatiosInvalid, RatiosInvalidFormat)
@@ -30,10 +31,13 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
     )
     routes = []
     for way, place, quote, body, more in ways:
-        path, errors = f"POST /v1/orders/by-{way}", (*more, *_SELECTION_ERRORS, ChargeTooSmall, PriceRoundsToZero)
+        path, errors = (
+            f"POST /v1/orders/by-{way}",
+            (*more, *_SELECTION_ERRORS, ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero),
+        )
         name = f"OrderBy{way.capitalize()}"
         routes += [
-            route(path, place, placed, *errors, operation_id=f"place{name}", body=body),
+            route(path, place, placed, *errors, SpendingLimitReached, operation_id=f"place{name}", body=body),
             route(
                 *(f"{path}/quote", quote, QuoteOut, *errors, PriceUnavailable), operation_id=f"quote{name}", body=body
             ),

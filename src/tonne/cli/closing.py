@@ -1,0 +1,96 @@
+"""tonne account close, reopen; tonne org close, reopen"""
+
+import click
+
+from tonne.accounts.close_account import close_account, close_organisation, reopen_account, reopen_organisation
+from tonne.base.clock import utc_now
+from tonne.base.scope import Scope
+from tonne.cards.remove_closed_cards import schedule_removal
+from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
+from tonne.cli.parameters import REASON
+from tonne.db.pool import Connection
+from tonne.sustainability.change_page import PageChange, change_page
+from tonne.sustainability.read_page import read_page
+
+_disable_page = click.option("--disable-page", is_flag=True, help="Also take the public Sustainability page offline.")
+_reason = click.option("--reason", type=REASON, required=True, help="Why, for the audit log.")
+
+
+@click.command("close")
+@click.argument("account_id")
+@_reason
+@_disable_page
+def close_account_command(account_id: str, reason: str, disable_page: bool) -> None:
+    """Close an account: nothing new can be ordered.
+
+    Its API keys stop within 5 seconds, and its offset links show that they are closed. Open orders finish, webhooks
+    deliver the remaining events, and the data stays. The stored card is removed once no order needs it.
+    """
+
+    async def work(tx: Connection, scope: Scope) -> None:
+        now = utc_now()
+        await close_account(tx, scope, reason, actor=ACTOR, now=now)
+        await schedule_removal(tx, scope, now)
+        if disable_page:
+            await _disable(tx, scope)
+
+    run_for_account(account_id, work)
+    click.echo(f"Account {account_id} is closed. `tonne account reopen {account_id}` opens it again.")
+
+
+@click.command("reopen")
+@click.argument("account_id")
+def reopen_account_command(account_id: str) -> None:
+    """Open a closed account again. Its keys and links work as before."""
+
+    async def work(tx: Connection, scope: Scope) -> None:
+        await reopen_account(tx, scope, actor=ACTOR, now=utc_now())
+        await schedule_removal(tx, scope, None)
+
+    run_for_account(account_id, work)
+    click.echo(f"Account {account_id} is open. Store a card again if it needs one.")
+
+
+@click.command("close")
+@click.argument("organisation_id")
+@_reason
+@_disable_page
+def close_organisation_command(organisation_id: str, reason: str, disable_page: bool) -> None:
+    """Close an organisation with all its accounts and keys.
+
+    Like `tonne account close` for every account.
+    """
+
+    async def work(tx: Connection) -> int:
+        now = utc_now()
+        scopes = await close_organisation(tx, organisation_id, reason, actor=ACTOR, now=now)
+        for scope in scopes:
+            await schedule_removal(tx, scope, now)
+            if disable_page:
+                await _disable(tx, scope)
+        return len(scopes)
+
+    count = run_in_transaction(work)
+    accounts = "1 account" if count == 1 else f"{count:,} accounts"
+    click.echo(f"Organisation {organisation_id} and its {accounts} are closed.")
+
+
+@click.command("reopen")
+@click.argument("organisation_id")
+def reopen_organisation_command(organisation_id: str) -> None:
+    """Open a closed organisation again.
+
+    Accounts that were closed themselves stay closed.
+    """
+
+    async def work(tx: Connection) -> None:
+        for scope in await reopen_organisation(tx, organisation_id, actor=ACTOR, now=utc_now()):
+            await schedule_removal(tx, scope, None)
+
+    run_in_transaction(work)
+    click.echo(f"Organisation {organisation_id} is open.")
+
+
+async def _disable(tx: Connection, scope: Scope) -> None:
+    if (await read_page(tx, scope)).enabled:
+        await change_page(tx, scope, PageChange(enabled=False), actor=ACTOR, now=utc_now())
