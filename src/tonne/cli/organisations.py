@@ -1,11 +1,13 @@
 """tonne org"""
 
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
 import click
 
 from tonne.accounts import change_organisation, store
+from tonne.accounts.limit_store import find_organisation_closed
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.model import Organisation, OrganisationDetails
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
@@ -19,6 +21,7 @@ from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.organisation_tax import tax
 from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
+from tonne.db.pool import Connection
 
 COLUMNS: tuple[ValueColumn[Organisation], ...] = (
     ValueColumn("id", lambda o: o.id),
@@ -84,7 +87,13 @@ def list_(output: Output) -> None:
 @output_options
 def show(organisation_id: str, output: Output) -> None:
     """Show an organisation and its lists of addresses and hosts."""
-    print_object(run_in_transaction(require_organisation, organisation_id), FACTS, output)
+
+    async def work(tx: Connection) -> tuple[OrganisationDetails, datetime | None]:
+        return await require_organisation(tx, organisation_id), await find_organisation_closed(tx, organisation_id)
+
+    found, closed_at = run_in_transaction(work)
+    closed: TimeColumn[OrganisationDetails] = TimeColumn("closed_at", lambda _: closed_at, head="closed")
+    print_object(found, [*FACTS, closed], output)
 
 
 @org.command("set-fee")

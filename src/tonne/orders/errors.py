@@ -21,7 +21,7 @@ class SpendingLimitReached(TonneError, kind=Kind.FORBIDDEN, code="spending_limit
     message = "The monthly limit is reached. It resets at the beginning of the next month (UTC)."
 
 
-class LimitInvalid(TonneError, kind=Kind.INVALID, code="limit_invalid"):
+class LimitAmountInvalid(TonneError, kind=Kind.INVALID, code="limit_amount_invalid"):
     """Command line only."""
 
     message = "This is not an amount. Give one such as 1000.00, or none."

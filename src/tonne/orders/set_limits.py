@@ -15,8 +15,8 @@ from tonne.base.decimals import parse_decimal, scaled
 from tonne.base.money import format_money
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
-from tonne.orders.errors import LimitInvalid
-from tonne.orders.spending import forget_spending_any_account
+from tonne.orders.errors import LimitAmountInvalid
+from tonne.orders.spending import forget_spending
 
 NONE = "none"
 
@@ -42,7 +42,7 @@ async def set_account_limits(
         minimum_order_minor=_changed(old.minimum_order_minor, change.minimum_order, currency),
     )
     await limit_store.set_limits(tx, scope, new)
-    await forget_spending_any_account(tx, scope.account_id)
+    await forget_spending(tx, scope.account_id)
     await audit.record(
         tx,
         scope.organisation_id,
@@ -64,7 +64,7 @@ async def set_key_limit(tx: Connection, key_id: str, amount: str, *, actor: Acto
         raise KeyNotFound(f"There is no API key {key_id}. Run `tonne key list` to see the keys of an organisation.")
     minor = _changed(None, amount, found.currency)
     await limit_store.set_key_limit(tx, found.scope.organisation_id, key_id, minor)
-    await forget_spending_any_account(tx, key_id)
+    await forget_spending(tx, key_id)
     await audit.record(
         tx,
         found.scope.organisation_id,
@@ -87,7 +87,7 @@ def _changed(old: int | None, text: str | None, currency: str) -> int | None:
     number: Decimal | None = parse_decimal(text)
     minor = None if number is None else scaled(number, DECIMALS[currency])
     if minor is None:
-        raise LimitInvalid(f"Give an amount in {currency} such as {format_money(100_000, currency)}, or {NONE}.")
+        raise LimitAmountInvalid(f"Give an amount in {currency} such as {format_money(100_000, currency)}, or {NONE}.")
     return minor
 
 

@@ -109,6 +109,6 @@ async def sum_spending(connection: Connection, organisation_id: str, subject_id:
 FORGET_SPENDING = "DELETE FROM monthly_spending WHERE subject_id = $1"
 
 
-async def forget_spending_any_account(tx: Connection, subject_id: str) -> None:
+async def forget_spending(tx: Connection, subject_id: str) -> None:
     """After a change of the limit: orders placed without a limit were not counted."""
     await tx.execute(FORGET_SPENDING, subject_id)
