@@ -67,7 +67,7 @@ def rename(order_id: str, name: str, reason: str, person: bool) -> None:
 @click.argument("order_id")
 @output_options
 def certificates(order_id: str, output: Output) -> None:
-    """List the certificates of an order: the current one, then those that it replaced."""
+    """List the certificates of an order, the current one first."""
 
     async def work(tx: Connection) -> list[StoredCertificate]:
         scope = await find_scope_any_account(tx, order_id)

@@ -11,9 +11,15 @@ from tonne.cli.output import TimeColumn, ValueColumn
 from tonne.db.pool import Connection
 from tonne.events.timeline import event_timeline
 from tonne.gateways.timeline import mail_timeline
-from tonne.invoices.timeline import invoice_timeline, transfer_timeline
+from tonne.invoices.timeline import (
+    credit_note_timeline,
+    invoice_timeline,
+    return_timeline,
+    transfer_timeline,
+)
 from tonne.orders.timeline import order_timeline
-from tonne.retirements.timeline import certificate_timeline, retirement_timeline
+from tonne.refunds.timeline import dispute_timeline, refund_timeline
+from tonne.retirements.timeline import certificate_timeline, lot_case_timeline, retirement_timeline
 from tonne.webhooks.timeline import webhook_timeline
 
 TimelineSource = Callable[[Connection, Scope, str], Awaitable[list[TimelineEntry]]]
@@ -26,10 +32,18 @@ SOURCES: tuple[TimelineSource, ...] = (
     charge_timeline,
     invoice_timeline,
     transfer_timeline,
+    credit_note_timeline,
+    refund_timeline,
+    return_timeline,
+    dispute_timeline,
     retirement_timeline,
+    lot_case_timeline,
     certificate_timeline,
     webhook_timeline,
 )
+
+# Their mails and audit entries are not about this order.
+SHARED = {"webhook", "lot"}
 
 COLUMNS: tuple[ValueColumn[TimelineEntry], ...] = (
     TimeColumn("at", lambda e: e.at, head="time"),
@@ -44,8 +58,7 @@ COLUMNS: tuple[ValueColumn[TimelineEntry], ...] = (
 async def collect_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
     """Oldest first, and what is planned last."""
     entries = [entry for source in SOURCES for entry in await source(connection, scope, order_id)]
-    # Webhooks are not about this order alone.
-    subjects = {entry.subject_id for entry in entries if entry.kind != "webhook" and entry.subject_id}
+    subjects = {entry.subject_id for entry in entries if entry.kind not in SHARED and entry.subject_id}
     about = sorted({order_id, *subjects})
     entries += await mail_timeline(connection, scope, about)
     entries += await audit_timeline(connection, scope, about)

@@ -123,7 +123,7 @@ def _columns(names: Names) -> tuple[ValueColumn[FoundOrder], ...]:
 @click.argument("order_id")
 @output_options
 def show(order_id: str, output: Output) -> None:
-    """Show an order, what it waits for, and all that happened to it."""
+    """Show an order, its timeline and what it waits for."""
     with plain_failures():
         settings = settings_from_environment()
 
@@ -143,11 +143,11 @@ def show(order_id: str, output: Output) -> None:
 @click.option("--reason", type=REASON, required=True, help="Why, for the audit log and the mail about the invoice.")
 @click.option("--refund", is_flag=True, help="Also cancel an order that is paid, and refund what was paid.")
 def cancel(order_id: str, *, reason: str, refund: bool) -> None:
-    """Cancel an order that is received or placed, or paid with --refund.
+    """Cancel an order that has no credits yet.
 
-    Its open invoice is cancelled too, and everyone who was mailed the invoice gets a mail with the reason. If a card is
-    charged meanwhile, the charge is refunded. Once credits are allocated, no order can be cancelled: only a goodwill
-    refund remains (`tonne order refund`).
+    A paid order is cancelled only with --refund. Its open invoice is cancelled too, and everyone who was mailed the
+    invoice gets a mail with the reason. If a card is charged meanwhile, the charge is refunded. Once credits are
+    allocated, no order can be cancelled: only a goodwill refund remains (`tonne order refund`).
     """
     with plain_failures():
         settings = settings_from_environment()

@@ -53,9 +53,10 @@ _NOTE = click.option("--note", required=True, help="What happened, for the audit
 @click.option("--iban", help="Another account than the payer's. A second person must approve that.")
 @click.option("--name", default="", help="The holder of the other account.")
 def return_(transfer_id: str, reason: str, amount: str | None, iban: str | None, name: str) -> None:
-    """Plan to return what is left of a transfer to the account that it came from.
+    """Plan to return what is left of a transfer.
 
-    `tonne transfer export-returns` then writes the payments for your bank.
+    The money goes to the account that it came from. `tonne transfer export-returns` then writes the payments for
+    your bank.
     """
     with plain_failures():
         settings = settings_from_environment()
@@ -78,7 +79,7 @@ def return_(transfer_id: str, reason: str, amount: str | None, iban: str | None,
 @click.option("--mode", type=MODE, help="Show only returns of this mode.")
 @output_options
 def returns(mode: str | None, output: Output) -> None:
-    """List the returns that are planned or exported, oldest first."""
+    """List returns that are planned or exported."""
     with plain_failures():
         limit = settings_from_environment().return_approval_above
     found = run_in_transaction(list_open_returns_any_account, None if mode is None else Mode(mode))
@@ -127,9 +128,10 @@ def cancel(return_id: str, note: str) -> None:
 @click.argument("return_id")
 @_NOTE
 def returned(return_id: str, note: str) -> None:
-    """Record that a return was paid, if no bank statement shows it.
+    """Record that a return was paid.
 
-    Lines of imported statements with the id of the return do this by themselves.
+    Only needed if no bank statement shows it: lines of imported statements with the id of the return do this by
+    themselves.
     """
     with plain_failures():
         settings = settings_from_environment()
@@ -142,9 +144,9 @@ def returned(return_id: str, note: str) -> None:
 @click.argument("return_id")
 @_NOTE
 def failed(return_id: str, note: str) -> None:
-    """Record that the bank did not pay an exported return, or that it came back.
+    """Record that the bank did not pay a return.
 
-    The money waits for a decision again: plan a new return, which gets a new id.
+    Also for a payment that came back. The money waits for a decision again: plan a new return, which gets a new id.
     """
     found = run_in_transaction(fail_return, return_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
     click.echo(f"Return {found.id} of {found.amount} has failed. Plan it again with `tonne transfer return`.")

@@ -144,7 +144,7 @@ def list_(
 @click.argument("transfer_id")
 @output_options
 def show(transfer_id: str, output: Output) -> None:
-    """Show a transfer, the invoices it paid, and what goes back of it."""
+    """Show a transfer, its invoices and returns."""
 
     async def work(tx: Connection) -> tuple[Transfer, list[Assignment], list[BankReturn]]:
         found = await _find(tx, transfer_id)
@@ -162,9 +162,9 @@ def show(transfer_id: str, output: Output) -> None:
 @click.option("--amount", help="A part, such as 12.61. Without it, as much as the invoice needs.")
 @click.option("--note", default="", help="Why, for the audit log.")
 def assign(transfer_id: str, number: str, amount: str | None, note: str) -> None:
-    """Assign a transfer to an invoice, and settle the invoice if it is paid. NUMBER is TN-LIVE-000123.
+    """Assign a transfer to an invoice. NUMBER is TN-LIVE-000123.
 
-    A transfer can be assigned to several invoices in parts.
+    The invoice is settled if that pays it. A transfer can be assigned to several invoices in parts.
     """
 
     async def work(tx: Connection) -> tuple[Transfer, Invoice]:
@@ -199,7 +199,7 @@ def unassign(assignment_id: str, note: str) -> None:
 @click.argument("transfer_id")
 @_NOTE
 def resolve(transfer_id: str, note: str) -> None:
-    """Record that what is left of a transfer was dealt with in another way. Moves no money.
+    """Record that a transfer was dealt with. Moves no money.
 
     For money that is for no invoice, such as interest, or that somebody returned without Tonne.
     """
@@ -220,9 +220,10 @@ def reopen(transfer_id: str, note: str) -> None:
 @click.option("--mode", type=MODE, help="Show only lines of this mode.")
 @output_options
 def doubtful(mode: str | None, output: Output) -> None:
-    """List lines of statements that may be transfers which were imported in another format.
+    """List lines that may be known transfers.
 
-    They are not counted until you decide with `tonne transfer same` or `tonne transfer different`.
+    A line of another format may be a transfer that was imported before. They are not counted until you decide with
+    `tonne transfer same` or `tonne transfer different`.
     """
 
     async def work(tx: Connection) -> list[tuple[DoubtfulLine, Transfer]]:
@@ -236,7 +237,7 @@ def doubtful(mode: str | None, output: Output) -> None:
 @transfer.command("same")
 @click.argument("line_id")
 def same(line_id: str) -> None:
-    """Decide that a doubtful line is the transfer that it resembles."""
+    """Decide that a doubtful line is a known transfer."""
     found = run_in_transaction(decide_doubtful, line_id, is_same=True, actor=ACTOR, now=utc_now())
     click.echo(f"The line is transfer {found.id}. Nothing was booked.")
 
@@ -244,7 +245,7 @@ def same(line_id: str) -> None:
 @transfer.command("different")
 @click.argument("line_id")
 def different(line_id: str) -> None:
-    """Decide that a doubtful line is another transfer, and book it."""
+    """Decide that a doubtful line is a new transfer."""
     found = run_in_transaction(decide_doubtful, line_id, is_same=False, actor=ACTOR, now=utc_now())
     click.echo(f"The line is the new transfer {found.id} of {found.amount}: {found.state}.")
 

@@ -6,7 +6,6 @@ from tonne.base.money import format_money
 from tonne.base.scope import Scope
 from tonne.base.timeline import TimelineEntry
 from tonne.db.pool import Connection
-from tonne.invoices.return_store import list_returns_of_transfer_any_account
 
 LIST_INVOICES_OF_ORDER = """
 SELECT invoices.id, invoices.reference, invoices.status, invoices.total_minor, invoices.currency, invoices.order_count,
@@ -40,41 +39,78 @@ def _entries(row: asyncpg.Record) -> list[TimelineEntry]:
 
 
 LIST_TRANSFERS_OF_ORDER = """
-SELECT transfer.id, transfer.booked_on, transfer.amount_minor, transfer.currency, transfer.payer, transfer.state,
-       transfer.imported_at, transfer.imported_by, invoices.reference
+SELECT part.id, part.amount_minor, part.created_at, part.created_by, part.note, transfer.id AS transfer_id,
+       transfer.currency, transfer.payer, transfer.booked_on, invoices.reference
 FROM invoice_orders billed
 JOIN invoices ON invoices.id = billed.invoice_id
-JOIN bank_transfers transfer
-  ON transfer.invoice_id = invoices.id
-  OR EXISTS (SELECT FROM transfer_assignments each
-             WHERE each.transfer_id = transfer.id AND each.invoice_id = invoices.id)
-WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY transfer.imported_at, transfer.id
+JOIN transfer_assignments part ON part.invoice_id = invoices.id
+JOIN bank_transfers transfer ON transfer.id = part.transfer_id
+WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY part.created_at, part.id
 """
 
 
 async def transfer_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
-    rows = await connection.fetch(LIST_TRANSFERS_OF_ORDER, scope.account_id, order_id)
-    returns = [each for row in rows for each in await list_returns_of_transfer_any_account(connection, row["id"])]
-    entries = [
-        TimelineEntry(
-            at=row["imported_at"],
-            kind="transfer",
-            text=(
-                f"{format_money(row['amount_minor'], row['currency'])} {row['currency']} of “{row['payer']}”, booked "
-                f"on {row['booked_on']}, for {row['reference']}: {row['state'].replace('_', ' ')}"
-            ),
-            actor=row["imported_by"],
-            subject_id=row["id"],
+    """The transfers that pay the order's invoices, or parts of them."""
+    entries = []
+    for row in await connection.fetch(LIST_TRANSFERS_OF_ORDER, scope.account_id, order_id):
+        minor, currency = row["amount_minor"], row["currency"]
+        amount = f"{format_money(abs(minor), currency)} {currency}"
+        done = "assigned to" if minor > 0 else "no longer assigned to"
+        text = f"{amount} of “{row['payer']}”, booked on {row['booked_on']}, {done} {row['reference']}"
+        entries.append(
+            TimelineEntry(
+                at=row["created_at"],
+                kind="transfer",
+                text=f"{text}: {row['note']}" if row["note"] else text,
+                actor=row["created_by"],
+                subject_id=row["transfer_id"],
+            )
         )
-        for row in rows
-    ]
-    return entries + [
-        TimelineEntry(
-            at=each.created_at,
-            kind="transfer",
-            text=f"{each.amount} to go back to “{each.to_name}”: {each.status}",
-            actor=each.created_by,
-            subject_id=each.id,
+    return entries
+
+
+LIST_RETURNS_OF_ORDER = """
+SELECT part.id, part.amount_minor, part.status, part.reason, part.created_at, part.created_by, part.closed_at,
+       transfer.currency
+FROM invoice_orders billed
+JOIN transfer_returns part ON part.invoice_id = billed.invoice_id
+JOIN bank_transfers transfer ON transfer.id = part.transfer_id
+WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY part.created_at, part.id
+"""
+
+
+async def return_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+    """Money that goes back by bank."""
+    entries = []
+    for row in await connection.fetch(LIST_RETURNS_OF_ORDER, scope.account_id, order_id):
+        amount, id_ = f"{format_money(row['amount_minor'], row['currency'])} {row['currency']}", row["id"]
+        planned = f"return of {amount} planned: {row['reason']}"
+        actor = row["created_by"]
+        entries.append(TimelineEntry(at=row["created_at"], kind="return", text=planned, actor=actor, subject_id=id_))
+        if row["closed_at"] is not None:
+            text = f"return of {amount} {row['status']}"
+            entries.append(TimelineEntry(at=row["closed_at"], kind="return", text=text, subject_id=id_))
+    return entries
+
+
+LIST_CREDIT_NOTES_OF_ORDER = """
+SELECT note.id, note.reference, note.currency, part.total_minor, note.cause, note.reason, note.issued_by,
+       note.created_at, note.mailed_at
+FROM credit_note_orders part JOIN credit_notes note ON note.id = part.credit_note_id
+WHERE part.account_id = $1 AND part.order_id = $2 ORDER BY note.created_at
+"""
+
+
+async def credit_note_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+    entries = []
+    for row in await connection.fetch(LIST_CREDIT_NOTES_OF_ORDER, scope.account_id, order_id):
+        amount, reason = f"{format_money(row['total_minor'], row['currency'])} {row['currency']}", row["reason"]
+        text = f"{row['reference']} over {amount} issued ({row['cause']}){f': {reason}' if reason else ''}"
+        issued = TimelineEntry(
+            at=row["created_at"], kind="credit note", text=text, actor=row["issued_by"], subject_id=row["id"]
         )
-        for each in returns
-    ]
+        entries.append(issued)
+        if row["mailed_at"] is not None:
+            text = f"{row['reference']} mailed"
+            entries.append(TimelineEntry(at=row["mailed_at"], kind="credit note", text=text, subject_id=row["id"]))
+    return entries

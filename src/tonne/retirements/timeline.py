@@ -77,3 +77,28 @@ async def certificate_timeline(connection: Connection, scope: Scope, order_id: s
             at = row["state_changed_at"]
             entries.append(TimelineEntry(at=at, kind="certificate", text=text, subject_id=number))
     return entries
+
+
+LIST_LOT_CASES_OF_ORDER = """
+SELECT lot_cases.lot_id, lot_cases.state, lot_cases.quantity_grams, lot_cases.opened_at, lot_cases.decided_by,
+       lot_cases.done_at, lots.invalid_reason
+FROM lot_cases JOIN lots ON lots.mode = lot_cases.mode AND lots.id = lot_cases.lot_id
+WHERE lot_cases.account_id = $1 AND lot_cases.order_id = $2 ORDER BY lot_cases.opened_at
+"""
+
+
+async def lot_case_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+    """Credits of the order that turned out to be invalid."""
+    entries = []
+    for row in await connection.fetch(LIST_LOT_CASES_OF_ORDER, scope.account_id, order_id):
+        tonnes, lot_id, state = format_tonnes(row["quantity_grams"]), row["lot_id"], row["state"]
+        text = f"{tonnes} t are invalid: {row['invalid_reason']}"
+        entries.append(TimelineEntry(at=row["opened_at"], kind="lot", text=text, subject_id=lot_id))
+        if row["done_at"] is not None:
+            actor, at = row["decided_by"], row["done_at"]
+            entries.append(TimelineEntry(at=at, kind="lot", text=state, actor=actor, subject_id=lot_id))
+        else:
+            text = f"invalid credits: {state}" + (f" (`tonne lot show {lot_id}`)" if state == "undecided" else "")
+            at = row["opened_at"]
+            entries.append(TimelineEntry(at=at, kind="lot", text=text, subject_id=lot_id, is_planned=True))
+    return entries
