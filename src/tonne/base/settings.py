@@ -19,7 +19,7 @@ from tonne.base.money import parse_amounts
 from tonne.base.secret_keys import parse_key, parse_keys
 from tonne.base.tax import TaxTerms, TaxTreatment
 from tonne.base.tax_ids import parse_tax_id
-from tonne.base.urls import WEB, UrlInvalid, parse_url
+from tonne.base.urls import WEB, UrlInvalid, is_database_url, parse_url
 
 CONFIG_VARIABLE = "TONNE_CONFIG"
 # Used by commands that call the API. They are not settings of the service.
@@ -249,16 +249,15 @@ def _read_file(path: str) -> dict[str, Any]:
 def _validate(settings: Settings) -> None:
     _validate_secret_keys(settings)
     _validate_webhooks(settings)
-    _validate_bank(settings)
+    _validate_money(settings)
     _validate_tax(settings)
     _validate_contacts(settings)
-    _validate_minimum_order(settings)
     _validate_metrics(settings)
     _validate_refunds(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
     # The messages do not repeat these values: they contain passwords.
-    if settings.database_url and not _is_database_url(settings.database_url):
+    if settings.database_url and not is_database_url(settings.database_url):
         raise SettingsError("TONNE_DATABASE_URL must be a URL that starts with postgresql://.")
     if settings.smtp_url and not _is_url(settings.smtp_url, SMTP_SCHEMES, credentials=True):
         raise SettingsError("TONNE_SMTP_URL must be a URL that starts with smtp:// or smtps://.")
@@ -297,15 +296,18 @@ def _validate(settings: Settings) -> None:
         raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
 
 
-def _validate_bank(settings: Settings) -> None:
+def _validate_money(settings: Settings) -> None:
     if settings.bank_iban and not is_iban(settings.bank_iban):
         raise SettingsError(
             "TONNE_BANK_IBAN is not a valid IBAN: its check digits are wrong. Check it for typing errors."
         )
+    name = "TONNE_BANK_ACCOUNTS"
     try:
         parse_bank_accounts(settings.bank_accounts)
+        name = "TONNE_MINIMUM_ORDER"
+        parse_amounts(settings.minimum_order)
     except ValueError as error:
-        raise SettingsError(f"TONNE_BANK_ACCOUNTS is not valid: {error}.") from error
+        raise SettingsError(f"{name} is not valid: {error}.") from error
 
 
 def _validate_tax(settings: Settings) -> None:
@@ -319,13 +321,6 @@ def _validate_tax(settings: Settings) -> None:
             raise SettingsError(f"TONNE_SELLER_VAT_ID: {error}") from error
     if settings.seller_tax.treatment is TaxTreatment.STANDARD and not 0 < settings.seller_tax.rate <= 1:
         raise SettingsError("TONNE_TAX_RATE must be above 0 and at most 100: the tax treatment is standard.")
-
-
-def _validate_minimum_order(settings: Settings) -> None:
-    try:
-        parse_amounts(settings.minimum_order)
-    except ValueError as error:
-        raise SettingsError(f"TONNE_MINIMUM_ORDER is not valid: {error}.") from error
 
 
 def _validate_secret_keys(settings: Settings) -> None:
@@ -388,20 +383,6 @@ def _is_url(text: str, schemes: Sequence[str], *, credentials: bool = False) -> 
     except UrlInvalid:
         return False
     return "?" not in url.rest and "#" not in url.rest
-
-
-def _is_database_url(text: str) -> bool:
-    """A database that is reached through a socket has no host but options; several hosts are separated by commas."""
-    scheme, separator, rest = text.partition("://")
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    credentials, at, hosts = authority.rpartition("@")
-    try:
-        for host in hosts.split(","):
-            one = f"{scheme}{separator}{credentials}{at}{host}{rest[len(authority) :]}"
-            parse_url(one, ("postgresql", "postgres"), credentials=True, host_required=False)
-    except UrlInvalid:
-        return False
-    return True
 
 
 @cache

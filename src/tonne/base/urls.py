@@ -122,3 +122,17 @@ def _ip_address(text: str, kind: type[ipaddress.IPv4Address | ipaddress.IPv6Addr
 
 def _host_invalid() -> UrlInvalid:
     return UrlInvalid("its host is not written as a plain name, with or without a port")
+
+
+def is_database_url(text: str) -> bool:
+    """A database that is reached through a socket has no host but options; several hosts are separated by commas."""
+    scheme, separator, rest = text.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    credentials, at, hosts = authority.rpartition("@")
+    try:
+        for host in hosts.split(","):
+            one = f"{scheme}{separator}{credentials}{at}{host}{rest[len(authority) :]}"
+            parse_url(one, ("postgresql", "postgres"), credentials=True, host_required=False)
+    except UrlInvalid:
+        return False
+    return True

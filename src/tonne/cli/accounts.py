@@ -9,8 +9,8 @@ import click
 from tonne.accounts import lookup
 from tonne.accounts.change_account import AccountChange, change_account
 from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
 from tonne.accounts.limit_store import AccountLimits, find_limits
+from tonne.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
