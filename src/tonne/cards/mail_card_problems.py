@@ -147,26 +147,26 @@ def compose_card_mail(
 ) -> EmailMessage:
     """One mail about everything, with the most urgent first."""
     is_test = mode is Mode.TEST
-    account = f"account {one_line(problems.account_name)} of {one_line(problems.merchant)}"
+    account = f"the account {one_line(problems.account_name)} ({one_line(problems.merchant)})"
     parts = []
     if problems.to_confirm:
         parts.append(
             f"Your bank asks you to confirm {_payments(problems.to_confirm)} of {account}. Until you do, nothing is "
             "charged. Without a confirmation the order fails on the day shown.\n\n"
-            f"{_list(problems.to_confirm, lambda order: f'{_money(order)}, until {_day(order)}')}\n"
+            f"{_list(problems.to_confirm, lambda order: f'{order.id}, until {_day(order)}')}\n"
             f"Confirm {_these(problems.to_confirm, 'the payment')}:\n{confirm_url}\n"
         )
     if problems.declined:
         parts.append(
             f"The card of {account} was declined for {_orders(problems.declined)}. {_reasons(problems.declined)} We "
             "try again on the day shown, and at once if you enter another card.\n\n"
-            f"{_list(problems.declined, lambda order: f'{_money(order)}, next on {_day(order)}')}"
+            f"{_list(problems.declined, lambda order: f'{order.id}, next on {_day(order)}')}"
         )
     if problems.failed:
         parts.append(
             f"{_orders(problems.failed).capitalize()} of {account} could not be paid and failed. "
-            f"{_reasons(problems.failed)} Nothing was charged. Place the order again once the card works.\n\n"
-            f"{_list(problems.failed, _money)}"
+            f"{_reasons(problems.failed)} Nothing was charged. Order again once the card works.\n\n"
+            f"{_list(problems.failed, lambda order: order.id)}"
         )
     parts.append(f"Enter another card:\n{card_url}\n")
     questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
@@ -189,7 +189,7 @@ def _subject(problems: CardProblems) -> str:
 
 
 def _list(orders: list[UnpaidOrder], describe: Callable[[UnpaidOrder], str]) -> str:
-    lines = fact_lines([(order.id, describe(order)) for order in orders[:MAX_LISTED]])
+    lines = fact_lines([(_money(order), describe(order)) for order in orders[:MAX_LISTED]])
     more = len(orders) - MAX_LISTED
     return f"{lines}\nand {more} more\n" if more > 0 else lines
 

@@ -77,10 +77,15 @@ def compose_receipt(
     paid = _money(order.amount_due_minor or 0, order)
     facts = [*_price_facts(order), ("Paid", paid), ("Order", order.id), ("Date", in_words(now))]
     facts += [("In the name of", order.beneficiary), *_party_facts(settings, parties)]
+    certificate = (
+        "We then mail you the certificate."
+        if order.is_paid_at_checkout
+        else "The certificate is then on the page of the order."
+    )
     text = (
         f"Thank you. We have received your payment of {paid}.\n\n"
         f"{fact_lines(facts)}\n"
-        f"Next, the credits are retired at the registry. We then mail you the certificate. {expected}\n\n"
+        f"Next, the credits are retired at the registry. {certificate} {expected}\n\n"
         f"{_link('See your order and its certificate', url)}"
     )
     subject = f"Your receipt: {paid} for {format_tonnes(_quantity_grams(order))} t of carbon credits"
