@@ -1,4 +1,4 @@
-"""python -m bench api|delivery|life|all [NAME ...] [--quick]"""
+"""python -m bench api|billing|delivery|life|all [NAME ...] [--quick]"""
 
 import argparse
 import asyncio
@@ -10,12 +10,13 @@ from collections.abc import Sequence
 import psutil
 
 from bench.api import run as api
+from bench.billing import run as billing
 from bench.delivery import run as delivery
 from bench.life import run as life
 from bench.load import UnexpectedResponse
 from bench.report import NotMeasured, Report
 
-SUBJECTS = {"api": api, "delivery": delivery, "life": life}
+SUBJECTS = {"api": api, "delivery": delivery, "life": life, "billing": billing}
 IDLE_PERCENT = 10.0
 
 

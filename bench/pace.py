@@ -52,6 +52,16 @@ class LifePace:
     certificates_s: float = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class BillingPace:
+    """Accounts are in organisations of ten. Orders are per account."""
+
+    accounts: int = 1_000
+    warm_up_each: int = 5
+    small_each: int = 100
+    large_each: int = 1_000
+
+
 # Enough to check that everything works. The numbers mean nothing.
 QUICK_API = ApiPace(
     rounds=3,
@@ -84,3 +94,4 @@ QUICK_LIFE = LifePace(
     large_orders=20_000,
     certificates_s=0.8,
 )
+QUICK_BILLING = BillingPace(accounts=50, warm_up_each=2, small_each=20, large_each=200)

@@ -1,0 +1,128 @@
+"""A month of orders that wait for consolidated invoices: many accounts, in organisations of ten."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from bench.copies import column_names
+from bench.environment import SECRET_KEY, Environment, open_environment
+from bench.pace import BillingPace
+from bench.tenants import MODE
+from tests.support.orders import place
+from tests.support.world import TESTER, add_account
+from tonne.accounts.change_account import AccountChange, change_account
+from tonne.accounts.change_billing import BillingChange
+from tonne.accounts.model import AccountKind, Billing
+from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.app import Services
+from tonne.base.clock import utc_now
+from tonne.base.scope import Scope
+from tonne.base.settings import Settings
+from tonne.db.pool import Connection, Database
+from tonne.invoices.collect_orders import start_of_month
+
+ACCOUNTS_EACH = 10
+SETTINGS: dict[str, Any] = {
+    "tax_treatment": "standard",
+    "tax_rate": "19",
+    "seller_country": "DE",
+    "seller_vat_id": "DE136695976",
+}
+
+
+@dataclass(slots=True)
+class Month:
+    """`rounds` numbers the orders of each filling, which have ids of their own."""
+
+    environment: Environment
+    database: Database
+    settings: Settings
+    accounts: list[Scope]
+    template_id: str
+    rounds: int = 0
+
+    async def fill(self, orders_each: int) -> None:
+        """Let this many orders of each account wait, as `issue_invoices` would."""
+        self.rounds += 1
+        async with self.environment.connection() as connection, connection.transaction():
+            await connection.execute(COPIES, orders_each, self.rounds, [each.account_id for each in self.accounts])
+            for table, column in (("orders", "id"), ("order_lines", "order_id")):
+                await _copy(connection, table, column, self.template_id)
+            await connection.execute(GROUPS, self.rounds, MODE)
+            await connection.execute(UNBILLED)
+            await connection.execute("DROP TABLE bench_orders")
+        await self.environment.vacuum()
+
+
+COPIES = """
+CREATE TEMPORARY TABLE bench_orders AS
+SELECT accounts.organisation_id, accounts.id AS account_id,
+       format('ord_bench%s_%s_%s', $2::integer, right(accounts.id, 12), n) AS order_id
+FROM accounts CROSS JOIN generate_series(1, $1::integer) AS n WHERE accounts.id = ANY ($3::text[])
+"""
+GROUPS = """
+INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor,
+                            next_attempt_at)
+SELECT 'bgr_' || waiting.organisation_id, waiting.organisation_id, $2, 'EUR', 'monthly', 0, count(*),
+       sum(orders.total_cost_minor), now() - $1::integer * interval '1 s'
+FROM bench_orders waiting JOIN orders ON orders.account_id = waiting.account_id AND orders.id = waiting.order_id
+GROUP BY waiting.organisation_id
+ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor) DO UPDATE SET
+    order_count = excluded.order_count, total_minor = excluded.total_minor, next_attempt_at = excluded.next_attempt_at
+"""
+UNBILLED = """
+INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, offset_minor,
+                             fee_minor, total_minor)
+SELECT orders.account_id, orders.id, 'bgr_' || waiting.organisation_id, orders.idempotency_key, orders.created_at,
+       orders.quantity_grams, orders.offset_cost_minor, orders.commission_minor, orders.total_cost_minor
+FROM bench_orders waiting JOIN orders ON orders.account_id = waiting.account_id AND orders.id = waiting.order_id
+"""
+
+
+async def _copy(connection: Connection, table: str, id_column: str, template_id: str) -> None:
+    changes = {
+        id_column: "copy.order_id",
+        "account_id": "copy.account_id",
+        "organisation_id": "copy.organisation_id",
+        "idempotency_key": "copy.order_id",
+    }
+    names = list(await column_names(connection, table))
+    values = [changes.get(name, f"template.{name}") for name in names]
+    await connection.execute(
+        f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} "
+        f"FROM bench_orders copy CROSS JOIN {table} template WHERE template.{id_column} = $1",
+        template_id,
+    )
+
+
+@contextlib.asynccontextmanager
+async def open_month(pace: BillingPace) -> AsyncIterator[Month]:
+    async with open_environment() as environment:
+        settings = msgspec.structs.replace(Settings(), secret_key=SECRET_KEY, **SETTINGS)
+        database = await Database(environment.url, settings).open()
+        try:
+            async with database.transaction() as tx:
+                accounts = [scope for n in range(pace.accounts // ACCOUNTS_EACH) for scope in await _open(tx, n)]
+            services = Services(database, settings, utc_now)
+            last_month = start_of_month(utc_now()) - timedelta(days=3)
+            template = await place(services, accounts[0], last_month)
+            async with environment.connection() as connection:
+                await connection.execute("UPDATE orders SET next_attempt_at = NULL WHERE id = $1", template.id)
+            yield Month(environment, database, settings, accounts, template.id)
+        finally:
+            await database.close()
+
+
+async def _open(tx: Connection, number: int) -> list[Scope]:
+    now = utc_now()
+    organisation = await open_organisation(tx, f"Billed {number}", DEFAULT_FEE_RATE, actor=TESTER, now=now)
+    kinds = [AccountKind.ACCOUNT, *[AccountKind.CLIENT_ACCOUNT] * (ACCOUNTS_EACH - 1)]
+    scopes = [await add_account(tx, organisation.id, MODE, kind=kind) for kind in kinds]
+    for scope in scopes:
+        change = AccountChange(billing=BillingChange(billing=Billing.MONTHLY))
+        await change_account(tx, scope, change, actor=TESTER, now=now)
+    return scopes
