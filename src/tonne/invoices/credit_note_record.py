@@ -34,5 +34,7 @@ class CreditNoteRecord(msgspec.Struct, frozen=True):
     total: str
     reason: str | None
     note: str | None
+    # Whether the invoice was paid when the note was issued. Then money goes back.
+    invoice_paid: bool = False
     # What the cancelled invoice had received, which goes back.
     returned: str | None = None
