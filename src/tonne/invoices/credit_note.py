@@ -11,6 +11,7 @@ from tonne.base.ids import new_id
 from tonne.base.money import apportion, format_money
 from tonne.base.scope import Mode
 from tonne.invoices.credit_note_record import CreditNoteLine, CreditNoteRecord
+from tonne.invoices.credit_note_xml import credited_tax
 from tonne.invoices.model import BilledOrder, Invoice
 from tonne.orders.model import OrderKey
 
@@ -152,6 +153,7 @@ def compose_credit_note(
         reason=reason,
         note=issued.note,
         returned=format_money(returned_minor, currency) if returned_minor else None,
+        credited_tax=credited_tax(issued, total_minor, tax_minor or 0),
     )
     return CreditNote(
         id=new_id("crn"),

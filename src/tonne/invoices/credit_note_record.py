@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from tonne.invoices.record import InvoiceBuyer, InvoiceSeller
+from tonne.invoices.record import InvoiceBuyer, InvoiceSeller, InvoiceTax
 
 
 class CreditNoteLine(msgspec.Struct, frozen=True):
@@ -38,3 +38,5 @@ class CreditNoteRecord(msgspec.Struct, frozen=True):
     invoice_paid: bool = False
     # What the cancelled invoice had received, which goes back.
     returned: str | None = None
+    # What is credited, by the only treatment and rate of the invoice. None if it has several.
+    credited_tax: InvoiceTax | None = None

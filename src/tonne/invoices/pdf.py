@@ -2,12 +2,14 @@
 
 from datetime import UTC, date, datetime, time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tonne.gateways.pdf import PdfFailed, render_pdf
 from tonne.invoices.annex import Annex
 from tonne.invoices.credit_note_record import CreditNoteRecord
+from tonne.invoices.credit_note_xml import electronic_credit_note
 from tonne.invoices.epc_qr import epc_qr_svg
 from tonne.invoices.factur_x import factur_x_xml, is_electronic
 from tonne.invoices.pdf_a3 import mark_as_factur_x
@@ -35,15 +37,25 @@ def invoice_pdf(record: InvoiceRecord, closing: Closing | None = None, *, annex:
     if not is_electronic(record) or (closing is not None and closing.status == "cancelled"):
         return render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
     inputs["xml"] = factur_x_xml(record, closing).decode()
-    try:
-        pdf = render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs, standard="a-3b")
-    except PdfFailed:
-        # PDF/A forbids characters that no font has, such as emoji in a name. The XML is embedded all the same.
-        pdf = render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
-    return mark_as_factur_x(pdf)
+    return _electronic_pdf(TEMPLATE, printed, issued_at, inputs)
 
 
 def credit_note_pdf(record: CreditNoteRecord) -> bytes:
-    """The same record gives the same bytes. CPU-bound: call it through `asyncio.to_thread`."""
+    """The same record gives the same bytes. With what Factur-X needs, the XML is embedded, as in an invoice.
+
+    CPU-bound: call it through `asyncio.to_thread`.
+    """
     issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
-    return render_pdf(CREDIT_NOTE, msgspec.to_builtins(record), issued_at=issued_at)
+    printed, electronic = msgspec.to_builtins(record), electronic_credit_note(record)
+    if electronic is None or not is_electronic(electronic):
+        return render_pdf(CREDIT_NOTE, printed, issued_at=issued_at)
+    return _electronic_pdf(CREDIT_NOTE, printed, issued_at, {"xml": factur_x_xml(electronic).decode()})
+
+
+def _electronic_pdf(template: Path, printed: dict[str, Any], issued_at: datetime, inputs: dict[str, str]) -> bytes:
+    try:
+        pdf = render_pdf(template, printed, issued_at=issued_at, inputs=inputs, standard="a-3b")
+    except PdfFailed:
+        # PDF/A forbids characters that no font has, such as emoji in a name. The XML is embedded all the same.
+        pdf = render_pdf(template, printed, issued_at=issued_at, inputs=inputs)
+    return mark_as_factur_x(pdf)
