@@ -120,6 +120,15 @@ class PoisonScene(Scene):
             await self.fetchval("SELECT max(id) FROM parcels")
         )
 
+    async def invalidate_credits(self) -> tuple[str, str]:
+        await self.live.sell("wind", {"A": 1})
+        lot_id = await self.live.supply("A", 2020, 10)
+        orders = [await self.live.buy(self.live_scope, TONNE, "wind") for _ in range(2)]
+        await self.run_all("allocate_orders")
+        await self.live.supply("A", 2021, 10)
+        await self.live.invalidate(lot_id, "Cancelled.")
+        return orders[0].id, orders[1].id
+
     async def expire_checkouts(self) -> tuple[str, str]:
         ids = await self.place()
         await self.execute(INSERT_LINK)
@@ -231,6 +240,12 @@ CASES = {
         PoisonScene.open_units,
         _on("parcels", "UPDATE", "NEW.id = '{id}' AND NEW.status = 'to_retire'"),
         _status("to_retire", "parcels"),
+    ),
+    "supply from another lot": Case(
+        "resupply_orders",
+        PoisonScene.invalidate_credits,
+        _on("replaced_shares", "INSERT", "NEW.order_id = '{id}'"),
+        "SELECT state = 'resupplied' FROM lot_cases WHERE order_id = $1",
     ),
     "close a checkout": Case(
         "close_checkouts",
