@@ -41,6 +41,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/invoices/export_returns.py": "the operator's: one file has the returns to all payers",
     "src/tonne/invoices/mail.py": "what an invoice received, which may bill several accounts",
     "src/tonne/invoices/recognise_returns.py": "the operator's: a bank statement has payments of all accounts",
+    "src/tonne/invoices/release_surplus.py": "what an invoice received, which may bill several accounts",
     "src/tonne/invoices/return_transfer.py": "an invoice may bill several accounts, a transfer may name none",
     "src/tonne/invoices/timeline.py": "what goes back of the transfers that paid the invoice of an order",
     "src/tonne/invoices/transfer_store.py": "a transfer may name no account",
