@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.retirements.shop import TONNE, Shop
+from tests.retirements.shop import PAGES, TONNE, Shop
 from tests.support.world import TESTER
 from tonne.base.scope import Scope
 from tonne.orders.beneficiary import Beneficiary
@@ -12,8 +12,12 @@ from tonne.orders.errors import TransitionInvalid
 from tonne.orders.model import BeneficiaryKind, Order
 from tonne.orders.queue import lock_order
 from tonne.retirements.errors import BeneficiaryRetired, CertificateNotValid
+from tonne.retirements.import_confirmations import import_confirmations
 from tonne.retirements.reissue_certificate import withdraw_certificate
 from tonne.retirements.rename_order import rename_order
+from tonne.retirements.work_list import export_tasks
+from tonne.sheets.csv_lines import SheetFile
+from tonne.sheets.errors import SheetInvalid
 
 NEW = Beneficiary("Ada GmbH")
 MARIA = Beneficiary("Maria Keller", BeneficiaryKind.PERSON)
@@ -170,3 +174,30 @@ async def test_a_rename_that_races_the_allocation_leaves_one_name(live: Shop, ro
     assert {cut.beneficiary for cut in await live.cuts()} == {"Ada GmbH"}
     assert (await live.shown(order))["beneficiary"] == {"name": "Ada GmbH"}
     await live.check_invariants()
+
+
+async def test_a_list_that_was_exported_before_the_rename_is_refused(live: Shop) -> None:
+    ada = await open_shop(live)
+    order = await live.buy(ada, 2 * TONNE, "wind")
+    await live.work()
+    [task] = await live.work_list()
+    done = export_tasks([task]).decode("utf-8-sig").splitlines()
+    cells = dict(zip(done[0].split(","), done[1].split(","), strict=True))
+    facts = {"retired_on": live.clock.now.date().isoformat(), "retirement_url": f"{PAGES['Verra']}/{task.parcel_id}"}
+    file = SheetFile("done.csv", "\n".join((done[0], ",".join((cells | facts).values()))).encode())
+    await rename(live, order)
+    with pytest.raises(SheetInvalid, match="is now to be retired for “Ada GmbH”"):
+        await import_file(live, file)
+    # The registry has the old name: the order gets it back, is confirmed, and is corrected by a new certificate.
+    await rename(live, order, Beneficiary("Ada Ltd"))
+    await import_file(live, file)
+    await live.work()
+    await rename(live, order)
+    certificate = await live.certificate(order)
+    assert (certificate["beneficiary"], certificate["lines"][0]["registry_name"]) == ("Ada GmbH", "Ada Ltd")
+    await live.check_invariants()
+
+
+async def import_file(shop: Shop, file: SheetFile) -> None:
+    async with shop.database.transaction() as tx:
+        await import_confirmations(tx, shop.mode, file, now=shop.clock.now, actor=TESTER)

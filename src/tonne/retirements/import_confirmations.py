@@ -31,6 +31,7 @@ from tonne.retirements.work_list import EXPORT_COLUMNS
 from tonne.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
 from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import SheetInvalid, quoted
+from tonne.sheets.formulas import escape_formula
 from tonne.sheets.read_sheet import Row, Sheet, Values, read_sheet
 
 _IF_EMPTY = "the cell is empty: fill it in, or delete the line until the parcel is retired."
@@ -51,6 +52,8 @@ def _runs(cell: str) -> list[Numbers]:
 
 
 Runs = Annotated[list[Numbers], Column(_runs)]
+# A shared unit names many.
+MAX_BENEFICIARY = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,8 @@ class ConfirmationRow(Row):
     serials: Runs | None = None
     # What the registry retired, if it differs.
     retired_serials: Runs | None = None
+    # As exported.
+    beneficiary: Annotated[str, Column(text(MAX_BENEFICIARY))] | None = None
 
     @property
     def numbers(self) -> list[Numbers]:
@@ -134,6 +139,7 @@ async def import_confirmations(
             is_known = _check_state(line.row, parcel, certified) and not is_moved
             _check_facts(line.row, parcel)
             if not is_known:
+                _check_name(line.row, parcel)
                 _check_page(line.row, parcel, check)
         except _LineRefused as error:
             sheet.add_error(line.row.line, error.column, error.message)
@@ -264,6 +270,19 @@ def _check_state(row: ConfirmationRow, parcel: BookedParcel, certified: Mapping[
         message = f"the parcel was confirmed as {known}, and certificate {number} says so: delete the line."
         raise _LineRefused("parcel_id", message)
     return False
+
+
+def _check_name(row: ConfirmationRow, parcel: BookedParcel) -> None:
+    """An order may have been renamed after the list was exported. The registry then has the name of the list."""
+    name = parcel.beneficiary
+    if parcel.in_service_name or row.beneficiary is None or row.beneficiary in {name, escape_formula(name)}:
+        return
+    message = (
+        f"the parcel is now to be retired for {quoted(name)}. If the registry has {quoted(row.beneficiary)}, give the "
+        "order that name again with `tonne order rename`, import the file, and correct the name afterwards: a new "
+        "certificate then says both. Otherwise correct the cell."
+    )
+    raise _LineRefused("beneficiary", message)
 
 
 def _check_facts(row: ConfirmationRow, parcel: BookedParcel) -> None:
