@@ -149,7 +149,9 @@ def _fill_gaps(resources: Any, fault: Any) -> None:
         intent = resources.store.get(f"payment_intent:{payment_intent}")
         if intent is not None and intent.latest_charge is not None and amount is not None:
             charge = intent.latest_charge
-            if int(amount) > charge.amount - charge.amount_refunded:
+            made = [each for key, each in resources.store.items() if key.startswith("refund:")]
+            gone = sum(each.amount for each in made if each.charge == charge.id and each.status != "failed")
+            if int(amount) > charge.amount - gone:
                 raise fault(400, "Refund amount is greater than what is left of the charge.", {"param": "amount"})
         refund(self, payment_intent=payment_intent, amount=amount, **fields)
 
