@@ -83,7 +83,7 @@ async def test_the_doctor_warns_of_live_money_that_waits(scene: RefundScene, nam
     [check] = [each for each in WAITING if each.name == name]
     assert await _found(scene, check.sql) == [], "test mode does not wait for anybody"
     for table in ("refunds", "disputes", "charges"):
-        await scene.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL; UPDATE {table} SET mode = 'live'")
+        await scene.execute(f"UPDATE {table} SET mode = 'live'")  # noqa: S608 - names of this test
     before = await _found(scene, check.sql)
     await scene.execute(statement)
     after = await _found(scene, check.sql)
