@@ -2,7 +2,6 @@
 
 import base64
 import csv
-import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,13 +243,13 @@ class Story:
 
     async def doubtful_line(self) -> Words:
         number = await self.fetch("SELECT count(*) FROM doubtful_lines")
-        line = {"booked_on": "2026-03-06", "amount_minor": 1, "currency": "EUR", "payer": "", "reference": ""}
+        line = '{"line":1,"booked_on":"2026-03-06","amount_minor":1,"currency":"EUR","payer":"","reference":""}'
         sql = (
             "INSERT INTO doubtful_lines (id, transfer_id, fingerprint, mode, format, line, imported_at, imported_by) "
             "SELECT $1, min(id), $3, 'live', 'csv', $2, now(), '' FROM bank_transfers"
         )
         async with self.services.database.transaction() as tx:
-            await tx.execute(sql, f"dbt_{number}", json.dumps({"line": 1} | line), number.encode())
+            await tx.execute(sql, f"dbt_{number}", line, number.encode())
         return (f"dbt_{number}",)
 
     async def failed_mail(self, number: int) -> Words:

@@ -163,9 +163,9 @@ async def test_a_statement_is_imported_with_a_report(
     file.write_text(HEAD + lines, encoding="utf-8-sig")
     report = operator.does("import-statement", str(file), "--mode", "live")
     table, _, summary = report.rpartition("\n\n")
-    assert summary == "3 lines: 1 part payment, 1 overpaid, 1 unmatched"
+    assert summary == "3 lines: 1 matched, 1 overpaid, 1 unmatched"
     assert [line.split()[:3] for line in table.splitlines()[1:]] == [
-        ["2", "part_payment", "TN-LIVE-000001"],
+        ["2", "matched", "TN-LIVE-000001"],
         ["3", "overpaid", "TN-LIVE-000001"],
         ["4", "unmatched", "-"],
     ]

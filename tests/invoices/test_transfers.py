@@ -202,7 +202,7 @@ class TestReturning:
         [planned] = await open_returns(billing)
         file = tmp_path / "returns.xml"
         said = _export(operator, file)
-        assert re.fullmatch(rf"Wrote 1 returns in batch RTB\w+ to {re.escape(str(file))}\. Upload .*", said)
+        assert re.fullmatch(rf"Wrote 1 return in batch RTB\w+ to {re.escape(str(file))}\. Upload .*", said)
         values = _read_sepa(file.read_bytes())
         assert values["EndToEndId"] == planned.payment_id
         assert values["InstdAmt"] == values["CtrlSum"] == "6.05"

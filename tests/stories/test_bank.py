@@ -112,7 +112,7 @@ async def test_12_61_of_12_62_arrive_and_go_back_by_sepa(desk: Desk, world: Worl
     await desk.execute("UPDATE transfer_returns SET created_at = now() - interval '4 days'")
     assert f"ok      {TO_RETURN}" not in desk.run("doctor").stdout
     file = desk.folder / "returns.xml"
-    assert "1 returns in batch RTB" in desk.does("transfer", "export-returns", "-o", str(file))
+    assert "1 return in batch RTB" in desk.does("transfer", "export-returns", "-o", str(file))
     try_valid_xml(file.read_bytes(), "pain.001.001.03")
     root = etree.fromstring(file.read_bytes())
     [amount], [end_to_end] = root.iter("{*}InstdAmt"), root.iter("{*}EndToEndId")

@@ -192,7 +192,8 @@ def export(mode: str, format_: str, currency: str, batch: str | None, path: Path
     if written.batch_id is None:
         click.echo("Nothing to export.")
     else:
-        total = f"{len(written.exported)} returns in " if batch is None else ""
+        count = len(written.exported)
+        total = "" if batch is not None else "1 return in " if count == 1 else f"{count:,} returns in "
         click.echo(f"Wrote {total}batch {written.batch_id} to {path}. Upload the file to your bank once.")
 
 
