@@ -50,10 +50,7 @@ NOT_AUDITED = {
             *(
                 "retirement export",
                 "retirement list",
-                "order list",
-                "order show",
-                "charge list",
-                "charge show",
+                *("order list", "order show", "charge list", "charge show"),
                 "order certificates",
                 "lot list",
                 "lot show",

@@ -5,25 +5,32 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
+import httpx
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.invoices.billing import Billing
+from tests.support.api_client import codes
 from tests.support.command import Operator
-from tests.support.world import World
+from tests.support.world import TESTER, World
+from tonne.accounts.api_keys import issue_key
 from tonne.accounts.change_billing import BillingChange, with_billing
 from tonne.accounts.errors import BillingInvalid
 from tonne.accounts.model import Billing as BillingMode
 from tonne.accounts.model import Fulfil, PaymentMethod
 from tonne.accounts.store import find_account
+from tonne.app import build_app
+from tonne.base.clock import utc_now
 from tonne.base.scope import Scope
 from tonne.base.tax import TaxTreatment, tax_on
+from tonne.db.pool import Database
 from tonne.invoices.billing_store import OrderToBill
 from tonne.invoices.collect_orders import month_end_after
 from tonne.invoices.consolidated import divide_tax
 from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.invoices.waiting import WAITING
 from tonne.orders.load import load_order
 
 _MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -192,3 +199,44 @@ async def test_an_operator_sets_the_billing_of_an_account(billing: Billing, worl
         assert text in shown, shown
     entry = await billing.fetchval("SELECT after::text FROM audit_log WHERE action = 'account.updated'")
     assert '"credit_limit_minor": 100000' in entry
+
+
+async def test_an_order_says_that_it_waits_for_credit(billing: Billing, world: World, operator: Operator) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, billing=BillingMode.MONTHLY, fulfil=Fulfil.ON_ORDER, credit_limit="20.00")
+    first, second = [await billing.place_order(ours) for _ in range(2)]
+    await billing.work()
+    assert (await billing.status(first), await billing.status(second)) == ("paid", "placed")
+    shown = " ".join(operator.does("order", "show", second.id).split())
+    assert "the credit limit of its account is reached" in shown
+    async with billing.database.connection() as connection:
+        check = next(
+            each for each in WAITING if each.name == "live orders are within the credit limits of their accounts"
+        )
+        billing.clock.advance(minutes=1)
+        [row] = await connection.fetch(check.sql, billing.clock.now)
+    assert ours.account_id in row["where"]
+
+
+async def test_a_client_account_does_not_see_what_others_ordered(
+    billing: Billing, world: World, populated_db: Database
+) -> None:
+    ours = world.ours_test.scope
+    client = replace(ours, account_id=world.ours_test.client_account_id)
+    for scope in (ours, client):
+        await billing.set_billing(scope, billing=BillingMode.MONTHLY)
+    billing.clock.now = utc_now()
+    orders = [await billing.place_order(scope) for scope in (ours, client)]
+    await billing.work()
+    async with populated_db.transaction() as tx:
+        _, secret = await issue_key(tx, client, "client key", actor=TESTER, now=billing.clock.now)
+    transport = httpx.ASGITransport(build_app(billing.services), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
+        path = f"/v1/orders/{orders[1].id}/invoice"
+        early = await http.get(path, headers={"Authorization": f"Bearer {secret}"})
+        assert "billed together" in early.text
+        billing.clock.now += timedelta(days=35)
+        await billing.issue_consolidated.run_once()
+        refused = await http.get(path, headers={"Authorization": f"Bearer {secret}"})
+        assert (refused.status_code, codes(refused)) == (404, ["invoice_not_available"])
+        assert "other accounts" in refused.text

@@ -9,6 +9,8 @@ from tonne.accounts.names import Names, find_names_any_account
 from tonne.base.settings import Settings
 from tonne.cli.output import STATUS_STYLES, MoneyColumn, TimeColumn, TonnesColumn, ValueColumn
 from tonne.db.pool import Connection
+from tonne.invoices.billing_store import find_group_of
+from tonne.invoices.collect_orders import is_above_credit_limit
 from tonne.invoices.issue_invoices import is_held_back
 from tonne.invoices.model import Invoice
 from tonne.invoices.seller_details import missing_settings
@@ -80,6 +82,11 @@ async def describe_order(tx: Connection, order: Order, settings: Settings) -> Sh
         missing = ", ".join(missing_settings(settings, order.tax.treatment))
         state = f"waits, because {missing} are not set. Set them and restart Tonne."
         waits_for, next_by = "its invoice", OPERATOR
+    elif invoice is None and order.status is OrderStatus.PLACED and await find_group_of(tx, order) is not None:
+        state = "not issued yet: the order is billed together with others"
+        waits_for, next_by = "its consolidated invoice, at the end of the month or at the threshold", SERVICE
+    if order.status is OrderStatus.PLACED and await is_above_credit_limit(tx, order):
+        waits_for = f"{waits_for}; the credit limit of its account is reached (`tonne invoice ageing`)"
     names = await find_names_any_account(tx, [scope.account_id, scope.organisation_id])
     return ShownOrder(order, invoice, state, waits_for, next_by, key_id or order.offset_link_id, names)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from tonne.accounts.model import Billing, Fulfil
+from tonne.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.db.pool import Connection
 from tonne.invoices import billing_store
 from tonne.invoices.billing_store import BillingSettings, GroupKey, UnbilledOrder
@@ -108,6 +108,17 @@ async def grant_credit(
         else:
             above.append(order)
     return granted, above
+
+
+async def is_above_credit_limit(connection: Connection, order: Order) -> bool:
+    """Whether a placed order would be fulfilled now if its account had not reached its credit limit."""
+    if order.payment_method is not PaymentMethod.INVOICE:
+        return False
+    settings = (await billing_store.find_billing_settings(connection, [order]))[order.scope.account_id]
+    if settings.fulfil is not Fulfil.ON_ORDER:
+        return False
+    used = (await billing_store.sum_on_credit(connection, [order])).get(order.scope.account_id, 0)
+    return used + _total(order) + (order.tax.tax_minor or 0) > (settings.credit_limit_minor or 0)
 
 
 def _total(order: Order) -> int:

@@ -12,7 +12,7 @@ from tonne.base.money import apportion, format_money
 from tonne.base.scope import Mode
 from tonne.invoices.credit_note_record import CreditNoteLine, CreditNoteRecord
 from tonne.invoices.credit_note_xml import credited_tax
-from tonne.invoices.model import BilledOrder, Invoice
+from tonne.invoices.model import BilledOrder, Invoice, InvoiceStatus
 from tonne.orders.model import OrderKey
 
 # A credit note with more orders lists accounts instead: the orders are on the invoice.
@@ -152,6 +152,7 @@ def compose_credit_note(
         total=format_money(total_minor, currency),
         reason=reason,
         note=issued.note,
+        invoice_paid=invoice.status is InvoiceStatus.PAID,
         returned=format_money(returned_minor, currency) if returned_minor else None,
         credited_tax=credited_tax(issued, total_minor, tax_minor or 0),
     )

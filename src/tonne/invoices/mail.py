@@ -143,7 +143,7 @@ def compose_credit_mail(
     if record.returned is not None:
         received = f"{record.returned} {record.currency}"
         paid = f"We have received {received} for it, and will return it to the account it came from."
-    if record.cancels_invoice:
+    if record.cancels_invoice and not record.invoice_paid:
         verb = "has" if record.order_count == 1 else "have"
         subject = f"Invoice {invoice} has been cancelled"
         text = (
@@ -157,9 +157,15 @@ def compose_credit_mail(
         text = (
             f"Please find attached credit note {record.number} for {total}. It reduces invoice {invoice} by this"
             f" amount ({orders[0].lower()}{orders[1:]}).\n\n{_reason(record)}\n\n"
-            "If you have not paid the invoice yet, please pay what is left of it, with the same reference.\n"
+            f"{_after_credit(record)}\n"
         )
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
+
+
+def _after_credit(record: CreditNoteRecord) -> str:
+    if record.invoice_paid:
+        return "The invoice was paid, so we return this amount to you."
+    return "If you have not paid the invoice yet, please pay what is left of it, with the same reference."
 
 
 def _reason(record: CreditNoteRecord) -> str:
