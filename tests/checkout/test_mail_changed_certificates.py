@@ -5,11 +5,13 @@ from datetime import timedelta
 import pytest
 
 from tests.checkout.scene import Rows
+from tests.checkout.shopper import Shopper
 from tests.checkout.test_mail_certificates import MINUTE, Post, complete, paid, pdf_of, post, text_of
 from tests.support.world import TESTER
 from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode, Scope
+from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.mail_changed_certificates import MailChangedCertificates
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.queue import lock_order
@@ -32,6 +34,16 @@ async def rename(services: Services, rows: Rows, name: str) -> None:
             actor=TESTER,
             now=utc_now() - timedelta(seconds=1),
         )
+
+
+async def withdraw(services: Services, rows: Rows) -> str:
+    [order] = await rows(ORDER)
+    scope = Scope(order["organisation_id"], order["account_id"], Mode.TEST)
+    async with services.database.transaction() as tx:
+        locked = await lock_order(tx, scope, order["id"])
+        assert locked is not None
+        now = utc_now() - timedelta(seconds=1)
+        return await withdraw_certificate(tx, locked, reason="The registry cancelled them.", actor=TESTER, now=now)
 
 
 async def run(services: Services) -> bool:
@@ -81,15 +93,26 @@ async def test_a_customer_without_a_certificate_gets_the_new_one_as_the_first(
 @pytest.mark.usefixtures("complete")
 async def test_a_withdrawal_is_mailed_with_its_reason(post: Post, services: Services, rows: Rows) -> None:
     await post.works(later=MINUTE)
-    [order] = await rows(ORDER)
-    scope = Scope(order["organisation_id"], order["account_id"], Mode.TEST)
-    async with services.database.transaction() as tx:
-        locked = await lock_order(tx, scope, order["id"])
-        assert locked is not None
-        now = utc_now() - timedelta(seconds=1)
-        number = await withdraw_certificate(tx, locked, reason="The registry cancelled them.", actor=TESTER, now=now)
+    number = await withdraw(services, rows)
     assert await run(services)
     _, mail = await post.mails()
     assert mail["Subject"] == f"[TEST] Your certificate {number} was withdrawn"
     assert "The registry cancelled them." in text_of(mail)
     assert list(mail.iter_attachments()) == []
+
+
+async def test_the_page_of_the_checkout_shows_what_became_of_the_certificate(
+    post: Post, services: Services, rows: Rows, shopper: Shopper, link: OffsetLink
+) -> None:
+    address = await shopper.begin(link)
+    await shopper.pay(address)
+    await post.complete_orders()
+    await rename(services, rows, "Ada GmbH")
+    [new] = await rows("SELECT number FROM certificates WHERE state = 'valid'")
+    page = (await shopper.open(address)).text
+    assert new["number"] in page
+    assert "Ada GmbH" in page
+    await withdraw(services, rows)
+    page = (await shopper.open(address)).text
+    assert f"Certificate {new['number']} was withdrawn." in page
+    assert "Open the certificate" not in page

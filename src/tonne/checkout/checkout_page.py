@@ -42,7 +42,7 @@ from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.retirements.certificates import find_certificate
+from tonne.retirements.certificates import find_certificate, find_withdrawal
 from tonne.retirements.endpoints import pdf_answer
 from tonne.retirements.render_certificate import render_certificate
 from tonne.web.forms import FormGuard
@@ -72,6 +72,8 @@ class _CheckoutView:
     # A payment arrived with another amount: the operator decides what becomes of it.
     is_mismatched: bool
     certificate: bytes | None
+    # Why that certificate was withdrawn, if it was.
+    withdrawn_reason: str | None = None
 
     @property
     def state(self) -> str:
@@ -172,6 +174,7 @@ class CheckoutPage:
                     charge.status is ChargeStatus.MISMATCHED for charge in await find_captured(connection, order)
                 ),
                 certificate=await find_certificate(connection, order.scope, order.id),
+                withdrawn_reason=await find_withdrawal(connection, order.scope, order.id),
             )
 
     async def _show_payment(self, request: Request, view: _CheckoutView, fault: TonneError | None = None) -> Response:
@@ -243,6 +246,7 @@ class CheckoutPage:
             tax=None if order is None else order.tax,
             offer="" if order is None else ordered_offer(view.checkout, order).digest.hex(),
             certificate=record,
+            withdrawn_reason=view.withdrawn_reason,
             beneficiary=await self._beneficiary(view),
             refresh_s=None if view.state in {"complete", "cancelled"} else 5,
             **_frame(view),

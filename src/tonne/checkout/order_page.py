@@ -26,7 +26,7 @@ from tonne.receipts.link_token import hash_link_token, is_link_token
 from tonne.receipts.order_link_store import find_linked_order
 from tonne.receipts.recipients import read_parties
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.retirements.certificates import find_certificate
+from tonne.retirements.certificates import find_certificate, find_withdrawal
 from tonne.retirements.endpoints import pdf_answer
 from tonne.retirements.render_certificate import render_certificate
 from tonne.web.forms import FormGuard
@@ -42,6 +42,8 @@ class _OrderView:
     expectation: str
     decline: str | None
     certificate: CertificateRecord | None
+    # Why that certificate was withdrawn, if it was.
+    withdrawn_reason: str | None
 
     @property
     def is_over(self) -> bool:
@@ -153,6 +155,7 @@ class OrderPage:
             expectation.sentence,
             None if decline is None else explain_decline(decline.code),
             None if record is None else msgspec.json.decode(record, type=CertificateRecord),
+            await find_withdrawal(connection, order.scope, order.id),
         )
 
     async def _state(self, view: _OrderView) -> str:
@@ -181,6 +184,7 @@ class OrderPage:
             expectation=view.expectation,
             decline=view.decline,
             certificate=view.certificate,
+            withdrawn_reason=view.withdrawn_reason,
             state=await self._state(view),
             confirm_until=None if to_confirm is None else to_confirm.confirm_until,
             has_failed=is_back and to_confirm is not None,

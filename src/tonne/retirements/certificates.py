@@ -174,6 +174,17 @@ async def find_certificate(connection: Connection, scope: Scope, order_id: str) 
     return record
 
 
+FIND_WITHDRAWAL = """
+SELECT state_reason FROM certificates WHERE account_id = $1 AND order_id = $2 AND state = 'withdrawn'
+"""
+
+
+async def find_withdrawal(connection: Connection, scope: Scope, order_id: str) -> str | None:
+    """Why the order's current certificate was withdrawn; None if it is valid, or there is none."""
+    reason: str | None = await connection.fetchval(FIND_WITHDRAWAL, scope.account_id, order_id)
+    return reason
+
+
 @dataclass(frozen=True, slots=True)
 class StoredCertificate:
     """A certificate and its state. `is_public` is false if it names a person who did not agree to that."""
