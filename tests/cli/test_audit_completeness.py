@@ -326,6 +326,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "charge refund": lambda story: story.mismatched_charge(),
     "order rename": lambda story: story.renamed_order(),
     "invoice resend": lambda story: story.numbered(),
+    "order resend": lambda story: story.invoiced_order(),
     "invoice settle": lambda story: story.numbered(),
     "invoice credit": lambda story: story.numbered("0.01", "--reason", "Late delivery"),
     "invoice import-statement": lambda story: story.words(story.file("march.csv", STATEMENT), "--mode", "live"),

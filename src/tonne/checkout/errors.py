@@ -129,3 +129,9 @@ class OrderPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="order_page_not_fo
     """On pages only."""
 
     message = "There is no such page. Check that the link is complete, as in the mail."
+
+
+class NothingToResend(TonneError, kind=Kind.CONFLICT, code="nothing_to_resend"):
+    """Command line only."""
+
+    message = "There is no mail about this order that can be sent again. Run `tonne order show` to see what was sent."

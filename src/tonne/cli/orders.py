@@ -12,6 +12,7 @@ from tonne.base.timeline import TimelineEntry
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.order_facts import FACTS, ShownOrder, describe_order
 from tonne.cli.order_names import certificates, rename
+from tonne.cli.order_resend import resend
 from tonne.cli.order_timeline import COLUMNS as TIMELINE
 from tonne.cli.order_timeline import collect_timeline
 from tonne.cli.output import (
@@ -163,6 +164,7 @@ def cancel(order_id: str, *, reason: str, refund: bool) -> None:
     click.echo(f"Order {cancelled.id} is cancelled.")
 
 
+order.add_command(resend)
 order.add_command(rename)
 order.add_command(certificates)
 order.add_command(refund_order)

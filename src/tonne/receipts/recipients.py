@@ -50,9 +50,9 @@ async def read_parties(connection: Connection, orders: Sequence[Order]) -> dict[
 async def enqueue_order_mail(tx: Connection, order: Order, parties: Parties, message: EmailMessage) -> None:
     """To the payer; to the admins of the organisation if the payer has no address."""
     if parties.payer is not None:
-        await enqueue_customer_mail(tx, order.scope, parties.payer, message)
+        await enqueue_customer_mail(tx, order.scope, parties.payer, message, subject_id=order.id)
     elif parties.admins:
-        await enqueue(tx, order.scope.organisation_id, parties.admins, message)
+        await enqueue(tx, order.scope.organisation_id, parties.admins, message, subject_id=order.id)
 
 
 def payer_of(order: Order) -> str | None:
