@@ -43,7 +43,6 @@ ACROSS_ACCOUNTS = {
     "src/tonne/invoices/recognise_returns.py": "the operator's: a bank statement has payments of all accounts",
     "src/tonne/invoices/release_surplus.py": "what an invoice received, which may bill several accounts",
     "src/tonne/invoices/return_transfer.py": "an invoice may bill several accounts, a transfer may name none",
-    "src/tonne/invoices/timeline.py": "what goes back of the transfers that paid the invoice of an order",
     "src/tonne/invoices/transfer_store.py": "a transfer may name no account",
     "src/tonne/invoices/import_statement.py": "the operator's: a bank statement has payments of all accounts",
     "src/tonne/retirements/allocate_orders.py": "a job of the worker",

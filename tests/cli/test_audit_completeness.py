@@ -26,8 +26,8 @@ READS = "changes nothing"
 SECRETS = ("tonne_test_", "tonne_live_", "whsec_", "lsec_")
 READING = (
     "demo, secrets status, doctor, audit, org list, org show, account list, account show, key list, link list, "
-    "link show, page show, catalogue list, card show, invoice list, invoice pdf, invoice show, invoice credit- "
-    "pdf, invoice ageing, invoice statement, retirement export, retirement list, order list, order show, charge "
+    "link show, page show, catalogue list, card show, invoice list, invoice pdf, invoice show, invoice "
+    "credit-pdf, invoice ageing, invoice statement, retirement export, retirement list, order list, order show, charge "
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
     "dispute show"

@@ -276,6 +276,13 @@ async def store_payment(tx: Connection, order: Order, document: bytes) -> None:
     )
 
 
+SET_EMAIL = "UPDATE orders SET email = $3, wire_document = $4 WHERE account_id = $1 AND id = $2"
+
+
+async def set_email(tx: Connection, order: Order, document: bytes) -> None:
+    await tx.execute(SET_EMAIL, order.scope.account_id, order.id, order.email, document)
+
+
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
 
 
