@@ -116,6 +116,8 @@ async def test_another_card_pays_after_a_decline(visit: Visit, link: OffsetLink,
     await expect(page.get_by_role("alert")).to_contain_text("Use a test card")
     await pay(page, POOR_CARD)
     await expect(page.get_by_role("alert")).to_contain_text("The card has insufficient funds.")
+    await expect(page.get_by_label("Card number")).to_be_focused()
+    await expect(page.get_by_label("Card number")).to_have_attribute("aria-invalid", "true")
     await check_page(page, "declined")
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
