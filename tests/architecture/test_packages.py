@@ -12,7 +12,7 @@ from tests.architecture.source import PACKAGE, ROOT, Module, imports, modules, p
 PACKAGES = (
     *("base", "db", "http", "web", "gateways", "events", "accounts", "sheets", "banking", "catalog", "estimates"),
     *("orders", "receipts", "cards", "invoices", "retirements", "refunds", "webhooks", "checkout", "sustainability"),
-    *("dashboard", "worker"),
+    *("journal", "dashboard", "worker"),
     *("app.py", "cli"),
 )
 OUTSIDE = ("__init__.py", "__main__.py")

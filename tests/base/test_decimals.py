@@ -52,6 +52,9 @@ def test_trailing_zeros_beyond_the_scale_lose_nothing() -> None:
         (0, 2, "0.00"),
         (10, 1, "1.0"),
         (12_345, 6, "0.012345"),
+        (-5, 2, "-0.05"),
+        (-12_345, 2, "-123.45"),
+        (-7, 0, "-7"),
     ],
 )
 def test_integers_are_formatted_with_the_given_decimals(whole: int, digits: int, text: str) -> None:

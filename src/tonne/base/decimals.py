@@ -24,5 +24,5 @@ def format_scaled(whole: int, digits: int) -> str:
     """The inverse of `scaled`: 717600 with 2 digits is `7176.00`."""
     if digits == 0:
         return str(whole)
-    text = str(whole).rjust(digits + 1, "0")
-    return f"{text[:-digits]}.{text[-digits:]}"
+    sign, text = "-" if whole < 0 else "", str(abs(whole)).rjust(digits + 1, "0")
+    return f"{sign}{text[:-digits]}.{text[-digits:]}"

@@ -31,6 +31,8 @@ COMMANDS = {
     "invoice": "List, settle, credit, resend and export invoices.",
     "mail": "Look at the mails in the outbox, and retry or discard failed ones.",
     "transfer": "Assign bank transfers to invoices, or return the money.",
+    "payout": "Import payouts of the card gateway and its fees, for the journal.",
+    "export": "Export the books: the journal and its balances.",
     "retirement": "Export credits to retire and import confirmations.",
     "listen": "Forward test events to a webhook receiver on your machine.",
 }
@@ -60,7 +62,7 @@ class LazyGroup(click.Group):
 
 # ruff: noqa: PLC0415 - a command is imported when it runs, not before
 def _load(name: str) -> click.Command | None:
-    return _load_general(name) or _load_supply(name) or _load_trade(name) or _load_money(name)
+    return _load_general(name) or _load_supply(name) or _load_trade(name) or _load_money(name) or _load_books(name)
 
 
 def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
@@ -179,6 +181,21 @@ def _load_money(name: str) -> click.Command | None:  # noqa: PLR0911 - one case 
             from tonne.cli.refunds import dispute_group, refund_group
 
             return refund_group if name == "refund" else dispute_group
+        case _:
+            return None
+
+
+def _load_books(name: str) -> click.Command | None:
+    """Commands for the accountant."""
+    match name:
+        case "payout":
+            from tonne.cli.payouts import payout
+
+            return payout
+        case "export":
+            from tonne.cli.exports import export_group
+
+            return export_group
         case _:
             return None
 

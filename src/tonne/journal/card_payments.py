@@ -1,0 +1,70 @@
+"""What card payments book: captures, refunds, disputes and payouts."""
+
+from tonne.journal.model import JournalSource
+from tonne.journal.model import LedgerAccount as To
+
+# A surplus payment pays for nothing: it came too late, a second time or with another amount.
+CAPTURED = JournalSource(
+    "captured",
+    "Card payment captured",
+    f"""
+    SELECT charge.mode, charge.settled_at AS at, charge.id AS source_id, charge.order_id AS subject,
+           charge.organisation_id, charge.captured_currency AS currency, posting.account, posting.amount_minor
+    FROM charges charge
+    JOIN orders ON orders.account_id = charge.account_id AND orders.id = charge.order_id
+    CROSS JOIN LATERAL (VALUES
+        ('{To.CARD_CLEARING}', charge.captured_minor),
+        ('{To.UNALLOCATED}', CASE WHEN charge.is_surplus THEN -charge.captured_minor ELSE 0 END),
+        ('{To.DEFERRED}', CASE WHEN charge.is_surplus THEN 0 ELSE -orders.total_cost_minor END),
+        ('{To.TAX}', CASE WHEN charge.is_surplus THEN 0 ELSE -orders.tax_minor END)
+    ) AS posting (account, amount_minor)
+    WHERE charge.captured_minor IS NOT NULL
+    """,  # noqa: S608 - made of our own constants
+)
+# The tax on several refunds of an order is rounded on their running sum, so that a full refund returns all of it.
+REFUNDED = JournalSource(
+    "refunded",
+    "Card payment refunded",
+    f"""
+    SELECT refund.mode, refund.settled_at AS at, refund.id AS source_id, refund.order_id AS subject,
+           refund.organisation_id, refund.currency, posting.account, posting.amount_minor
+    FROM (
+        SELECT paid.*, round(paid.refunded_minor * paid.tax_share)
+                     - round((paid.refunded_minor - paid.amount_minor) * paid.tax_share) AS tax_minor
+        FROM (
+            SELECT refunds.mode, refunds.settled_at, refunds.id, refunds.order_id, refunds.organisation_id,
+                   refunds.currency, refunds.amount_minor, charge.is_surplus,
+                   sum(refunds.amount_minor) OVER (
+                       PARTITION BY refunds.charge_id ORDER BY refunds.settled_at, refunds.id
+                   ) AS refunded_minor,
+                   CASE WHEN charge.is_surplus THEN 0
+                        ELSE orders.tax_minor::numeric / charge.captured_minor END AS tax_share
+            FROM refunds
+            JOIN charges charge ON charge.account_id = refunds.account_id AND charge.id = refunds.charge_id
+            JOIN orders ON orders.account_id = refunds.account_id AND orders.id = refunds.order_id
+            WHERE refunds.state = 'succeeded' AND refunds.method = 'card'
+        ) AS paid
+    ) AS refund
+    CROSS JOIN LATERAL (VALUES
+        ('{To.CARD_CLEARING}', -refund.amount_minor),
+        ('{To.UNALLOCATED}', CASE WHEN refund.is_surplus THEN refund.amount_minor ELSE 0 END),
+        ('{To.REFUNDS}', CASE WHEN refund.is_surplus THEN 0
+                              ELSE refund.amount_minor - refund.tax_minor::bigint END),
+        ('{To.TAX}', refund.tax_minor::bigint)
+    ) AS posting (account, amount_minor)
+    """,  # noqa: S608 - made of our own constants
+)
+PAID_OUT = JournalSource(
+    "paid_out",
+    "Payout of the card gateway",
+    f"""
+    SELECT payout.mode, payout.paid_on::timestamp AT TIME ZONE 'UTC' AS at, payout.id AS source_id,
+           payout.payout_id AS subject, NULL AS organisation_id, payout.currency, posting.account, posting.amount_minor
+    FROM gateway_payouts payout
+    CROSS JOIN LATERAL (VALUES
+        ('{To.PAYOUTS}', payout.amount_minor),
+        ('{To.GATEWAY_FEES}', payout.fee_minor),
+        ('{To.CARD_CLEARING}', -payout.amount_minor - payout.fee_minor)
+    ) AS posting (account, amount_minor)
+    """,  # noqa: S608 - made of our own constants
+)

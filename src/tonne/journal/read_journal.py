@@ -1,0 +1,101 @@
+"""Read the journal: entries of a period, and balances. It is computed from the records of business, never stored.
+
+Those records are never edited once they are booked: an invoice is reduced by a credit note, a payment by a refund. So
+a month that is exported again gives the same entries.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+import asyncpg
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.journal.model import JournalEntry, LedgerAccount, Posting
+from tonne.journal.sources import SOURCES
+
+# Rows per round trip: bounds the memory of an export.
+PAGE = 5_000
+
+_BRANCHES = " UNION ALL ".join(
+    f"SELECT '{source.kind}' AS kind, source.* FROM ({source.sql}) AS source "  # noqa: S608 - our own constants
+    "WHERE source.mode = $1 AND source.at >= $2 AND source.at < $3 AND source.amount_minor <> 0"
+    for source in SOURCES
+)
+READ_POSTINGS = f"""
+SELECT kind, mode, at, source_id, subject, organisation_id, currency, account, amount_minor
+FROM ({_BRANCHES}) AS posting ORDER BY at, kind, source_id, account, amount_minor
+"""  # noqa: S608 - our own constants
+_DESCRIPTIONS = {source.kind: source.description for source in SOURCES}
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `start` until before `end`."""
+
+    mode: Mode
+    start: datetime
+    end: datetime
+
+
+async def read_entries_any_account(tx: Connection, period: Period) -> AsyncIterator[JournalEntry]:
+    """In the order of time. Call it in a transaction: it reads with a cursor, from one snapshot."""
+    held: list[asyncpg.Record] = []
+    cursor = await tx.cursor(READ_POSTINGS, period.mode, period.start, period.end)
+    while rows := await cursor.fetch(PAGE):
+        grouped = [list(group) for _, group in groupby([*held, *rows], key=_entry_key)]
+        # The last entry may continue on the next page.
+        for each in grouped[:-1]:
+            yield _entry(each)
+        held = grouped[-1]
+    if held:
+        yield _entry(held)
+
+
+def _entry_key(row: asyncpg.Record) -> tuple[Any, ...]:
+    return row["at"], row["kind"], row["source_id"]
+
+
+def _entry(rows: list[asyncpg.Record]) -> JournalEntry:
+    first = rows[0]
+    return JournalEntry(
+        booked_on=first["at"].astimezone(UTC).date(),
+        kind=first["kind"],
+        source_id=first["source_id"],
+        subject=first["subject"],
+        organisation_id=first["organisation_id"],
+        description=_DESCRIPTIONS[first["kind"]],
+        postings=tuple(Posting(LedgerAccount(row["account"]), row["currency"], row["amount_minor"]) for row in rows),
+    )
+
+
+SUM_BALANCES = f"""
+SELECT account, currency, sum(amount_minor)::bigint AS amount_minor
+FROM ({_BRANCHES}) AS posting GROUP BY account, currency
+HAVING sum(amount_minor) <> 0 ORDER BY account, currency
+"""  # noqa: S608 - our own constants
+
+
+async def sum_balances_any_account(connection: Connection, period: Period) -> list[Posting]:
+    """What each account changed by, per currency."""
+    rows = await connection.fetch(SUM_BALANCES, period.mode, period.start, period.end)
+    return [Posting(LedgerAccount(row["account"]), row["currency"], row["amount_minor"]) for row in rows]
+
+
+async def read_opening_any_account(connection: Connection, before: Period) -> JournalEntry | None:
+    """One entry with all balances at the end of `before`; None if nothing was booked."""
+    balances = await sum_balances_any_account(connection, before)
+    if not balances:
+        return None
+    return JournalEntry(
+        booked_on=before.end.date(),
+        kind="opening",
+        source_id=f"{before.end:%Y-%m}",
+        subject="",
+        organisation_id=None,
+        description="Opening balances",
+        postings=tuple(balances),
+    )
