@@ -68,3 +68,31 @@ PAID_OUT = JournalSource(
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )
+WITHDRAWN = JournalSource(
+    "withdrawn",
+    "Payment withdrawn because of a dispute",
+    f"""
+    SELECT dispute.mode, dispute.opened_at AS at, dispute.id AS source_id, dispute.order_id AS subject,
+           dispute.organisation_id, dispute.currency, posting.account, posting.amount_minor
+    FROM disputes dispute
+    CROSS JOIN LATERAL (VALUES
+        ('{To.DISPUTED}', dispute.withdrawn_minor),
+        ('{To.CARD_CLEARING}', -dispute.withdrawn_minor)
+    ) AS posting (account, amount_minor)
+    """,  # noqa: S608 - made of our own constants
+)
+DISPUTE_CLOSED = JournalSource(
+    "dispute_closed",
+    "Dispute closed",
+    f"""
+    SELECT dispute.mode, dispute.closed_at AS at, dispute.id AS source_id, dispute.order_id AS subject,
+           dispute.organisation_id, dispute.currency, posting.account, posting.amount_minor
+    FROM disputes dispute
+    CROSS JOIN LATERAL (VALUES
+        (CASE dispute.state WHEN 'won' THEN '{To.CARD_CLEARING}' ELSE '{To.DISPUTE_LOSSES}' END,
+         dispute.withdrawn_minor),
+        ('{To.DISPUTED}', -dispute.withdrawn_minor)
+    ) AS posting (account, amount_minor)
+    WHERE dispute.state <> 'opened'
+    """,  # noqa: S608 - made of our own constants
+)

@@ -25,6 +25,8 @@ class LedgerAccount(StrEnum):
     TAX = "Liabilities:Tax"
     # Billed or paid, not yet delivered.
     DEFERRED = "Liabilities:Deferred-Revenue"
+    # Transfers that an operator dealt with outside of Tonne.
+    RESOLVED_BY_HAND = "Equity:Resolved-By-Hand"
     OFFSETS = "Income:Offsets"
     FEES = "Income:Fees"
     REFUNDS = "Income:Refunds"

@@ -1,0 +1,86 @@
+"""What bank transfers book: receipts, what they pay, and returns."""
+
+from tonne.journal.model import JournalSource
+from tonne.journal.model import LedgerAccount as To
+
+RECEIVED = JournalSource(
+    "received",
+    "Transfer booked by the bank",
+    f"""
+    SELECT transfer.mode, transfer.booked_on::timestamp AT TIME ZONE 'UTC' AS at, transfer.id AS source_id,
+           transfer.id AS subject, NULL AS organisation_id, transfer.currency, posting.account, posting.amount_minor
+    FROM bank_transfers transfer
+    CROSS JOIN LATERAL (VALUES
+        ('{To.BANK}', transfer.amount_minor),
+        ('{To.UNALLOCATED}', -transfer.amount_minor)
+    ) AS posting (account, amount_minor)
+    WHERE transfer.amount_minor > 0
+    """,  # noqa: S608 - made of our own constants
+)
+# A transfer that arrives after its invoice was settled by hand explains that settlement.
+ASSIGNED = JournalSource(
+    "assigned",
+    "Transfer assigned to an invoice",
+    f"""
+    SELECT invoice.mode, assignment.created_at AS at, assignment.id AS source_id, invoice.reference AS subject,
+           invoice.organisation_id, invoice.currency, posting.account, posting.amount_minor
+    FROM transfer_assignments assignment
+    JOIN invoices invoice ON invoice.id = assignment.invoice_id
+    CROSS JOIN LATERAL (VALUES
+        ('{To.UNALLOCATED}', assignment.amount_minor),
+        (CASE WHEN invoice.settled_by_hand AND assignment.created_at > invoice.settled_at
+              THEN '{To.SETTLED_BY_HAND}' ELSE '{To.RECEIVABLES}' END, -assignment.amount_minor)
+    ) AS posting (account, amount_minor)
+    """,  # noqa: S608 - made of our own constants
+)
+SETTLED = JournalSource(
+    "settled",
+    "Invoice settled by hand",
+    f"""
+    SELECT invoice.mode, invoice.settled_at AS at, invoice.id AS source_id, invoice.reference AS subject,
+           invoice.organisation_id, invoice.currency, posting.account, posting.amount_minor
+    FROM invoices invoice
+    CROSS JOIN LATERAL (
+        SELECT invoice.settled_minor - coalesce(sum(assignment.amount_minor), 0)::bigint AS rest_minor
+        FROM transfer_assignments assignment
+        WHERE assignment.invoice_id = invoice.id AND assignment.created_at <= invoice.settled_at
+    ) AS missing
+    CROSS JOIN LATERAL (VALUES
+        ('{To.SETTLED_BY_HAND}', missing.rest_minor),
+        ('{To.RECEIVABLES}', -missing.rest_minor)
+    ) AS posting (account, amount_minor)
+    WHERE invoice.settled_by_hand
+    """,  # noqa: S608 - made of our own constants
+)
+RETURNED = JournalSource(
+    "returned",
+    "Transfer returned",
+    f"""
+    SELECT transfer.mode, back.closed_at AS at, back.id AS source_id, coalesce(invoice.reference, transfer.id) AS subject,
+           invoice.organisation_id, transfer.currency, posting.account, posting.amount_minor
+    FROM transfer_returns back
+    JOIN bank_transfers transfer ON transfer.id = back.transfer_id
+    LEFT JOIN invoices invoice ON invoice.id = back.invoice_id
+    CROSS JOIN LATERAL (VALUES
+        (CASE WHEN back.invoice_id IS NULL THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END, back.amount_minor),
+        ('{To.BANK}', -back.amount_minor)
+    ) AS posting (account, amount_minor)
+    WHERE back.status = 'returned'
+    """,  # noqa: S608 - made of our own constants
+)
+# Dealt with outside of Tonne, or a payout of the card gateway.
+RESOLVED = JournalSource(
+    "resolved",
+    "Transfer resolved by hand",
+    f"""
+    SELECT transfer.mode, transfer.resolved_at AS at, transfer.id AS source_id, transfer.id AS subject,
+           NULL AS organisation_id, transfer.currency, posting.account, posting.amount_minor
+    FROM bank_transfers transfer
+    LEFT JOIN gateway_payouts payout ON payout.transfer_id = transfer.id
+    CROSS JOIN LATERAL (VALUES
+        ('{To.UNALLOCATED}', transfer.resolved_minor),
+        (CASE WHEN payout.id IS NULL THEN '{To.RESOLVED_BY_HAND}' ELSE '{To.PAYOUTS}' END, -transfer.resolved_minor)
+    ) AS posting (account, amount_minor)
+    WHERE transfer.resolved_minor > 0
+    """,  # noqa: S608 - made of our own constants
+)
