@@ -1,6 +1,12 @@
 """All kinds of business events that are booked."""
 
-from tonne.journal.card_payments import CAPTURED, PAID_OUT, REFUNDED
+from tonne.journal.bank_money import ASSIGNED, RECEIVED, RESOLVED, RETURNED, SETTLED
+from tonne.journal.card_payments import CAPTURED, DISPUTE_CLOSED, PAID_OUT, REFUNDED, WITHDRAWN
+from tonne.journal.credits import DELIVERED, RESUPPLIED
 from tonne.journal.sales import CANCELLED, COMPLETED, CREDITED, INVOICED
 
-SOURCES = (INVOICED, CREDITED, CAPTURED, REFUNDED, PAID_OUT, COMPLETED, CANCELLED)
+SOURCES = (
+    *(INVOICED, CREDITED, RECEIVED, ASSIGNED, SETTLED, RETURNED, RESOLVED),
+    *(CAPTURED, REFUNDED, WITHDRAWN, DISPUTE_CLOSED, PAID_OUT),
+    *(COMPLETED, CANCELLED, DELIVERED, RESUPPLIED),
+)
