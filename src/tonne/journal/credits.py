@@ -8,14 +8,15 @@ DELIVERED = JournalSource(
     "delivered",
     "Cost of the credits of a complete order",
     f"""
-    SELECT used.mode, used.at, used.order_id AS source_id, used.order_id AS subject, used.organisation_id, used.currency,
-           posting.account, posting.amount_minor
+    SELECT used.mode, used.at, used.order_id AS source_id, used.order_id AS subject, used.organisation_id,
+           used.currency, posting.account, posting.amount_minor
     FROM (
         SELECT share.mode, orders.status_changed_at AS at, share.order_id, share.organisation_id,
                lot.cost_currency AS currency,
                round(sum(share.quantity_grams::numeric * lot.unit_cost_minor) / 1000000)::bigint AS cost_minor
         FROM (
-            SELECT account_id, order_id, mode, parcel_id, organisation_id, quantity_grams, assigned_at, NULL AS replaced_at
+            SELECT account_id, order_id, mode, parcel_id, organisation_id, quantity_grams, assigned_at,
+                   NULL AS replaced_at
             FROM shares
             UNION ALL
             SELECT account_id, order_id, mode, parcel_id, organisation_id, quantity_grams, NULL, replaced_at
