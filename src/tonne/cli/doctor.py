@@ -26,6 +26,7 @@ from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.gateways.waiting import WAITING as MAILS_WAITING
 from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
+from tonne.journal.invariants import INVARIANTS as JOURNAL
 from tonne.orders.invariants import INVARIANTS as ORDERS
 from tonne.orders.waiting import WAITING as ORDERS_WAITING
 from tonne.refunds.invariants import INVARIANTS as REFUNDS
@@ -36,7 +37,7 @@ from tonne.webhooks.check_secret_key import find_unreadable_any_account
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
-ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS)
+ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS, *JOURNAL)
 ALL_WAITING = (
     *CATALOGUE_WAITING,
     *MAILS_WAITING,

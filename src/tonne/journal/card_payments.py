@@ -3,7 +3,8 @@
 from tonne.journal.model import JournalSource
 from tonne.journal.model import LedgerAccount as To
 
-# A surplus payment pays for nothing: it came too late, a second time or with another amount.
+# A surplus payment pays for nothing: it came too late, a second time or with another amount. If an operator accepts
+# another amount than was asked for, the difference is a discount.
 CAPTURED = JournalSource(
     "captured",
     "Card payment captured",
@@ -12,11 +13,15 @@ CAPTURED = JournalSource(
            charge.organisation_id, charge.captured_currency AS currency, posting.account, posting.amount_minor
     FROM charges charge
     JOIN orders ON orders.account_id = charge.account_id AND orders.id = charge.order_id
+    CROSS JOIN LATERAL (
+        SELECT NOT charge.is_surplus AND charge.status <> 'mismatched' AS pays
+    ) AS order_
     CROSS JOIN LATERAL (VALUES
         ('{To.CARD_CLEARING}', charge.captured_minor),
-        ('{To.UNALLOCATED}', CASE WHEN charge.is_surplus THEN -charge.captured_minor ELSE 0 END),
-        ('{To.DEFERRED}', CASE WHEN charge.is_surplus THEN 0 ELSE -orders.total_cost_minor END),
-        ('{To.TAX}', CASE WHEN charge.is_surplus THEN 0 ELSE -orders.tax_minor END)
+        ('{To.UNALLOCATED}', CASE WHEN pays THEN 0 ELSE -charge.captured_minor END),
+        ('{To.DEFERRED}', CASE WHEN pays THEN -orders.total_cost_minor ELSE 0 END),
+        ('{To.TAX}', CASE WHEN pays THEN -orders.tax_minor ELSE 0 END),
+        ('{To.REFUNDS}', CASE WHEN pays THEN charge.amount_minor - charge.captured_minor ELSE 0 END)
     ) AS posting (account, amount_minor)
     WHERE charge.captured_minor IS NOT NULL
     """,  # noqa: S608 - made of our own constants
@@ -29,16 +34,17 @@ REFUNDED = JournalSource(
     SELECT refund.mode, refund.settled_at AS at, refund.id AS source_id, refund.order_id AS subject,
            refund.organisation_id, refund.currency, posting.account, posting.amount_minor
     FROM (
-        SELECT paid.*, round(paid.refunded_minor * paid.tax_share)
-                     - round((paid.refunded_minor - paid.amount_minor) * paid.tax_share) AS tax_minor
+        SELECT paid.*, round(least(paid.refunded_minor, paid.due_minor) * paid.tax_share)
+                     - round(least(paid.refunded_minor - paid.amount_minor, paid.due_minor) * paid.tax_share)
+                       AS tax_minor
         FROM (
             SELECT refunds.mode, refunds.settled_at, refunds.id, refunds.order_id, refunds.organisation_id,
-                   refunds.currency, refunds.amount_minor, charge.is_surplus,
+                   refunds.currency, refunds.amount_minor, charge.amount_minor AS due_minor, charge.is_surplus,
                    sum(refunds.amount_minor) OVER (
                        PARTITION BY refunds.charge_id ORDER BY refunds.settled_at, refunds.id
                    ) AS refunded_minor,
                    CASE WHEN charge.is_surplus THEN 0
-                        ELSE orders.tax_minor::numeric / charge.captured_minor END AS tax_share
+                        ELSE orders.tax_minor::numeric / charge.amount_minor END AS tax_share
             FROM refunds
             JOIN charges charge ON charge.account_id = refunds.account_id AND charge.id = refunds.charge_id
             JOIN orders ON orders.account_id = refunds.account_id AND orders.id = refunds.order_id
@@ -76,8 +82,8 @@ WITHDRAWN = JournalSource(
            dispute.organisation_id, dispute.currency, posting.account, posting.amount_minor
     FROM disputes dispute
     CROSS JOIN LATERAL (VALUES
-        ('{To.DISPUTED}', dispute.withdrawn_minor),
-        ('{To.CARD_CLEARING}', -dispute.withdrawn_minor)
+        ('{To.DISPUTED}', dispute.taken_minor),
+        ('{To.CARD_CLEARING}', -dispute.taken_minor)
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )
@@ -90,8 +96,8 @@ DISPUTE_CLOSED = JournalSource(
     FROM disputes dispute
     CROSS JOIN LATERAL (VALUES
         (CASE dispute.state WHEN 'won' THEN '{To.CARD_CLEARING}' ELSE '{To.DISPUTE_LOSSES}' END,
-         dispute.withdrawn_minor),
-        ('{To.DISPUTED}', -dispute.withdrawn_minor)
+         dispute.taken_minor),
+        ('{To.DISPUTED}', -dispute.taken_minor)
     ) AS posting (account, amount_minor)
     WHERE dispute.state <> 'opened'
     """,  # noqa: S608 - made of our own constants

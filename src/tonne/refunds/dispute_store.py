@@ -23,10 +23,11 @@ def _dispute(row: asyncpg.Record) -> Dispute:
 
 # Only a change is written, and returned.
 STORE_DISPUTE = f"""
-INSERT INTO disputes ({_DISPUTE})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+INSERT INTO disputes ({_DISPUTE}, taken_minor)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $9)
 ON CONFLICT (charge_id, reference) DO UPDATE
 SET state = excluded.state, withdrawn_minor = excluded.withdrawn_minor, amount_minor = excluded.amount_minor,
+    taken_minor = greatest(disputes.taken_minor, excluded.withdrawn_minor),
     evidence_due = excluded.evidence_due, reason = excluded.reason,
     closed_at = CASE WHEN excluded.state = 'opened' THEN NULL
                      ELSE coalesce(disputes.closed_at, excluded.closed_at) END

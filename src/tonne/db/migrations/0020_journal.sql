@@ -1,5 +1,12 @@
 -- compatible_from: 19
 
+-- refunds ------------------------------------------------------------------------------------------------------
+
+-- The most that the gateway has withdrawn because of the dispute. Unlike withdrawn_minor, it stays when the dispute is
+-- won: the journal books both directions.
+ALTER TABLE disputes ADD COLUMN taken_minor bigint NOT NULL DEFAULT 0;
+UPDATE disputes SET taken_minor = withdrawn_minor;
+
 -- journal ------------------------------------------------------------------------------------------------------
 
 -- Payouts of the card gateway and the fees it kept, as its report lists them.
