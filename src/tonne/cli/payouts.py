@@ -11,6 +11,7 @@ from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.journal.import_payouts import import_payouts
+from tonne.journal.match_payout import match_payout
 from tonne.journal.payout_store import ListedPayout, list_payouts_any_account
 
 COLUMNS: tuple[ValueColumn[ListedPayout], ...] = (
@@ -41,8 +42,17 @@ def import_(file: Path) -> None:
     click.echo(f"{result.added} imported, {result.known} imported before.")
 
 
+@payout.command("match")
+@click.argument("payout_id", metavar="PAYOUT")
+@click.argument("transfer_id", metavar="TRANSFER")
+def match(payout_id: str, transfer_id: str) -> None:
+    """Match a PAYOUT with the bank TRANSFER that shows it."""
+    matched = run_in_transaction(match_payout, payout_id, transfer_id, actor=ACTOR, now=utc_now())
+    click.echo(f"Payout {matched.payout_id} is matched with transfer {transfer_id}.")
+
+
 @payout.command("list")
-@click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True)
+@click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Whose payouts.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to list.")
 @output_options
 def list_(mode: str, limit: int, output: Output) -> None:

@@ -57,7 +57,8 @@ RETURNED = JournalSource(
     "Transfer returned",
     f"""
     SELECT transfer.mode, back.closed_at AS at, back.id AS source_id,
-           coalesce(invoice.reference, transfer.id) AS subject, invoice.organisation_id, transfer.currency, posting.account, posting.amount_minor
+           coalesce(invoice.reference, transfer.id) AS subject, invoice.organisation_id,
+           transfer.currency, posting.account, posting.amount_minor
     FROM transfer_returns back
     JOIN bank_transfers transfer ON transfer.id = back.transfer_id
     LEFT JOIN invoices invoice ON invoice.id = back.invoice_id

@@ -1,0 +1,40 @@
+"""Match a payout of the card gateway with the line of a bank statement that shows it."""
+
+from datetime import datetime
+
+from tonne.accounts import audit
+from tonne.base.actor import Actor
+from tonne.base.money import format_money
+from tonne.db.pool import Connection
+from tonne.invoices.resolve_transfer import resolve_transfer
+from tonne.journal import payout_store
+from tonne.journal.errors import PayoutNotFound, PayoutNotMatched
+from tonne.journal.payout_store import ListedPayout
+
+
+async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Actor, now: datetime) -> ListedPayout:
+    """`name` is our id of the payout, or the gateway's. The transfer then no longer waits for a decision."""
+    transfer = await resolve_transfer(tx, transfer_id, f"Payout {name} of the card gateway", actor=actor, now=now)
+    # Several payouts can share the gateway's id, in different currencies.
+    found = [
+        each for each in await payout_store.lock_payouts_any_account(tx, name) if each.currency == transfer.currency
+    ]
+    if not found:
+        raise PayoutNotFound
+    [payout] = found
+    if payout.transfer_id is not None:
+        raise PayoutNotMatched(f"The payout {payout.payout_id} is already matched with transfer {payout.transfer_id}.")
+    if payout.amount_minor != transfer.rest_minor:
+        amount = f"{format_money(payout.amount_minor, payout.currency)} {payout.currency}"
+        raise PayoutNotMatched(
+            f"The payout {payout.payout_id} is {amount}, transfer {transfer.id} has {transfer.rest} left."
+        )
+    await payout_store.set_transfer_any_account(tx, payout.id, transfer.id)
+    entry = audit.Entry(
+        action="payout.matched",
+        subject_id=payout.id,
+        mode=transfer.mode,
+        details={"payout": payout.payout_id, "transfer_id": transfer.id},
+    )
+    await audit.record_all(tx, [entry], actor=actor, at=now)
+    return payout

@@ -1,0 +1,219 @@
+"""A month of business in both modes: customers pay by card in test mode, and by bank in live mode."""
+
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from decimal import Decimal
+
+from tests.cards.card_scene import GOOD
+from tests.invoices.bank import Line, camt_file, csv_file
+from tests.retirements.shop import Shop
+from tests.support.clock import ManualClock
+from tests.support.scene import Scene
+from tests.support.world import TESTER, World, add_account
+from tonne.accounts.model import PaymentMethod
+from tonne.accounts.set_tax_profile import set_tax_profile
+from tonne.app import Services
+from tonne.base.errors import TonneError
+from tonne.base.scope import Mode, Scope
+from tonne.base.tax import TaxTreatment
+from tonne.cards.stored_cards import describe_card, store_card
+from tonne.gateways.payment_record import DisputeState
+from tonne.invoices.assign_transfer import assign_transfer
+from tonne.invoices.import_statement import import_statement
+from tonne.invoices.resolve_transfer import resolve_transfer
+from tonne.invoices.return_transfer import confirm_return, return_transfer
+from tonne.invoices.settle_invoice import settle_invoice
+from tonne.invoices.store import find_by_references_any_account
+from tonne.journal.import_payouts import import_payouts
+from tonne.orders.model import Order
+from tonne.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.refunds.request_refund import RefundRequest, request_refund
+from tonne.refunds.simulate_dispute import simulate_dispute
+from tonne.sheets.csv_lines import SheetFile
+
+# They call other services, which these tests have no part of.
+_LEFT_OUT = {"deliver_webhooks", "send_mails", "prune_attempts"}
+OPEN_INVOICES = """
+SELECT reference, total_minor - credited_minor AS due_minor FROM invoices
+WHERE mode = 'live' AND status = 'open' ORDER BY number
+"""
+
+
+class Month(Scene):
+    """Every step is what a customer, an operator, the bank or the gateway may do.
+
+    `banked` and `paid_out` are counted apart from the service's own records.
+    """
+
+    def __init__(self, services: Services, world: World, clock: ManualClock, rng: random.Random) -> None:
+        super().__init__(services, clock)
+        self.world = world
+        self.rng = rng
+        self.orders: list[Order] = []
+        self.banked: Counter[str] = Counter()
+        self.paid_out = 0
+        self.lines: list[Line] = []
+        self.steps = (
+            *(
+                self.order_by_card,
+                self.order_by_card,
+                self.order_by_invoice,
+                self.order_by_invoice,
+                self.work,
+                self.work,
+                self.next_day,
+            ),
+            *(self.pay_invoice, self.pay_invoice, self.pay_something, self.import_again, self.settle_by_hand),
+            *(self.refund, self.cancel, self.dispute, self.return_money, self.send_money_back, self.assign),
+            *(self.resolve, self.pay_out, self.confirm_retirements),
+        )
+
+    async def begin(self) -> None:
+        async with self.database.transaction() as tx:
+            ours = self.world.ours_test.scope.organisation_id
+            self.card = await add_account(tx, ours, Mode.TEST, method=PaymentMethod.CARD, now=self.clock.now)
+            self.live = await add_account(tx, ours, Mode.LIVE, now=self.clock.now)
+            stored = await describe_card(self.services.card_gateways, Mode.TEST, None, GOOD)
+            await store_card(tx, self.card, stored, actor=TESTER, now=self.clock.now)
+            if self.rng.random() < 0.7:
+                profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal(self.rng.choice(("0.19", "0.081")))}
+                await set_tax_profile(tx, ours, profile, actor=TESTER, now=self.clock.now)
+        await self.order_by_card()
+        await self.order_by_invoice()
+
+    async def step(self) -> None:
+        await self.rng.choice(self.steps)()
+
+    async def order_by_card(self) -> None:
+        await self._order(self.card)
+
+    async def order_by_invoice(self) -> None:
+        await self._order(self.live)
+
+    async def _order(self, scope: Scope) -> None:
+        value = self.rng.choice((None, self.rng.randint(100, 50_000)))
+        self.orders.append(await self.place_order(scope, value_minor=value))
+
+    async def work(self) -> None:
+        jobs = [job.run_once for job in self.services.jobs() if job.name not in _LEFT_OUT]
+        for _ in range(200):
+            if not any([await run_once() for run_once in jobs]):
+                return
+        raise AssertionError("the jobs always find something to do")
+
+    async def next_day(self) -> None:
+        self.clock.now += timedelta(days=self.rng.choice((1, 1, 2, 9, 20)))
+        await self.work()
+
+    async def pay_invoice(self) -> None:
+        """In full, in part, or too much."""
+        invoices = await self.fetch(OPEN_INVOICES)
+        if invoices:
+            invoice = self.rng.choice(invoices)
+            due = invoice["due_minor"]
+            amount = self.rng.choice((due, due, max(1, due - 1), due // 2 + 1, due + self.rng.randint(1, 500)))
+            await self._bank(Line(self.clock.now.date(), amount, invoice["reference"], reference=f"B{len(self.lines)}"))
+
+    async def pay_something(self) -> None:
+        """A transfer that names no invoice, or one that was paid long ago."""
+        text = self.rng.choice(("Thank you", "TN-LIVE-000001"))
+        amount = self.rng.randint(1, 9_999)
+        await self._bank(Line(self.clock.now.date(), amount, text, reference=f"B{len(self.lines)}"))
+
+    async def import_again(self) -> None:
+        """The bank's statement of all days so far, in either format."""
+        if self.lines:
+            await self._import(self.rng.choice((camt_file, csv_file))(self.lines))
+
+    async def _bank(self, line: Line) -> None:
+        self.lines.append(line)
+        self.banked["received"] += line.minor
+        await self._import(camt_file([line]))
+
+    async def _import(self, content: bytes) -> None:
+        async with self.database.transaction() as tx:
+            file = SheetFile("statement", content)
+            await import_statement(tx, Mode.LIVE, file, settings=self.settings, actor=TESTER, now=self.clock.now)
+
+    async def settle_by_hand(self) -> None:
+        invoices = await self.fetch(OPEN_INVOICES)
+        if invoices and self.rng.random() < 0.3:
+            async with self.database.transaction() as tx:
+                reference = self.rng.choice(invoices)["reference"]
+                [invoice] = await find_by_references_any_account(tx, [reference])
+                await settle_invoice(tx, invoice, actor=TESTER, now=self.clock.now)
+
+    async def refund(self) -> None:
+        if self.orders:
+            order = self.rng.choice(self.orders)
+            request = RefundRequest(amount_minor=self.rng.choice((None, 1, 50, 333)), reason="Goodwill")
+            with_errors = (order.scope, order.id, request)
+            await self._attempt(request_refund, *with_errors, settings=self.settings, actor=TESTER, now=self.clock.now)
+
+    async def cancel(self) -> None:
+        if self.orders:
+            order = self.rng.choice(self.orders)
+            how = Cancellation(reason="Changed their mind", with_refund=self.rng.random() < 0.7)
+            await self._attempt(
+                cancel_by_id, order.scope, order.id, how, settings=self.settings, actor=TESTER, now=self.clock.now
+            )
+
+    async def _attempt(self, use_case: Callable[..., Awaitable[object]], *args: object, **kwargs: object) -> None:
+        """What a person tries may be refused: then nothing has changed."""
+        with contextlib.suppress(TonneError):
+            async with self.database.transaction() as tx:
+                await use_case(tx, *args, **kwargs)
+
+    async def dispute(self) -> None:
+        paid = [order for order in self.orders if order.scope == self.card]
+        if paid:
+            order, state = self.rng.choice(paid), self.rng.choice(tuple(DisputeState))
+            with contextlib.suppress(TonneError):
+                await simulate_dispute(self.database, order.scope, order.id, state, self.clock.now)
+
+    async def return_money(self) -> None:
+        """Plan to return what is left of a transfer."""
+        if found := await self.fetch("SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid')"):
+            transfer_id = self.rng.choice(found)["id"]
+            await self._attempt(
+                return_transfer, transfer_id, None, reason="Not ours", to=None, actor=TESTER, now=self.clock.now
+            )
+
+    async def send_money_back(self) -> None:
+        planned = await self.fetch("SELECT id, amount_minor FROM transfer_returns WHERE status = 'planned'")
+        for each in planned:
+            async with self.database.transaction() as tx:
+                await confirm_return(tx, each["id"], "Done", settings=self.settings, actor=TESTER, now=self.clock.now)
+            self.banked["returned"] += each["amount_minor"]
+
+    async def assign(self) -> None:
+        found = await self.fetch("SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid')")
+        invoices = await self.fetch(OPEN_INVOICES)
+        if found and invoices:
+            async with self.database.connection() as connection:
+                [invoice] = await find_by_references_any_account(connection, [self.rng.choice(invoices)["reference"]])
+            transfer_id = self.rng.choice(found)["id"]
+            await self._attempt(assign_transfer, transfer_id, invoice, None, note="", actor=TESTER, now=self.clock.now)
+
+    async def resolve(self) -> None:
+        found = await self.fetch("SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid')")
+        if found and self.rng.random() < 0.3:
+            await self._attempt(
+                resolve_transfer, self.rng.choice(found)["id"], "Interest", actor=TESTER, now=self.clock.now
+            )
+
+    async def confirm_retirements(self) -> None:
+        shop = Shop(self.services, self.world, self.clock, Mode.LIVE)
+        await shop.confirm(*await shop.work_list())
+        await self.work()
+
+    async def pay_out(self) -> None:
+        amount, fee = self.rng.randint(1, 5_000), self.rng.randint(0, 200)
+        self.paid_out += amount + fee
+        row = f"po_{self.paid_out},{self.clock.now.date()},EUR,{amount / 100:.2f},{fee / 100:.2f}"
+        file = SheetFile("payouts.csv", f"payout_id,paid_on,currency,amount,fee\n{row}\n".encode())
+        async with self.database.transaction() as tx:
+            await import_payouts(tx, Mode.TEST, file, actor=TESTER, now=self.clock.now)
