@@ -79,6 +79,9 @@ ACROSS_ACCOUNTS = {
     "src/tonne/checkout/reseal_checkout_tokens.py": "the operator's: one key seals the tokens of all checkouts",
     "src/tonne/checkout/offset_page.py": "finds a link by its id, which cannot be guessed",
     "src/tonne/sustainability/certificate_pages.py": "finds a certificate by its number, which cannot be guessed",
+    "src/tonne/journal/import_payouts.py": "the operator's: a payout is for all accounts",
+    "src/tonne/journal/match_payout.py": "the operator's: a payout is for all accounts",
+    "src/tonne/journal/read_journal.py": "the operator's: the books of all accounts",
     "src/tonne/sustainability/public_page.py": "finds an enabled public page by its slug",
 }
 # Parameters that say whose rows are meant: a scope, the id of an owner, a value that has its scope, or a secret.

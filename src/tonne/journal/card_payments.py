@@ -34,9 +34,11 @@ REFUNDED = JournalSource(
     SELECT refund.mode, refund.settled_at AS at, refund.id AS source_id, refund.order_id AS subject,
            refund.organisation_id, refund.currency, posting.account, posting.amount_minor
     FROM (
-        SELECT paid.*, round(least(paid.refunded_minor, paid.due_minor) * paid.tax_share)
-                     - round(least(paid.refunded_minor - paid.amount_minor, paid.due_minor) * paid.tax_share)
-                       AS tax_minor
+        SELECT paid.mode, paid.settled_at, paid.id, paid.order_id, paid.organisation_id, paid.currency,
+               paid.amount_minor, paid.is_surplus,
+               round(least(paid.refunded_minor, paid.due_minor) * paid.tax_share)
+                   - round(least(paid.refunded_minor - paid.amount_minor, paid.due_minor) * paid.tax_share)
+                   AS tax_minor
         FROM (
             SELECT refunds.mode, refunds.settled_at, refunds.id, refunds.order_id, refunds.organisation_id,
                    refunds.currency, refunds.amount_minor, charge.amount_minor AS due_minor, charge.is_surplus,

@@ -72,7 +72,7 @@ async def import_payouts(tx: Connection, mode: Mode, file: SheetFile, *, actor: 
         details = {"file": file.name, "payouts": [each.payout_id for each in new]}
         await audit.record_all(
             tx,
-            [audit.Entry(action="payouts.imported", subject_id=file.name, mode=mode, details=details)],
+            [audit.Entry(action="payout.imported", subject_id=file.name, mode=mode, details=details)],
             actor=actor,
             at=now,
         )

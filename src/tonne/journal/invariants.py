@@ -2,12 +2,9 @@
 
 from tonne.db.invariant import Invariant
 from tonne.journal.model import LedgerAccount
-from tonne.journal.sources import SOURCES
+from tonne.journal.sources import all_postings
 
-_POSTINGS = " UNION ALL ".join(
-    f"SELECT '{source.kind}' AS kind, source.* FROM ({source.sql}) AS source"  # noqa: S608 - our own constants
-    for source in SOURCES
-)
+_IS_DEFERRED = f"account = '{LedgerAccount.DEFERRED}'"
 
 INVARIANTS = (
     Invariant(
@@ -15,7 +12,7 @@ INVARIANTS = (
         "Debits and credits of an entry differ: the records that it is computed from contradict each other.",
         f"""
         SELECT format('%s %s (%s): %s %s too much', kind, source_id, subject, sum(amount_minor), currency) AS "where"
-        FROM ({_POSTINGS}) AS posting
+        FROM ({all_postings("true")}) AS posting
         GROUP BY mode, kind, source_id, subject, currency HAVING sum(amount_minor) <> 0
         """,  # noqa: S608 - our own constants
     ),
@@ -25,8 +22,8 @@ INVARIANTS = (
         f"""
         SELECT format('%s %s: %s in the journal, %s in the orders', mode, currency, booked.amount_minor,
                       owed.amount_minor) AS "where"
-        FROM (SELECT mode, currency, -sum(amount_minor) AS amount_minor FROM ({_POSTINGS}) AS posting
-              WHERE account = '{LedgerAccount.DEFERRED}' GROUP BY mode, currency) AS booked
+        FROM (SELECT mode, currency, -sum(amount_minor) AS amount_minor FROM ({all_postings(_IS_DEFERRED)}) AS posting
+              GROUP BY mode, currency) AS booked
         FULL JOIN (
             SELECT orders.mode, orders.currency,
                    sum(CASE WHEN orders.status IN ('cancelled', 'failed') THEN 0

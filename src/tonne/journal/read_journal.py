@@ -15,19 +15,15 @@ import asyncpg
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.journal.model import JournalEntry, LedgerAccount, Posting
-from tonne.journal.sources import SOURCES
+from tonne.journal.sources import SOURCES, all_postings
 
 # Rows per round trip: bounds the memory of an export.
 PAGE = 5_000
 
-_BRANCHES = " UNION ALL ".join(
-    f"SELECT '{source.kind}' AS kind, source.* FROM ({source.sql}) AS source "  # noqa: S608 - our own constants
-    "WHERE source.mode = $1 AND source.at >= $2 AND source.at < $3 AND source.amount_minor <> 0"
-    for source in SOURCES
-)
+_IN_PERIOD = "mode = $1 AND at >= $2 AND at < $3 AND amount_minor <> 0"
 READ_POSTINGS = f"""
 SELECT kind, mode, at, source_id, subject, organisation_id, currency, account, amount_minor
-FROM ({_BRANCHES}) AS posting ORDER BY at, kind, source_id, account, amount_minor
+FROM ({all_postings(_IN_PERIOD)}) AS posting ORDER BY at, kind, source_id, account, amount_minor
 """  # noqa: S608 - our own constants
 _DESCRIPTIONS = {source.kind: source.description for source in SOURCES}
 
@@ -74,7 +70,7 @@ def _entry(rows: list[asyncpg.Record]) -> JournalEntry:
 
 SUM_BALANCES = f"""
 SELECT account, currency, sum(amount_minor)::bigint AS amount_minor
-FROM ({_BRANCHES}) AS posting GROUP BY account, currency
+FROM ({all_postings(_IN_PERIOD)}) AS posting GROUP BY account, currency
 HAVING sum(amount_minor) <> 0 ORDER BY account, currency
 """  # noqa: S608 - our own constants
 

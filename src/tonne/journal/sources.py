@@ -10,3 +10,13 @@ SOURCES = (
     *(CAPTURED, REFUNDED, WITHDRAWN, DISPUTE_CLOSED, PAID_OUT),
     *(COMPLETED, CANCELLED, DELIVERED, RESUPPLIED),
 )
+
+_COLUMNS = "mode, at, source_id, subject, organisation_id, currency, account, amount_minor"
+
+
+def all_postings(condition: str) -> str:
+    """SQL of the postings of all kinds that meet the condition."""
+    return " UNION ALL ".join(
+        f"SELECT '{source.kind}' AS kind, {_COLUMNS} FROM ({source.sql}) AS source WHERE {condition}"  # noqa: S608
+        for source in SOURCES
+    )
