@@ -160,17 +160,15 @@ class Story:
         return (await self.fetch(sql), "--reason", "Sold twice")
 
     async def open_unit(self) -> Words:
-        """A part of a tonne is bought, and waits for more."""
         self.run("invoice", "settle", await self.invoice(mass={"amount": "0.4", "unit": "t"}))
         await self.services.allocate_orders.run_once()
         return (await self.fetch("SELECT id FROM parcels WHERE mode = 'live' AND status = 'open' LIMIT 1"),)
 
     async def used_lot(self) -> Words:
-        """A lot of which an order with a certificate holds credits."""
         await self.services.allocate_orders.run_once()
         lot_id = await self.fetch(
-            "SELECT parcel.lot_id FROM parcels parcel JOIN shares ON parcel_id = parcel.id "
-            "JOIN certificates USING (account_id, order_id) WHERE parcel.mode = 'live' LIMIT 1"
+            "SELECT parcel.lot_id FROM parcels parcel JOIN shares share ON share.parcel_id = parcel.id "
+            "JOIN certificates issued ON issued.order_id = share.order_id WHERE parcel.mode = 'live' LIMIT 1"
         )
         return (lot_id, "--reason", "The registry cancelled it", "--yes")
 
