@@ -1,5 +1,6 @@
 """Refunds of paid invoices by bank, and what becomes of part payments."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from tonne.invoices.errors import ReturnInvalid
 from tonne.invoices.return_transfer import confirm_return, find_refundable_minor, plan_return
 from tonne.orders.queue import lock_order
 
+NEXT = DAY + timedelta(days=1)
+
 
 class TestRefunds:
     async def test_a_paid_invoice_is_refunded_from_its_transfers(self, billing: Billing, world: World) -> None:
         [order] = await bill(billing, world)
-        lines = [Line(DAY, 1000, "TN-LIVE-000001", reference="R1"), Line(DAY, 395, "TN-LIVE-000001", reference="R2")]
+        lines = [Line(DAY, 1000, "TN-LIVE-000001", reference="R1"), Line(NEXT, 395, "TN-LIVE-000001", reference="R2")]
         await import_file(billing, camt_file(lines))
         invoice = await billing.invoice(order)
         facts: dict[str, Any] = {"reason": "goodwill", "actor": TESTER, "now": billing.clock.now}

@@ -223,7 +223,7 @@ async def _refundable(tx: Connection, invoice: Invoice) -> list[tuple[Transfer, 
             each.amount_minor for each in refunds if each.invoice_id == invoice.id and each.status in open_or_done
         )
         found.append((transfers[transfer_id], sum(part.amount_minor for part in parts) - gone))
-    return found
+    return sorted(found, key=lambda each: (each[0].booked_on, each[0].id))
 
 
 def _by_transfer(assignments: Sequence[Assignment]) -> dict[str, list[Assignment]]:
