@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from tests.cli.test_help import ALL
-from tests.support.command import TONNE, tonne
+from tests.support.command import TONNE, Operator, tonne
+from tests.support.world import World
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 
@@ -48,6 +49,15 @@ def test_people_f_a_misspelt_command_gets_a_suggestion() -> None:
         done = tonne(*words, database_url="postgresql://nowhere")
         assert done.returncode == 2
         assert f"'{meant}'" in done.stderr
+
+
+def test_people_f_an_id_of_another_kind_gets_a_suggestion(operator: Operator, world: World) -> None:
+    order_id, account_id = "ord_06gu8f7p9c1754v8iqsnquk2lo", world.ours_test.scope.account_id
+    said = operator.is_refused("charge", "show", order_id)
+    assert said.endswith(f"{order_id} is an order: use `tonne order show {order_id}`.")
+    said = operator.is_refused("key", "list", account_id)
+    assert said.endswith(f"{account_id} is an account: use `tonne account show {account_id}`.")
+    assert "use `tonne order show" not in operator.is_refused("order", "show", order_id)
 
 
 if __name__ == "__main__":

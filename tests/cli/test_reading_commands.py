@@ -37,6 +37,13 @@ class Reading(Story):
         self.services.directory.forget_terms(self.world.ours_test.scope)
         await self.api.order()
         await self.services.charge_cards[Mode.TEST].run_once()
+        await self.refund("attempt = 1")
+        await self.execute(
+            "INSERT INTO disputes (account_id, id, organisation_id, mode, order_id, charge_id, reference, amount_minor,"
+            " withdrawn_minor, currency, reason, state, opened_at, recorded_at)"
+            " SELECT account_id, 'dsp_1', organisation_id, mode, order_id, id, 'dp_1', amount_minor, 0, currency,"
+            " 'fraudulent', 'opened', now(), now() FROM charges WHERE status = 'captured' LIMIT 1"
+        )
 
 
 # The arguments of each command. The database has at least one row for it.
@@ -63,6 +70,11 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "invoice list": lambda story: story.words(),
     "invoice show": lambda story: story.words("TN-LIVE-000001"),
     "transfer list": lambda story: story.words(),
+    "transfer show": lambda story: story.id_in("bank_transfers"),
+    "refund list": lambda story: story.words(),
+    "refund show": lambda story: story.id_in("refunds"),
+    "dispute list": lambda story: story.words(),
+    "dispute show": lambda story: story.id_in("disputes"),
     "mail list": lambda story: story.words(),
     "mail show": lambda story: story.id_in("mails"),
     "retirement list": lambda story: story.words("--mode", "live"),

@@ -38,6 +38,33 @@ COMMANDS = {
 }
 
 
+WORDS = "tonne.words"
+# What an id names by its prefix, and the command for it.
+IDS = {
+    "org": ("an organisation", "tonne org show"),
+    "acc": ("an account", "tonne account show"),
+    "ord": ("an order", "tonne order show"),
+    "chg": ("a charge", "tonne charge show"),
+    "inv": ("an invoice", "tonne order list"),
+    "trf": ("a transfer", "tonne transfer show"),
+    "rfd": ("a refund", "tonne refund show"),
+    "dsp": ("a dispute", "tonne dispute show"),
+    "lnk": ("an offset link", "tonne link show"),
+    "lot": ("a lot", "tonne lot show"),
+    "mail": ("a mail", "tonne mail show"),
+    "chk": ("a checkout", "tonne order list"),
+}
+
+
+def hint_of(words: list[str]) -> str:
+    """Where an id belongs that was given to another command, for the message of a command that failed."""
+    for word in words[1:]:
+        kind, command = IDS.get(word.partition("_")[0], ("", ""))
+        if "_" in word and command and command.split()[1] != words[0] and not word.startswith("-"):
+            return f" {word} is {kind}: use `{command} {word}`."
+    return ""
+
+
 class LazyGroup(click.Group):
     """Imports a command only when it runs: importing all of them takes more than a second."""
 
@@ -57,7 +84,19 @@ class LazyGroup(click.Group):
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             raise click.NoSuchCommand(name, possibilities=COMMANDS, ctx=ctx)
+        ctx.meta[WORDS] = list(args)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError:
+            raise
+        except click.ClickException as error:
+            hint = hint_of(ctx.meta.get(WORDS, [])) if "There is no" in error.message else ""
+            if not hint:
+                raise
+            raise click.ClickException(f"{error.message}{hint}") from error
 
 
 # ruff: noqa: PLC0415 - a command is imported when it runs, not before
