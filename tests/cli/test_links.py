@@ -44,6 +44,7 @@ async def test_a_link_is_created_shown_updated_and_disabled(operator: Operator, 
         "redirect URL": "https://shop.example.com/thanks",
         "redirect label": "Shop",
         "expires": "2099-12-30T23:00:00.000Z",
+        "certificates for": "account",
         "created": "",
         "account": f"{account_id} (test)",
     }
