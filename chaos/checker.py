@@ -93,7 +93,8 @@ async def _check_orders(cluster: Cluster) -> list[str]:
 
 # Amounts according to the gateway: captured charges, and what of them was not refunded.
 FINAL_STATUSES = """
-SELECT orders.id, orders.status, orders.payment_method, orders.total_cost_minor, taken.times, taken.kept_minor
+SELECT orders.id, orders.status, orders.payment_method, orders.total_cost_minor, orders.refunded_minor, taken.times,
+       taken.kept_minor
 FROM orders CROSS JOIN LATERAL (
     SELECT count(*) AS times, coalesce(sum(simulated.amount_minor - simulated.refunded_minor), 0) AS kept_minor
     FROM charges JOIN simulated_charges simulated ON simulated.id = charges.id AND simulated.status = 'captured'
@@ -114,7 +115,7 @@ async def _check_final_statuses(cluster: Cluster) -> list[str]:
         elif row["status"] != expected:
             problems[f"an order that should be {expected}"].append(f"{row['id']} is {row['status']}")
         is_paid_by_card = expected == "complete" and row["payment_method"] == "card"
-        if row["kept_minor"] != (row["total_cost_minor"] if is_paid_by_card else 0):
+        if row["kept_minor"] != (row["total_cost_minor"] - row["refunded_minor"] if is_paid_by_card else 0):
             problems["a wrong amount was charged"].append(f"{row['id']}: {row['kept_minor']}")
         if row["times"] > 1:
             problems["a card was charged several times"].append(f"{row['id']}: {row['times']}")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from typing import Any
 
 import asyncpg
 
@@ -16,6 +17,8 @@ from tonne.base.clock import utc_now
 from tonne.base.scope import Scope
 from tonne.gateways.outbox import LEASE as MAIL_LEASE
 from tonne.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
+from tonne.invoices.issue_consolidated_invoices import LEASE as GROUP_LEASE
+from tonne.invoices.mail_credit_notes import LEASE as CREDIT_NOTE_LEASE
 
 
 class Way(Enum):
@@ -31,6 +34,8 @@ class Way(Enum):
     NEEDS_AUTHENTICATION = ("4000002500003155", "failed")
     ANSWER_LOST = ("4000000000000259", "complete")
     REQUEST_LOST = ("4000000000000267", "cancelled")
+    REFUND_PENDS = ("4000000000007726", "complete")
+    REFUND_FAILS_TWICE = ("4000000000005126", "complete")
 
     def __init__(self, card: str | None, final_status: str, auto_advance: bool = True) -> None:
         self.payment = Payment(card, auto_advance)
@@ -56,10 +61,10 @@ class Buyers:
         """Orders whose way to pay is chosen at random."""
         return await self.order([self.cluster.rng.choice(ways) for _ in range(count)])
 
-    async def cancel(self, order_id: str, way: Way) -> bool:
-        """Over HTTP. False if the payment came first."""
+    async def cancel(self, order_id: str, way: Way, *, refund: bool = False) -> bool:
+        """Over HTTP. False if the payment came first or, with a refund, the allocation."""
         try:
-            await self._post(f"/v1/orders/{order_id}/cancel", way, {"reason": "chaos"})
+            await self.post(f"/v1/orders/{order_id}/cancel", way, {"reason": "chaos", "refund": refund})
         except Refused as refused:
             if refused.status != 409:
                 raise
@@ -69,17 +74,17 @@ class Buyers:
 
     async def help(self, order_id: str, *verbs: str) -> None:
         for verb in verbs:
-            await self._post(f"/v1/test-helpers/orders/{order_id}/{verb}", Way.HELPED)
+            await self.post(f"/v1/test-helpers/orders/{order_id}/{verb}", Way.HELPED)
 
-    async def _post(self, path: str, way: Way, body: object = None) -> None:
+    async def post(self, path: str, way: Way, body: object = None) -> dict[str, Any]:
         account_id = self.scopes[way].account_id
-        await self.cluster.call(self.organisation, "POST", path, body, account_id=account_id)
+        return await self.cluster.call(self.organisation, "POST", path, body, account_id=account_id)
 
     async def until_complete(self, order_ids: Sequence[str]) -> None:
         await self.cluster.until_true(f"{len(order_ids)} orders are complete", COMPLETE, order_ids)
 
     async def until_finished(self, within_s: float = 30.0) -> None:
-        """All orders have a final status, all charges and mails are done, and all events have arrived."""
+        """All orders have a final status, all charges, refunds and mails are done, and all events have arrived."""
         await self.cluster.until_empty("every order was finished", UNFINISHED, within_s)
         await self.cluster.until_delivered()
 
@@ -99,6 +104,9 @@ UNION ALL
 SELECT format('charge %s of order %s is %s, last outcome: %s', id, order_id, status, coalesce(outcome, 'none'))
 FROM charges WHERE status IN ('pending', 'refund_due')
 UNION ALL
+SELECT format('refund %s of order %s is %s: %s', id, order_id, state, coalesce(message, 'no message'))
+FROM refunds WHERE state IN ('due', 'pending')
+UNION ALL
 SELECT format('mail %s was not sent: %s', id, coalesce(last_error, 'not tried')) FROM mails WHERE sent_at IS NULL
 """
 
@@ -112,11 +120,19 @@ SHORTEN_MAIL_LEASES = """
 UPDATE mails SET next_attempt_at = clock_timestamp()
 WHERE sent_at IS NULL AND next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
 """
+SHORTEN_GROUP_LEASES = """
+UPDATE billing_groups SET next_attempt_at = clock_timestamp()
+WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
+"""
+SHORTEN_CREDIT_NOTE_LEASES = """
+UPDATE credit_notes SET next_attempt_at = clock_timestamp()
+WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
+"""
 
 
 @contextlib.asynccontextmanager
 async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[None]:
-    """The leases of invoices and mails expire after this time instead of two minutes. No setting does that.
+    """The leases of invoices, billing and mails expire after this time instead of minutes. No setting does that.
 
     If the worker still runs, two workers have the same task: the promises hold nevertheless.
     """
@@ -128,6 +144,8 @@ async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[
             with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await cluster.fetch(SHORTEN_INVOICE_LEASES, INVOICE_LEASE - shorter)
                 await cluster.fetch(SHORTEN_MAIL_LEASES, MAIL_LEASE - shorter)
+                await cluster.fetch(SHORTEN_GROUP_LEASES, GROUP_LEASE - shorter)
+                await cluster.fetch(SHORTEN_CREDIT_NOTE_LEASES, CREDIT_NOTE_LEASE - shorter)
             await asyncio.sleep(0.25)
 
     task = asyncio.create_task(shorten())

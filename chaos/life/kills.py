@@ -194,7 +194,7 @@ async def kill_while_mailing(cluster: Cluster) -> None:
         mailbox.release.set()
         await _finish(buyers, [Way.INVOICE])
     references = [row["reference"] for row in await cluster.fetch(REFERENCES)]
-    arrived = _arrived_invoices(mailbox)
+    arrived = arrived_invoices(mailbox)
     missing = [reference for reference in references if reference not in arrived]
     cluster.require(not missing, f"{len(missing)} invoices were never mailed, such as {missing[:3]}")
     numbers = [int(reference.rsplit("-", 1)[1]) for reference in references]
@@ -202,7 +202,7 @@ async def kill_while_mailing(cluster: Cluster) -> None:
     cluster.notes.append(f"{len(references)} invoices, {arrived.total()} mails")
 
 
-def _arrived_invoices(mailbox: Mailbox) -> Counter[str]:
+def arrived_invoices(mailbox: Mailbox) -> Counter[str]:
     """How often each invoice has arrived with its PDF, by reference."""
     found: Counter[str] = Counter()
     for mail in mailbox.messages:
