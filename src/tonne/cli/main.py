@@ -38,7 +38,7 @@ COMMANDS = {
 }
 
 
-WORDS = "tonne.words"
+WORDS = "words"
 # What an id names by its prefix, and the command for it.
 IDS = {
     "org": ("an organisation", "tonne org show"),

@@ -1,6 +1,7 @@
 """tonne secrets"""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
@@ -121,6 +122,10 @@ def _role(box: SecretBox | None, key_id: str) -> str:
 async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox, int, list[str], list[str]]:
     box = await check_secret_key(connection, settings)
     resealed, unreadable = 0, list[str]()
+    counts = await secret_store.count_secrets_any_account(connection)
+    left = sum(count for key_id, count in counts.items() if key_id != box.key_id)
+    # Shown on a terminal only.
+    bar = click.progressbar(length=left, label="Encrypting", hidden=not sys.stderr.isatty(), file=sys.stderr)
     for reseal_batch in (
         reseal_secrets.reseal_batch_any_account,
         reseal_links_any_account,
@@ -136,7 +141,9 @@ async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox
             if batch is None:
                 break
             after, resealed = batch.last, resealed + batch.resealed
+            bar.update(batch.resealed)
             unreadable += batch.unreadable
+    bar.render_finish()
     async with connection.transaction():
         retired = await reseal_secrets.retire_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
     return box, resealed, unreadable, retired
