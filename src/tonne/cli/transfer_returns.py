@@ -106,7 +106,7 @@ def approve(return_id: str) -> None:
 @click.option("--name", default="", help="The holder of the account. Without it, the payer.")
 @click.option("--note", default="", help="Why, for the audit log.")
 def redirect(return_id: str, iban: str, name: str, note: str) -> None:
-    """Send a planned return to another account, or to the payer's if it was not known.
+    """Send a planned return to another account.
 
     A second person must approve that.
     """
