@@ -177,8 +177,8 @@ class Cluster:
             await asyncio.sleep(0.1)
 
     async def until_waiting_in(self, statement: str, *, waiting: bool = True) -> None:
-        """A worker waits in this statement for a lock that we hold; or none waits there any more."""
-        what = f"{'a' if waiting else 'no'} worker waits in {statement}"
+        """A process waits in this statement for a lock that we hold; or none waits there any more."""
+        what = f"{'a' if waiting else 'no'} process waits in {statement}"
         await self.until_true(what, WAITING_IN, f"%{statement}%", waiting)
 
     async def restart_postgres(self, max_pause_s: float) -> None:
@@ -358,7 +358,7 @@ class Cluster:
 
 WAITING_IN = """
 SELECT (count(*) > 0) = $2 FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'tonne' AND wait_event_type = 'Lock' AND query LIKE $1
+WHERE datname = current_database() AND application_name LIKE 'tonne%' AND wait_event_type = 'Lock' AND query LIKE $1
 """
 WAITING = """
 SELECT format('webhook %s at %s of %s, %s failures, next attempt in %s s, %s parked', webhook.id,

@@ -147,7 +147,7 @@ SELECT (SELECT sum(allocated_grams) FROM lots) AS grams, (SELECT count(*) FROM p
 STATUSES = "SELECT DISTINCT status FROM orders WHERE id = ANY ($1)"
 IDLE = """
 SELECT count(*) = 0 FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'tonne' AND xact_start IS NOT NULL
+WHERE datname = current_database() AND application_name LIKE 'tonne%' AND xact_start IS NOT NULL
 """
 
 
