@@ -19,12 +19,12 @@ from tonne.invoices.return_transfer import (
     approve_return,
     cancel_return,
     confirm_return,
-    fail_return,
     redirect_return,
     return_transfer,
 )
 from tonne.invoices.transfer_model import BankReturn
 from tonne.invoices.transfer_store import find_transfers_any_account
+from tonne.refunds.bank_refunds import fail_refund_return
 from tonne.sheets.errors import quoted
 
 MAX_NOTE = 500
@@ -146,10 +146,14 @@ def returned(return_id: str, note: str) -> None:
 def failed(return_id: str, note: str) -> None:
     """Record that the bank did not pay a return.
 
-    Also for a payment that came back. The money waits for a decision again: plan a new return, which gets a new id.
+    Also for a payment that came back. The money waits for a decision again: plan a new return, which gets a new id. A
+    return that is part of a refund is planned again by a worker.
     """
-    found = run_in_transaction(fail_return, return_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
-    click.echo(f"Return {found.id} of {found.amount} has failed. Plan it again with `tonne transfer return`.")
+    found = run_in_transaction(fail_refund_return, return_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
+    if found.invoice_id is None:
+        click.echo(f"Return {found.id} of {found.amount} has failed. Plan it again with `tonne transfer return`.")
+    else:
+        click.echo(f"Return {found.id} of {found.amount} has failed. A worker plans the refund again.")
 
 
 @click.command("export-returns")

@@ -10,6 +10,7 @@ from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.invoices.credit_note import CreditCause, CreditedOrder, CreditNote
 from tonne.invoices.model import Invoice
+from tonne.orders.model import Order
 
 _NOTE = """
 note.id, note.invoice_id, note.organisation_id, note.mode, note.number, note.reference, note.currency, note.total_minor,
@@ -81,6 +82,19 @@ async def sum_credited(connection: Connection, invoice: Invoice) -> dict[str, Cr
     """What earlier credit notes took off the orders of an invoice, by order id."""
     rows = await connection.fetch(SUM_CREDITED, invoice.id)
     return {row["order_id"]: CreditedOrder(**row) for row in rows}
+
+
+SUM_CORRECTIONS = """
+SELECT coalesce(sum(credited.total_minor), 0)::bigint
+FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+WHERE credited.account_id = $1 AND credited.order_id = $2 AND note.cause = 'correction'
+"""
+
+
+async def sum_corrections(connection: Connection, order: Order) -> int:
+    """What credit notes took off an order before it was paid: nobody has paid that."""
+    corrected_minor: int = await connection.fetchval(SUM_CORRECTIONS, order.scope.account_id, order.id)
+    return corrected_minor
 
 
 LIST_OF_INVOICE = f"SELECT {_NOTE} FROM credit_notes note WHERE note.invoice_id = $1 ORDER BY note.number"  # noqa: S608 - a constant

@@ -13,14 +13,14 @@ from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.invoices.errors import ReturnInvalid
 from tonne.invoices.return_store import find_returns_any_account
-from tonne.invoices.return_transfer import plan_return
+from tonne.invoices.return_transfer import fail_return, plan_return
 from tonne.invoices.store import find_invoice, lock_invoices_any_account
 from tonne.invoices.transfer_model import BankReturn, ReturnStatus
 from tonne.orders.model import Order
 from tonne.refunds import store
 from tonne.refunds.model import Refund, RefundState
 from tonne.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
-from tonne.refunds.store import claim_bank_refunds_any_account, store_returns
+from tonne.refunds.store import claim_bank_refunds_any_account, store_returns, wake_bank_refund_any_account
 
 BATCH = 50
 # How often a worker looks whether the bank has sent the money.
@@ -58,6 +58,13 @@ async def _plan_returns(
         return []
 
 
+async def fail_refund_return(tx: Connection, return_id: str, note: str, *, actor: Actor, now: datetime) -> BankReturn:
+    """Record that a return was not paid, or came back. A worker then repeats the refund that it belongs to, if any."""
+    # Before the transfer is locked: see the lock order.
+    await wake_bank_refund_any_account(tx, return_id, now)
+    return await fail_return(tx, return_id, note, actor=actor, now=now)
+
+
 @dataclass(frozen=True, slots=True)
 class SettleBankRefunds:
     """A worker job: a refund by bank has succeeded when the bank has booked all its returns."""
@@ -83,13 +90,15 @@ class SettleBankRefunds:
         async with self.database.transaction() as tx:
             money = await lock_money(tx, claimed.scope, claimed.order_id)
             refund = None if money is None else next((r for r in money.refunds if r.id == claimed.id), None)
-            if money is None or refund is None or refund.state is not RefundState.DUE:
+            if money is None or refund is None or refund.state not in {RefundState.DUE, RefundState.SUCCEEDED}:
                 return
             returns = await find_returns_any_account(tx, refund.return_ids)
             if any(each.status in _OPEN for each in returns):
                 return
+            # A return of a refund that had succeeded may have come back.
             if all(each.status is ReturnStatus.RETURNED for each in returns):
-                done = replace(refund, state=RefundState.SUCCEEDED, settled_at=now, next_attempt_at=None, message=None)
+                done = replace(refund, state=RefundState.SUCCEEDED, next_attempt_at=None, message=None)
+                done = replace(done, settled_at=refund.settled_at or now)
                 await change_refund(tx, money, done, "refund.succeeded", actor=ACTOR, now=now)
             else:
                 await self._repeat(tx, money, refund, returns, now)
@@ -106,6 +115,8 @@ class SettleBankRefunds:
         await change_refund(tx, money, over, "refund.failed", actor=ACTOR, now=now)
         if sent:
             kept = replace(_part_of(refund, sent, now), state=RefundState.SUCCEEDED, settled_at=now, repeats=None)
+            sent_ids = tuple(each.id for each in returns if each.status is ReturnStatus.RETURNED)
+            kept = replace(kept, return_ids=sent_ids)
             await add_refund(tx, money, kept, actor=ACTOR)
         rest = _part_of(refund, refund.amount_minor - sent, now)
         rest = replace(rest, repeats=refund.id, attempt=refund.attempt + 1)
@@ -118,6 +129,8 @@ def _part_of(refund: Refund, amount_minor: int, now: datetime) -> Refund:
     return replace(
         refund,
         id=new_id("rfd"),
+        state=RefundState.DUE,
+        settled_at=None,
         amount_minor=amount_minor,
         message=None,
         idempotency_key=None,

@@ -23,14 +23,20 @@ INVARIANTS = (
         "an order's refunds by bank do not exceed what was paid",
         "More is being returned by bank transfer than was paid for the order.",
         """
-        SELECT format('order %s of account %s: %s due, %s refunded', orders.id, orders.account_id,
-                      orders.total_cost_minor + coalesce(orders.tax_minor, 0), refunded.amount_minor) AS "where"
+        SELECT format('order %s of account %s: %s paid, %s refunded', orders.id, orders.account_id,
+                      paid.amount_minor, refunded.amount_minor) AS "where"
         FROM orders JOIN (
             SELECT account_id, order_id, sum(amount_minor) AS amount_minor FROM refunds
             WHERE method = 'bank' AND state IN ('approval', 'due', 'pending', 'succeeded')
             GROUP BY account_id, order_id) refunded
           ON refunded.account_id = orders.account_id AND refunded.order_id = orders.id
-        WHERE refunded.amount_minor > orders.total_cost_minor + coalesce(orders.tax_minor, 0)
+        CROSS JOIN LATERAL (
+            SELECT orders.total_cost_minor + coalesce(orders.tax_minor, 0) - coalesce(sum(credited.total_minor), 0)
+                       AS amount_minor
+            FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+            WHERE credited.account_id = orders.account_id AND credited.order_id = orders.id
+              AND note.cause = 'correction') paid
+        WHERE refunded.amount_minor > paid.amount_minor
         """,
     ),
     Invariant(

@@ -15,6 +15,7 @@ from tonne.cards.captured_store import CapturedCharge, find_captured, find_payin
 from tonne.cards.model import ChargeStatus
 from tonne.db.pool import Connection
 from tonne.gateways.payment_record import DisputeState
+from tonne.invoices.credit_note_store import sum_corrections
 from tonne.orders.model import CancellationReason, Order, OrderStatus, PaymentState
 from tonne.orders.move_order import show_payment
 from tonne.orders.queue import lock_order, wake_paid
@@ -42,6 +43,8 @@ class OrderMoney:
     charges: list[CapturedCharge]
     refunds: list[Refund]
     disputes: list[Dispute]
+    # What an operator took off its invoice before it was paid.
+    corrected_minor: int
 
     @property
     def paying(self) -> CapturedCharge | None:
@@ -54,7 +57,7 @@ class OrderMoney:
             charge = self.paying
             return 0 if charge is None else (charge.captured_minor or 0) - self._surplus_of(charge)
         is_paid = self.order.payment_state is not PaymentState.UNPAID
-        return self.order.amount_due_minor or 0 if is_paid else 0
+        return (self.order.amount_due_minor or 0) - self.corrected_minor if is_paid else 0
 
     def of_order(self) -> list[Refund]:
         """Without those of payments that never paid for the order."""
@@ -92,6 +95,7 @@ async def lock_money(tx: Connection, scope: Scope, order_id: str) -> OrderMoney 
         await find_captured(tx, order),
         await store.list_of_order(tx, order),
         await dispute_store.list_disputes(tx, order),
+        await sum_corrections(tx, order),
     )
 
 

@@ -142,6 +142,17 @@ async def claim_bank_refunds_any_account(
     return [_refund(row) for row in await tx.fetch(CLAIM_BANK_REFUNDS, now, held_until, limit)]
 
 
+WAKE_BANK_REFUND = """
+UPDATE refunds SET next_attempt_at = $2
+WHERE $1 = ANY (return_ids) AND method = 'bank' AND state IN ('due', 'succeeded')
+"""
+
+
+async def wake_bank_refund_any_account(tx: Connection, return_id: str, now: datetime) -> None:
+    """Have a worker look at the refund that a return belongs to, if any."""
+    await tx.execute(WAKE_BANK_REFUND, return_id, now)
+
+
 STORE_RETURNS = """
 UPDATE refunds SET return_ids = $3, message = $4, next_attempt_at = $5 WHERE account_id = $1 AND id = $2
 """
