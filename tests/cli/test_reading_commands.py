@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.test_audit_completeness import Story, Words
+from tests.cli.test_audit_completeness import PAYOUTS, Story, Words
 from tests.cli.test_output import READING_COMMANDS
 from tests.support.api_client import ApiClient
 from tests.support.world import SELLER, World
@@ -28,6 +28,7 @@ class Reading(Story):
         self.run("link", "create", "--account", account_id, "--title", "One")
         self.run("card", "set", account_id, "--method", "4242424242424242")
         self.run("catalogue", "import-lots", *(await self.import_lots()))
+        self.run("payout", "import", self.file("payouts.csv", PAYOUTS))
         self.run("org", "add-admin", *(await self.organisation("ada@ours.test")))
         await self.unmatched_transfer()
         await self.open_unit()
@@ -69,6 +70,7 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "charge show": lambda story: story.id_in("charges"),
     "invoice list": lambda story: story.words(),
     "invoice show": lambda story: story.words("TN-LIVE-000001"),
+    "payout list": lambda story: story.words(),
     "transfer list": lambda story: story.words(),
     "transfer show": lambda story: story.id_in("bank_transfers"),
     "refund list": lambda story: story.words(),

@@ -108,7 +108,7 @@ def approve(return_id: str) -> None:
 def redirect(return_id: str, iban: str, name: str, note: str) -> None:
     """Send a planned return to another account.
 
-    A second person must approve that.
+    Also if the payer's account is not known. A second person must approve that.
     """
     to = ReturnTo(iban, name.strip())
     found = run_in_transaction(redirect_return, return_id, to, note.strip()[:MAX_NOTE], actor=ACTOR, now=utc_now())
