@@ -1,6 +1,5 @@
 """SIGKILL of the commands that an operator runs with bank statements, each repeated until it succeeds."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,17 +7,16 @@ import asyncpg
 
 from chaos.cluster import Cluster
 from chaos.life.buyers import Buyers, Way, open_buyers, short_leases
-from chaos.life.kills import HOLD_STREAMS, IDLE, SETTINGS
-from chaos.model import NotAsExpected
+from chaos.life.kills import HOLD_STREAMS, SETTINGS
 from chaos.money.billing import KEEP_OPEN, NOT_MAILED, SETTLE
+from chaos.money.commands import kill_command, start_command, until_success
 from chaos.scenario import scenario
-from tests.support.processes import Process
 from tonne.base.clock import utc_now
 
 INVOICES = 6
 OWN_IBAN, PAYER_IBAN = "DE89370400440532013000", "DE75512108001245126199"
 SURPLUS_MINOR = 500
-COMMAND_WITHIN_S = 30.0
+LOCK_ASSIGNMENTS = "LOCK TABLE transfer_assignments IN SHARE MODE"
 
 OPEN_INVOICES = "SELECT reference, total_minor FROM invoices WHERE status = 'open' ORDER BY number"
 COUNT_INVOICES = "SELECT count(*) = $1 FROM invoices"
@@ -31,10 +29,6 @@ SELECT (SELECT count(*) FROM bank_transfers) AS transfers, (SELECT count(*) FROM
        (SELECT count(*) FROM audit_log WHERE action LIKE 'transfer.%' OR action LIKE 'bank_statement.%') AS entries
 """
 IN_STATE = "SELECT id FROM bank_transfers WHERE state = $1"
-
-
-def lock(table: str) -> str:
-    return f"LOCK TABLE {table} IN SHARE MODE"
 
 
 @scenario("kill-while-importing-statement", within_s=90, settings={**SETTINGS, "bank_iban": OWN_IBAN})
@@ -51,12 +45,11 @@ async def kill_while_importing_statement(cluster: Cluster) -> None:
     statement = _write_statement(cluster.folder / "statement.csv", invoices)
     words = ("invoice", "import-statement", str(statement), "--mode", "test")
 
-    await _kill(cluster, words, lock("transfer_assignments"), "INSERT INTO transfer_assignments")
+    await kill_command(cluster, words, WRITTEN, lock=LOCK_ASSIGNMENTS, statement="INSERT INTO transfer_assignments")
     importing()
-    await _kill(cluster, words, HOLD_STREAMS, "event_streams")
+    await kill_command(cluster, words, WRITTEN, lock=HOLD_STREAMS, statement="event_streams")
     paying()
-    first, second = (_start(cluster, *words) for _ in range(2))
-    await asyncio.gather(_succeeds(first), _succeeds(second))
+    await until_success(*(start_command(cluster, *words) for _ in range(2)))
     together()
     lines = len(invoices) + 1
     written = await _written(cluster)
@@ -65,20 +58,20 @@ async def kill_while_importing_statement(cluster: Cluster) -> None:
 
     unmatched = str(await cluster.fetchval(IN_STATE, "unmatched"))
     words = ("transfer", "assign", unmatched, invoices[-1]["reference"])
-    await _kill(cluster, words, HOLD_STREAMS, "event_streams")
+    await kill_command(cluster, words, WRITTEN, lock=HOLD_STREAMS, statement="event_streams")
     assigning()
-    await _succeeds(_start(cluster, *words))
+    await until_success(start_command(cluster, *words))
     overpaid = str(await cluster.fetchval(IN_STATE, "overpaid"))
     words = ("transfer", "return", overpaid, "--reason", "chaos")
-    await _kill(cluster, words, lock("audit_log"), "INSERT INTO audit_log")
+    await kill_command(cluster, words, WRITTEN)
     returning()
-    await _succeeds(_start(cluster, *words))
+    await until_success(start_command(cluster, *words))
     file = cluster.folder / "returns.xml"
     words = ("transfer", "export-returns", "--mode", "test", "-o", str(file))
-    await _kill(cluster, words, lock("audit_log"), "INSERT INTO audit_log")
+    await kill_command(cluster, words, WRITTEN)
     exporting()
     cluster.require(not file.exists(), "a killed export left a file that pays returns")
-    await _succeeds(_start(cluster, *words))
+    await until_success(start_command(cluster, *words))
     cluster.require(file.read_text().count("<CdtTrfTxInf>") == 1, "the file for the bank has not exactly one payment")
 
     await _require_written_once(cluster, lines)
@@ -110,29 +103,6 @@ def _write_statement(path: Path, invoices: Sequence[asyncpg.Record]) -> Path:
     rows = [f"{today},{minor / 100:.2f},EUR,Buyer,{reference},{PAYER_IBAN}" for reference, minor in lines]
     path.write_text("\n".join(["booked_on,amount,currency,payer,reference,payer_iban", *rows, ""]))
     return path
-
-
-def _start(cluster: Cluster, *words: str) -> Process:
-    command = Process("tonne", *words, settings=cluster.settings, log=cluster.folder / "commands.log")
-    cluster.supports.append(command)
-    return command
-
-
-async def _succeeds(command: Process) -> None:
-    code = await asyncio.to_thread(command.wait, COMMAND_WITHIN_S)
-    if code != 0:
-        raise NotAsExpected(f"a command ended with {code}: {command.log.read_text()[-300:]}")
-
-
-async def _kill(cluster: Cluster, words: Sequence[str], held: str, statement: str) -> None:
-    """Kill a command where it waits for our lock. Nothing may be left of it."""
-    before = await _written(cluster)
-    async with cluster.holding(held):
-        command = _start(cluster, *words)
-        await cluster.until_waiting_in(statement)
-        command.kill()
-    await cluster.until_true("the killed command's transaction has ended", IDLE)
-    cluster.require(await _written(cluster) == before, f"`tonne {' '.join(words[:2])}` was killed and left something")
 
 
 async def _written(cluster: Cluster) -> asyncpg.Record:

@@ -9,12 +9,12 @@ import aiohttp
 from chaos.cluster import Cluster
 from chaos.life.buyers import Buyers, Way, open_buyers
 from chaos.life.kills import CERTIFY, HOLD_ORDERS, IDLE, LOCK_CERTIFICATES, SETTINGS
+from chaos.money.commands import LOCK_AUDIT, RECORD
 from chaos.scenario import scenario
 from tests.support.processes import Process
 from tonne.base.ids import new_id
 
 ALLOW_REFUNDS = "UPDATE accounts SET refunds_by_api = true"
-LOCK_AUDIT = "LOCK TABLE audit_log IN SHARE MODE"
 LOCK_REFUNDS_AT_GATEWAY = "LOCK TABLE simulated_refunds IN SHARE MODE"
 REFUND_AT_GATEWAY = "INSERT INTO simulated_refunds"
 # More than the service sends to its gateway at once.
@@ -64,7 +64,7 @@ async def kill_while_refunding(cluster: Cluster) -> None:
     refund_ids = await _request_refunds(buyers, orders)
     async with cluster.holding(LOCK_AUDIT):
         worker = cluster.start_worker()
-        await cluster.until_waiting_in("INSERT INTO audit_log")
+        await cluster.until_waiting_in(RECORD)
         worker.kill()
     await cluster.until_true("the killed worker's transactions have ended", IDLE)
     states = [row["state"] for row in await cluster.fetch(STATES, refund_ids)]
