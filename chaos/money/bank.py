@@ -43,7 +43,7 @@ async def kill_while_importing_statement(cluster: Cluster) -> None:
     buyers = await open_buyers(cluster, [Way.INVOICE])
     invoices = await _open_invoices(cluster, buyers)
     statement = _write_statement(cluster.folder / "statement.csv", invoices)
-    words = ("invoice", "import-statement", str(statement), "--mode", "test")
+    words: tuple[str, ...] = ("invoice", "import-statement", str(statement), "--mode", "test")
 
     await kill_command(cluster, words, WRITTEN, lock=LOCK_ASSIGNMENTS, statement="INSERT INTO transfer_assignments")
     importing()

@@ -55,7 +55,7 @@ async def kill_while_resupplying(cluster: Cluster) -> None:
     ((lot_id, orders),) = await cluster.fetch(HELD_LOT)
     affected(orders)
 
-    words = ("lot", "invalidate", lot_id, "--reason", "The registry cancelled the project.", "--yes")
+    words: tuple[str, ...] = ("lot", "invalidate", lot_id, "--reason", "The registry cancelled the project.", "--yes")
     await kill_command(cluster, words, WRITTEN)
     invalidating()
     await until_success(start_command(cluster, *words))

@@ -6,6 +6,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 from lxml import etree
@@ -32,6 +33,11 @@ from tonne.sheets.csv_lines import SheetFile
 
 DAY = date(2026, 3, 5)
 SCHEMA = "pain.001.001.03"
+FAIL_AT_COMMIT = """
+CREATE FUNCTION fail_at_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'at the commit'; END $$;
+CREATE CONSTRAINT TRIGGER fault AFTER INSERT ON return_batches DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW EXECUTE FUNCTION fail_at_commit();
+"""
 ADA, EVE = (Actor(ActorKind.CLI, f"{name}@desk") for name in ("ada", "eve"))
 
 
@@ -219,6 +225,24 @@ class TestReturning:
         assert await states(billing) == ["returned", "outgoing"]
         assert await open_returns(billing) == []
         await billing.check_invariants()
+
+    async def test_a_file_exists_only_after_its_returns_are_recorded_as_exported(
+        self, billing: Billing, operator: Operator, tmp_path: Path
+    ) -> None:
+        """Otherwise a failed commit leaves a file whose payments are exported a second time."""
+        await import_file(billing, camt_file([Line(DAY, 2000, "gift", reference="R1")]))
+        await _plan(billing, await transfer_id(billing))
+        file = tmp_path / "returns.xml"
+        async with billing.database.connection() as connection:
+            await connection.execute(FAIL_AT_COMMIT)
+        with pytest.raises(asyncpg.RaiseError, match="at the commit"):
+            _run_export(operator, file)
+        assert not file.exists()
+        async with billing.database.connection() as connection:
+            await connection.execute("DROP FUNCTION fail_at_commit CASCADE")
+        _export(operator, file)
+        assert file.read_bytes().count(b"<CdtTrfTxInf>") == 1
+        assert not (tmp_path / "returns.xml.part").exists()
 
     async def test_a_line_of_another_amount_is_not_the_return(self, billing: Billing) -> None:
         await import_file(billing, camt_file([Line(DAY, 2000, "gift", reference="R1")]))

@@ -187,10 +187,19 @@ def export(mode: str, format_: str, currency: str, batch: str | None, path: Path
             )
         if written.batch_id is not None:
             # Inside the transaction: if the file cannot be written, nothing was exported.
-            _write(path, written.content)
+            _write(part, written.content)
         return written
 
+    part = path.with_name(f"{path.name}.part")
     written = run_in_transaction(work)
+    if written.batch_id is not None:
+        # After the commit: a file whose returns are not recorded as exported would be followed by one that pays them
+        # again.
+        try:
+            part.replace(path)
+        except OSError as error:
+            again = f"The returns are exported: write their file with --batch {written.batch_id}."
+            raise click.ClickException(f"{path} cannot be written: {error.strerror}. {again}") from error
     for each, reason in written.left_out:
         click.echo(f"Left out: return {each.id} of {each.amount}, {reason}.", err=True)
     if written.batch_id is None:
