@@ -3,14 +3,14 @@
 # ruff: noqa: I001 - in the order in which they run
 from chaos.delivery import kills, workers, outages, bad_receivers, changes, parked, isolation, load
 from chaos.life import kills as life_kills, load as life_load
-from chaos.money import refunds, billing, bank, lots
+from chaos.money import refunds, billing, bank, lots, receipts
 from chaos.operations import database, jobs, visitors
 from chaos.scenario import SCENARIOS
 
 MODULES = (
     *(kills, workers, outages, bad_receivers, changes, parked, isolation, load),
     *(life_kills, life_load),
-    *(refunds, billing, bank, lots),
+    *(refunds, billing, bank, lots, receipts),
     *(database, jobs, visitors),
 )
 __all__ = ["MODULES", "SCENARIOS"]

@@ -32,6 +32,8 @@ class Way(Enum):
     NO_MONEY = ("4000000000009995", "failed")
     DECLINED_TWICE = ("4000000000000341", "complete")
     NEEDS_AUTHENTICATION = ("4000002500003155", "failed")
+    # The payer confirms each charge.
+    CONFIRMED = ("4000002760003184", "complete")
     ANSWER_LOST = ("4000000000000259", "complete")
     REQUEST_LOST = ("4000000000000267", "cancelled")
     REFUND_PENDS = ("4000000000007726", "complete")
