@@ -92,7 +92,7 @@ def test_a_consolidated_invoice_itemises_orders_and_clients() -> None:
     pdf = invoice_pdf(consolidated(300))
     text = " ".join("".join(page_texts(pdf)).split())
     assert "booking-299 · Client 5" in text
-    assert "FROM 1 October 2026 TO 31 October 2026" in text
+    assert "ORDERS FROM 1 October 2026 ORDERS TO 31 October 2026" in text
     assert list(outside(pdf, MARGIN_MM)) == []
 
 

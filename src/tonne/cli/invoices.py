@@ -34,12 +34,15 @@ from tonne.cli.parameters import MODE
 from tonne.cli.receivables import ageing, statement
 from tonne.db.pool import Connection
 from tonne.invoices.annex import Annex, load_annex
+from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.credit_note_store import list_credit_notes
 from tonne.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
 from tonne.invoices.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.pdf import invoice_pdf
+from tonne.invoices.record import Remaining
+from tonne.invoices.remaining import find_remaining
 from tonne.invoices.resend_invoice import resend_invoice
 from tonne.invoices.seller_details import missing_settings
 from tonne.invoices.settle_invoice import settle_invoice
@@ -151,14 +154,20 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
 def show_(number: str, mode: str | None, output: Output) -> None:
     """Show an invoice, its payments and its credit notes. NUMBER is 123 or TN-LIVE-000123."""
 
-    async def work(tx: Connection) -> tuple[Invoice, list[Transfer], list[CreditNote]]:
+    async def work(tx: Connection) -> tuple[Invoice, int, list[Transfer], list[CreditNote]]:
         found = await _find(tx, number, mode)
+        received = (await sum_received_any_account(tx, [found.id])).get(found.id, 0)
         transfers = await list_transfers_any_account(tx, [*TransferState], invoice_id=found.id)
-        return found, transfers, await list_credit_notes(tx, found)
+        return found, received, transfers, await list_credit_notes(tx, found)
 
-    found, transfers, notes = run_in_transaction(work)
+    found, received, transfers, notes = run_in_transaction(work)
+    left = max(found.due_minor - received, 0) if found.closing is None else 0
+    sums: tuple[ValueColumn[Invoice], ...] = (
+        MoneyColumn("received", lambda _: received, lambda i: i.currency),
+        MoneyColumn("still_due", lambda _: left, lambda i: i.currency, head="still due"),
+    )
     tables: list[Table[Any]] = [Table("transfers", transfers, TRANSFERS), Table("credit_notes", notes, CREDIT_NOTES)]
-    print_object(found, FACTS, output, tables)
+    print_object(found, (*FACTS, *sums), output, tables)
 
 
 @invoice.command("settle")
@@ -205,13 +214,13 @@ def resend(number: str, mode: str | None) -> None:
 def pdf(number: str, mode: str | None, output: Path) -> None:
     """Write an invoice to a PDF file. NUMBER is 123 or TN-LIVE-000123."""
 
-    async def work(tx: Connection) -> tuple[Invoice, Annex]:
+    async def work(tx: Connection) -> tuple[Invoice, Annex, Remaining | None]:
         found = await _find(tx, number, mode)
-        return found, await load_annex(tx, found)
+        return found, await load_annex(tx, found), await find_remaining(tx, found)
 
-    found, annex = run_in_transaction(work)
+    found, annex, remaining = run_in_transaction(work)
     try:
-        output.write_bytes(invoice_pdf(found.read_record(), found.closing, annex=annex))
+        output.write_bytes(invoice_pdf(found.read_record(), found.closing, annex=annex, remaining=remaining))
     except OSError as error:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from error
     click.echo(f"{output}: invoice {found.reference} for {found.total}.")

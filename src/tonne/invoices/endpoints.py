@@ -17,6 +17,7 @@ from tonne.invoices.billing_store import find_group_of
 from tonne.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.invoices.issue_invoices import is_held_back
 from tonne.invoices.pdf import invoice_pdf
+from tonne.invoices.remaining import find_remaining
 from tonne.invoices.settle_invoice import settle_test_invoice
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
@@ -68,7 +69,10 @@ class InvoiceEndpoints:
                 if kind is not AccountKind.ACCOUNT:
                     raise InvoiceNotAvailable(BILLED_WITH_OTHERS)
             annex = await load_annex(connection, invoice)
-        pdf = await asyncio.to_thread(invoice_pdf, invoice.read_record(), invoice.closing, annex=annex)
+            remaining = await find_remaining(connection, invoice)
+        pdf = await asyncio.to_thread(
+            invoice_pdf, invoice.read_record(), invoice.closing, annex=annex, remaining=remaining
+        )
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"', "Cache-Control": "private"}
         return Response(pdf, 200, b"application/pdf", headers)
 

@@ -6,20 +6,20 @@ from decimal import Decimal
 import segno.helpers
 from stdnum import iso11649
 
-from tonne.invoices.record import InvoiceRecord
+from tonne.invoices.record import InvoiceRecord, Remaining
 
 _MAX_NAME, _MAX_TEXT, _BIC_LENGTHS = 70, 140, (8, 11)
 _LEAST, _MOST = Decimal("0.01"), Decimal("999999999.99")
 
 
-def epc_qr_svg(record: InvoiceRecord) -> str | None:
+def epc_qr_svg(record: InvoiceRecord, remaining: Remaining | None = None) -> str | None:
     """The code as SVG. None if the invoice cannot be paid by it, or must not be paid.
 
     It is for amounts in euros up to 999,999,999.99. An invoice in test mode has none: nothing is owed.
     """
-    bank = record.bank
+    bank, amount = record.bank, Decimal(record.total if remaining is None else remaining.due)
     is_payable = record.document == "invoice" and record.mode == "live" and record.currency == "EUR"
-    if not is_payable or bank.iban is None or not _LEAST <= Decimal(record.total) <= _MOST:
+    if not is_payable or bank.iban is None or not _LEAST <= amount <= _MOST:
         return None
     name = _one_line(bank.account_holder, _MAX_NAME)
     bic = "".join((bank.bic or "").split()).upper()
@@ -31,7 +31,7 @@ def epc_qr_svg(record: InvoiceRecord) -> str | None:
     code = segno.helpers.make_epc_qr(
         name,
         "".join(bank.iban.split()).upper(),
-        Decimal(record.total),
+        amount,
         text=text,
         reference=reference,
         bic=bic if len(bic) in _BIC_LENGTHS else None,

@@ -13,7 +13,7 @@ from lxml import etree
 from tonne.base.currency import DECIMALS
 from tonne.invoices.factur_x_parties import add_buyer, add_seller
 from tonne.invoices.factur_x_xml import NAMESPACES, add, add_amount, add_date, qualified
-from tonne.invoices.record import Closing, InvoiceFee, InvoiceLine, InvoiceRecord
+from tonne.invoices.record import Closing, InvoiceFee, InvoiceLine, InvoiceRecord, Remaining
 
 PROFILE = "urn:cen.eu:en16931:2017"
 # UNTDID 1001.
@@ -35,8 +35,11 @@ def is_electronic(record: InvoiceRecord) -> bool:
     return has_countries and DECIMALS[record.currency] <= _MAX_DECIMALS
 
 
-def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None) -> bytes:
-    """The XML of a record for which `is_electronic` holds. If it is paid, nothing is due."""
+def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None, remaining: Remaining | None = None) -> bytes:
+    """The XML of a record for which `is_electronic` holds. What was paid is not due.
+
+    Credit notes are documents of their own: what they credited is not subtracted here.
+    """
     root = etree.Element(qualified("rsm:CrossIndustryInvoice"), nsmap=NAMESPACES)
     context = add(root, "rsm:ExchangedDocumentContext")
     add(add(context, "ram:GuidelineSpecifiedDocumentContextParameter"), "ram:ID", PROFILE)
@@ -51,8 +54,14 @@ def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None) -> bytes
     event = add(delivery, "ram:ActualDeliverySupplyChainEvent")
     last_day = record.issued_on if record.period is None else record.period.last_day
     add_date(add(event, "ram:OccurrenceDateTime"), record.supplied_on or last_day)
-    _add_settlement(transaction, record, positions, is_paid=closing is not None and closing.status == "paid")
+    _add_settlement(transaction, record, positions, paid=_paid(record, closing, remaining))
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
+
+
+def _paid(record: InvoiceRecord, closing: Closing | None, remaining: Remaining | None) -> str | None:
+    if closing is not None:
+        return record.total if closing.status == "paid" else None
+    return None if remaining is None else remaining.received
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +164,7 @@ def _add_agreement(transaction: etree._Element, record: InvoiceRecord, *, is_unt
 
 
 def _add_settlement(
-    transaction: etree._Element, record: InvoiceRecord, positions: Sequence[_Position], *, is_paid: bool
+    transaction: etree._Element, record: InvoiceRecord, positions: Sequence[_Position], *, paid: str | None
 ) -> None:
     settlement = add(transaction, "ram:ApplicableHeaderTradeSettlement")
     add(settlement, "ram:PaymentReference", record.reference)
@@ -174,7 +183,7 @@ def _add_settlement(
         add(terms, "ram:Description", "Credited to the buyer. Nothing is due.")
     else:
         add_date(add(terms, "ram:DueDateDateTime"), record.due_on)
-    _add_totals(settlement, record, positions, is_paid=is_paid)
+    _add_totals(settlement, record, positions, paid=paid)
     if record.corrects is not None:
         corrected = add(settlement, "ram:InvoiceReferencedDocument")
         add(corrected, "ram:IssuerAssignedID", record.corrects.number)
@@ -232,7 +241,7 @@ def _add_tax(settlement: etree._Element, group: _TaxGroup) -> None:
 
 
 def _add_totals(
-    settlement: etree._Element, record: InvoiceRecord, positions: Sequence[_Position], *, is_paid: bool
+    settlement: etree._Element, record: InvoiceRecord, positions: Sequence[_Position], *, paid: str | None
 ) -> None:
     net = sum((Decimal(position.amount) for position in positions), Decimal(0))
     tax = sum((Decimal(each.tax) for each in record.taxes), Decimal(0))
@@ -241,6 +250,6 @@ def _add_totals(
     add_amount(summation, "ram:TaxBasisTotalAmount", net)
     add_amount(summation, "ram:TaxTotalAmount", tax).set("currencyID", record.currency)
     add_amount(summation, "ram:GrandTotalAmount", record.total)
-    if is_paid:
-        add_amount(summation, "ram:TotalPrepaidAmount", record.total)
-    add_amount(summation, "ram:DuePayableAmount", "0.00" if is_paid else record.total)
+    if paid is not None:
+        add_amount(summation, "ram:TotalPrepaidAmount", paid)
+    add_amount(summation, "ram:DuePayableAmount", Decimal(record.total) - Decimal(paid or 0))

@@ -23,12 +23,12 @@ from tonne.invoices.mail import (
     ComposeMail,
     compose_invoice_mail,
     compose_reminder,
-    find_part_payment,
     find_recipients,
     in_words,
     write_mail,
 )
 from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
+from tonne.invoices.remaining import find_remaining
 from tonne.invoices.settle_invoice import settle_invoice
 
 BATCH = 10
@@ -108,11 +108,13 @@ class FollowUpInvoices:
                     until = now + NO_RECIPIENT_RETRY
                     await invoice_store.postpone(connection, invoice, until)
                     return
-            part = await find_part_payment(connection, invoice)
+            remaining = await find_remaining(connection, invoice)
             annex = await load_annex(connection, invoice) if recipients else []
         message = None
         if recipients:
-            message = await write_mail(compose, self.settings, recipients, invoice, now, part=part, annex=annex)
+            message = await write_mail(
+                compose, self.settings, recipients, invoice, now, remaining=remaining, annex=annex
+            )
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice, now, due_at):
                 return

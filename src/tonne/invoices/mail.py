@@ -3,26 +3,18 @@
 import asyncio
 from datetime import UTC, date, datetime
 from email.message import EmailMessage
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail, is_mail_address
 from tonne.gateways.mail_layout import fact_lines, one_line
 from tonne.invoices.annex import Annex
-from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.model import FollowUpSchedule, Invoice
 from tonne.invoices.pdf import invoice_pdf
-from tonne.invoices.record import Closing, InvoiceRecord
+from tonne.invoices.record import Closing, InvoiceRecord, Remaining
 from tonne.invoices.store import find_billed_organisation
-
-
-class PartPayment(NamedTuple):
-    """What has arrived for an open invoice, and what is missing, for people: `12.61 EUR`."""
-
-    received: str
-    missing: str
 
 
 class ComposeMail(Protocol):
@@ -34,19 +26,13 @@ class ComposeMail(Protocol):
         *,
         pdf: bytes,
         cancel_on: date,
-        part: PartPayment | None,
+        remaining: Remaining | None,
     ) -> EmailMessage: ...
 
 
 async def find_recipients(connection: Connection, organisation_id: str) -> list[str]:
     organisation = await find_billed_organisation(connection, organisation_id)
     return [address for address in organisation.admins if is_mail_address(address)]
-
-
-async def find_part_payment(connection: Connection, invoice: Invoice) -> PartPayment | None:
-    """None if nothing has arrived by bank transfer."""
-    received = (await sum_received_any_account(connection, [invoice.id])).get(invoice.id, 0)
-    return PartPayment(invoice.money(received), invoice.money(invoice.due_minor - received)) if received else None
 
 
 async def write_mail(
@@ -56,14 +42,14 @@ async def write_mail(
     invoice: Invoice,
     now: datetime,
     *,
-    part: PartPayment | None,
+    remaining: Remaining | None,
     annex: Annex,
 ) -> EmailMessage:
     """Compose a mail with the invoice attached. Renders the PDF in a thread: do not hold a lock meanwhile."""
     record = invoice.read_record()
-    pdf = await asyncio.to_thread(invoice_pdf, record, annex=annex)
+    pdf = await asyncio.to_thread(invoice_pdf, record, annex=annex, remaining=remaining)
     cancel_on = FollowUpSchedule.from_settings(settings).cancel_on(invoice, now.astimezone(UTC).date())
-    return compose(settings, recipients, record, pdf=pdf, cancel_on=cancel_on, part=part)
+    return compose(settings, recipients, record, pdf=pdf, cancel_on=cancel_on, remaining=remaining)
 
 
 async def write_closed_mail(
@@ -93,15 +79,15 @@ def compose_invoice_mail(
     *,
     pdf: bytes,
     cancel_on: date,
-    part: PartPayment | None,
+    remaining: Remaining | None,
 ) -> EmailMessage:
     text = (
         f"Please find attached invoice {record.reference} for {_total(record)} for {_orders(record)}.\n\n"
-        f"{_arrived(part)}{_how_to_pay(record, f'by {in_words(record.due_on)}', part)}\n"
+        f"{_reduced(record, remaining)}{_how_to_pay(record, f'by {in_words(record.due_on)}', remaining)}\n"
         "Once we have received your payment, we retire the carbon credits on your behalf.\n"
         f"{_what_follows(record, cancel_on)}"
     )
-    subject = f"Invoice {record.reference}: {_total(record)}, due {in_words(record.due_on)}"
+    subject = f"Invoice {record.reference}: {_due(record, remaining)}, due {in_words(record.due_on)}"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
 
 
@@ -112,21 +98,22 @@ def compose_reminder(
     *,
     pdf: bytes,
     cancel_on: date,
-    part: PartPayment | None,
+    remaining: Remaining | None,
 ) -> EmailMessage:
     """Says what has arrived and what is missing: asking for the whole sum again would be wrong."""
-    if part is None:
-        state, subject = "we have not received your payment yet", f"{_total(record)}, was due"
+    due, received = _due(record, remaining), None if remaining is None else remaining.received
+    if received is None:
+        what, state, subject = "your payment", "we have not received your payment yet", f"{due}, was due"
         consequence = "we will cancel the order."
     else:
-        state, subject = f"{part.missing} of it is still missing", f"{part.missing} missing, was due"
-        consequence = f"we will cancel the order and return the {part.received} to the account it came from."
-    what = "your payment" if part is None else "the rest"
+        what, state, subject = "the rest", f"{due} of it is still missing", f"{due} missing, was due"
+        paid = f"{received} {record.currency}"
+        consequence = f"we will cancel the order and return the {paid} to the account it came from."
     text = (
         f"Invoice {record.reference} for {_total(record)} for {_orders(record)} was due on"
         f" {in_words(record.due_on)}, and {state}. The invoice is attached again. If you"
         " have paid in the last few days, please ignore this reminder.\n\n"
-        f"{_arrived(part)}{_how_to_pay(record, 'now', part)}\n"
+        f"{_reduced(record, remaining)}{_how_to_pay(record, 'now', remaining)}\n"
         f"If we have not received {what} before {in_words(cancel_on)}, {consequence}\n"
     )
     subject = f"Reminder: invoice {record.reference}, {subject} {in_words(record.due_on)}"
@@ -208,12 +195,16 @@ def _compose(
     )
 
 
-def _arrived(part: PartPayment | None) -> str:
-    return "" if part is None else f"We have received {part.received}. {part.missing} is missing.\n\n"
+def _reduced(record: InvoiceRecord, remaining: Remaining | None) -> str:
+    if remaining is None:
+        return ""
+    received = f"We have received {remaining.received} {record.currency}. " if remaining.received else ""
+    credited = f"{remaining.credited} {record.currency} was credited. " if remaining.credited else ""
+    return f"{received}{credited}{_due(record, remaining)} is missing.\n\n"
 
 
-def _how_to_pay(record: InvoiceRecord, when: str, part: PartPayment | None) -> str:
-    bank, amount = record.bank, _total(record) if part is None else part.missing
+def _how_to_pay(record: InvoiceRecord, when: str, remaining: Remaining | None) -> str:
+    bank, amount = record.bank, _due(record, remaining)
     if bank.iban is None:
         return (
             f"Please pay {amount} {when} by bank transfer with the reference {record.reference}. Ask"
@@ -246,6 +237,10 @@ def _orders(record: InvoiceRecord) -> str:
         return f"{record.order_count:,} orders"
     first, last = in_words(record.period.first_day), in_words(record.period.last_day)
     return f"{record.order_count:,} orders " + (f"of {first}" if first == last else f"from {first} to {last}")
+
+
+def _due(record: InvoiceRecord, remaining: Remaining | None) -> str:
+    return _total(record) if remaining is None else f"{remaining.due} {record.currency}"
 
 
 def _total(record: InvoiceRecord) -> str:

@@ -13,15 +13,22 @@ from tonne.invoices.credit_note_xml import electronic_credit_note
 from tonne.invoices.epc_qr import epc_qr_svg
 from tonne.invoices.factur_x import factur_x_xml, is_electronic
 from tonne.invoices.pdf_a3 import mark_as_factur_x
-from tonne.invoices.record import Closing, InvoiceRecord
+from tonne.invoices.record import Closing, InvoiceRecord, Remaining
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = _TEMPLATES / "invoice.typ"
 CREDIT_NOTE = _TEMPLATES / "credit_note.typ"
 
 
-def invoice_pdf(record: InvoiceRecord, closing: Closing | None = None, *, annex: Annex | None = None) -> bytes:
-    """The same record and closing give the same bytes. A closed invoice does not ask for money.
+def invoice_pdf(
+    record: InvoiceRecord,
+    closing: Closing | None = None,
+    *,
+    annex: Annex | None = None,
+    remaining: Remaining | None = None,
+) -> bytes:
+    """The same arguments give the same bytes. A closed invoice does not ask for money, and a
+    reduced one asks for what is `remaining`.
 
     With what Factur-X needs, the file is a PDF/A-3 with the XML embedded. A cancelled invoice has no XML: software
     could pay it. CPU-bound: call it through `asyncio.to_thread`.
@@ -30,13 +37,14 @@ def invoice_pdf(record: InvoiceRecord, closing: Closing | None = None, *, annex:
     printed = msgspec.to_builtins(record) | {
         "closing": msgspec.to_builtins(closing),
         "annex": msgspec.to_builtins(annex or []),
+        "remaining": msgspec.to_builtins(remaining),
     }
     inputs = {}
-    if closing is None and (code := epc_qr_svg(record)) is not None:
+    if closing is None and (code := epc_qr_svg(record, remaining)) is not None:
         inputs["qr"] = code
     if not is_electronic(record) or (closing is not None and closing.status == "cancelled"):
         return render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
-    inputs["xml"] = factur_x_xml(record, closing).decode()
+    inputs["xml"] = factur_x_xml(record, closing, remaining).decode()
     return _electronic_pdf(TEMPLATE, printed, issued_at, inputs)
 
 

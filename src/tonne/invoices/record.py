@@ -137,3 +137,14 @@ class Closing(msgspec.Struct, frozen=True):
 
     status: Literal["paid", "cancelled"]
     on: str
+
+
+class Remaining(msgspec.Struct, frozen=True):
+    """What is left to pay of an open invoice after part payments and credit notes. Not part of the record either.
+
+    Amounts are decimal strings without a currency, as in the record.
+    """
+
+    received: str | None
+    credited: str | None
+    due: str

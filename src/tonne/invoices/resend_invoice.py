@@ -11,8 +11,9 @@ from tonne.gateways.outbox import enqueue
 from tonne.invoices import store
 from tonne.invoices.annex import load_annex
 from tonne.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
-from tonne.invoices.mail import compose_invoice_mail, find_part_payment, find_recipients, write_closed_mail, write_mail
+from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_closed_mail, write_mail
 from tonne.invoices.model import FollowUpSchedule, Invoice
+from tonne.invoices.remaining import find_remaining
 
 
 async def resend_invoice(
@@ -31,8 +32,10 @@ async def resend_invoice(
     if closing is None:
         if invoice.mailed_at is None:
             invoice = await _mark_mailed(tx, invoice, settings, now)
-        part = await find_part_payment(tx, invoice)
-        message = await write_mail(compose_invoice_mail, settings, recipients, invoice, now, part=part, annex=annex)
+        remaining = await find_remaining(tx, invoice)
+        message = await write_mail(
+            compose_invoice_mail, settings, recipients, invoice, now, remaining=remaining, annex=annex
+        )
     else:
         message = await write_closed_mail(settings, recipients, invoice, closing, annex=annex)
     await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)

@@ -93,7 +93,7 @@ class Transfer:
             case TransferState.UNMATCHED | TransferState.OVERPAID:
                 return f"{self.rest}: tonne transfer assign or return"
             case TransferState.TO_RETURN:
-                return "tonne transfer export-returns"
+                return "tonne transfer returns: export it, or wait for the statement"
             case TransferState.PART_PAYMENT:
                 return "wait for the rest"
             case _:

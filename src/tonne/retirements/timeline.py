@@ -50,7 +50,9 @@ def _parcel(row: asyncpg.Record) -> list[TimelineEntry]:
         text = f"closes in the service's name unless it is full before ({fill} taken): {named}"
         entries.append(TimelineEntry(at=row["close_at"], kind=kind, text=text, subject_id=id_, is_planned=True))
     if row["retired_on"] is not None:
-        text = f"retired on {row['retired_on']}: {named}, {row['retirement_url']}"
+        # Simulated retirements have no address.
+        address = f", {row['retirement_url']}" if row["retirement_url"] else ""
+        text = f"retired on {row['retired_on']}: {named}{address}"
         at = row["retired_at"] or datetime.combine(row["retired_on"], time(), UTC)
         entries.append(TimelineEntry(at=at, kind=kind, text=text, subject_id=id_))
     if row["invalidated_at"] is not None:

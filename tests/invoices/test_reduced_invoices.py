@@ -1,0 +1,57 @@
+"""Open invoices with a part payment or a credit note ask for what is left, not for the total."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.invoices.billing import Billing, pdf_of, pdf_text, text_of
+from tests.invoices.documents import document, line
+from tests.invoices.test_pdf_parts import embedded
+from tests.support.command import Operator
+from tests.support.world import World
+from tonne.invoices.epc_qr import epc_qr_svg
+from tonne.invoices.pdf import invoice_pdf
+from tonne.invoices.record import Remaining
+
+RECORD = document(line("standard", "19"))
+PAID = Remaining(received="1.00", credited=None, due="99.00")
+CREDITED = Remaining(received=None, credited="1.00", due="99.00")
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("remaining", [PAID, CREDITED], ids=["paid", "credited"])
+def test_the_pdf_and_its_code_ask_for_the_rest(remaining: Remaining) -> None:
+    text = words(pdf_text(invoice_pdf(RECORD, remaining=remaining)))
+    assert "Please pay EUR 99.00" in text
+    assert ("We have received EUR 1.00 of the total." in text) is (remaining is PAID)
+    assert ("EUR 1.00 of the total was credited." in text) is (remaining is CREDITED)
+    assert epc_qr_svg(RECORD, remaining) not in {None, epc_qr_svg(RECORD)}
+
+
+def test_the_xml_subtracts_payments_but_not_credit_notes() -> None:
+    paid = embedded(invoice_pdf(RECORD, remaining=PAID))["factur-x.xml"]
+    assert b"<ram:TotalPrepaidAmount>1.00</ram:TotalPrepaidAmount>" in paid
+    assert f"<ram:DuePayableAmount>{RECORD.total}".encode() not in paid
+    credited = embedded(invoice_pdf(RECORD, remaining=CREDITED))["factur-x.xml"]
+    assert f"<ram:DuePayableAmount>{RECORD.total}".encode() in credited
+
+
+async def test_a_credited_invoice_is_resent_for_the_rest(
+    billing: Billing, world: World, operator: Operator, tmp_path: Path
+) -> None:
+    await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    operator.does("invoice", "credit", "TN-LIVE-000001", "3.95", "--reason", "Agreed discount")
+    operator.does("invoice", "resend", "TN-LIVE-000001")
+    mail = (await billing.mails())[-1]
+    assert mail["Subject"].startswith("Invoice TN-LIVE-000001: 10.00 EUR, due ")
+    assert "3.95 EUR was credited. 10.00 EUR is missing." in words(text_of(mail))
+    assert "Please pay EUR 10.00" in words(pdf_of(mail))
+    path = tmp_path / "invoice.pdf"
+    operator.does("invoice", "pdf", "TN-LIVE-000001", "-o", str(path))
+    assert "Please pay EUR 10.00" in words(pdf_text(path.read_bytes()))
+    shown = operator.does("invoice", "show", "TN-LIVE-000001")
+    assert "still due     10.00 EUR" in shown
