@@ -140,3 +140,14 @@ async def test_charges_are_listed_and_shown(
     texts = [e["text"] for e in json.loads(operator.does("order", "show", order["id"], "--json"))["timeline"]]
     assert any(text.startswith("attempt 1 to charge ") for text in texts)
     assert any("failed (" in text for text in texts)
+
+
+async def test_the_timeline_of_a_test_order_names_no_missing_address(
+    operator: Operator, services: Services, api: ApiClient, world: World
+) -> None:
+    order = await api.order(bundle_selection=[{"bundle_id": world.bundles_test["forest-mix"]}])
+    for job in (services.issue_invoices, services.follow_up_invoices, services.allocate_orders):
+        await job.run_once()
+    timeline = json.loads(operator.does("order", "show", order["id"], "--json"))["timeline"]
+    [retired] = [each["text"] for each in timeline if each["text"].startswith("retired on ")]
+    assert "None" not in retired
