@@ -139,6 +139,14 @@ async def update_captured(
     )
 
 
+MARK_ACCEPTED = "UPDATE charges SET accepted_at = $3 WHERE account_id = $1 AND id = $2"
+
+
+async def mark_accepted(tx: Connection, charge: CapturedCharge, now: datetime) -> None:
+    """An operator lets a mismatched charge pay for its order. The caller has locked the order."""
+    await tx.execute(MARK_ACCEPTED, charge.scope.account_id, charge.id, now)
+
+
 WRITE_OFF = """
 UPDATE charges SET status = 'failed', outcome = 'refused', reference = NULL, message = $3
 WHERE account_id = $1 AND id = $2 AND status = 'mismatched' RETURNING true

@@ -28,10 +28,11 @@ from tonne.invoices.doubtful_store import DoubtfulLine, list_doubtful_any_accoun
 from tonne.invoices.errors import TransferNotFound
 from tonne.invoices.find_invoice import find_by_number_any_account
 from tonne.invoices.model import Invoice
-from tonne.invoices.resolve_transfer import reopen_transfer, resolve_transfer
+from tonne.invoices.resolve_transfer import resolve_transfer
 from tonne.invoices.return_store import list_returns_of_transfer_any_account
 from tonne.invoices.transfer_model import WAITING_STATES, Assignment, BankReturn, Transfer, TransferState
 from tonne.invoices.transfer_store import find_transfers_any_account, list_transfers_any_account
+from tonne.journal.match_payout import reopen_and_unmatch
 from tonne.sheets.errors import quoted
 
 _NOTE = click.option("--note", required=True, help="What was done and why, for the audit log.")
@@ -211,8 +212,8 @@ def resolve(transfer_id: str, note: str) -> None:
 @click.argument("transfer_id")
 @_NOTE
 def reopen(transfer_id: str, note: str) -> None:
-    """Undo `tonne transfer resolve`."""
-    found = run_in_transaction(reopen_transfer, transfer_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
+    """Undo `tonne transfer resolve` and `tonne payout match`."""
+    found = run_in_transaction(reopen_and_unmatch, transfer_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
     click.echo(f"Transfer {found.id} of {found.amount} waits for a decision again.")
 
 

@@ -8,30 +8,32 @@ from tonne.db.pool import Connection
 from tonne.invoices.errors import TransferNotFound, TransferNotUnresolved
 from tonne.invoices.transfer_model import Transfer, TransferState
 from tonne.invoices.transfer_store import (
+    add_resolution_any_account,
     lock_transfers_any_account,
     refresh_states_any_account,
-    set_resolution_any_account,
+    undo_resolutions_any_account,
 )
 
 
-async def resolve_transfer(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
+async def resolve_transfer(
+    tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime, is_payout: bool = False
+) -> Transfer:
     """Moves no money: what is left of the transfer is for none of the invoices, such as interest."""
     found = await _lock(tx, transfer_id)
     if found.state not in {TransferState.UNMATCHED, TransferState.OVERPAID} or found.rest_minor <= 0:
         raise TransferNotUnresolved
-    amount_minor = found.resolved_minor + found.rest_minor
-    await set_resolution_any_account(tx, found, now=now, note=note, amount_minor=amount_minor)
+    await add_resolution_any_account(tx, found, is_payout=is_payout, note=note, actor=actor, now=now)
     await refresh_states_any_account(tx, [found.id])
     await _record(tx, found, "transfer.resolved", actor=actor, now=now, note=note)
     return found
 
 
 async def reopen_transfer(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
-    """Undo `resolve_transfer`: what was resolved waits for a decision again."""
+    """Record the opposite of `resolve_transfer`: what was resolved waits for a decision again."""
     found = await _lock(tx, transfer_id)
     if found.resolved_minor == 0:
         raise TransferNotUnresolved(f"Transfer {found.id} was not resolved.")
-    await set_resolution_any_account(tx, found, now=None, note=None, amount_minor=0)
+    await undo_resolutions_any_account(tx, found, note=note, actor=actor, now=now)
     await refresh_states_any_account(tx, [found.id])
     await _record(tx, found, "transfer.reopened", actor=actor, now=now, note=note)
     return found

@@ -66,7 +66,8 @@ async def list_open_returns_any_account(connection: Connection, mode: Mode | Non
 
 # The transfer is locked before, so two commands cannot change one return at the same time.
 SET_STATUS = """
-UPDATE transfer_returns SET status = $2, note = $3, closed_at = $4, outgoing_id = coalesce($5, outgoing_id)
+UPDATE transfer_returns SET status = $2, note = $3, closed_at = $4, outgoing_id = coalesce($5, outgoing_id),
+                            returned_at = CASE WHEN $2 = 'returned' THEN $4::timestamptz ELSE returned_at END
 WHERE id = $1
 """
 

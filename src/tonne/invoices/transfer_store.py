@@ -8,6 +8,7 @@ import asyncpg
 from tonne.banking.identity import Identified, StoredLine, reference_key
 from tonne.banking.statement import StatementFormat, StatementLine
 from tonne.base.actor import Actor
+from tonne.base.ids import new_id
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.invoices.transfer_model import Transfer, TransferState
@@ -222,12 +223,40 @@ async def list_transfers_any_account(
 
 
 RESOLVE = """
-UPDATE bank_transfers SET resolved_at = $2, resolution = $3, resolved_minor = $4 WHERE id = $1
+WITH resolved AS (
+    INSERT INTO transfer_resolutions (id, transfer_id, amount_minor, is_payout, note, created_at, created_by)
+    VALUES ($2, $1, $3, $4, $5, $6, $7) RETURNING transfer_id, amount_minor, note, created_at
+)
+UPDATE bank_transfers
+SET resolved_at = resolved.created_at, resolution = resolved.note,
+    resolved_minor = resolved_minor + resolved.amount_minor
+FROM resolved WHERE bank_transfers.id = resolved.transfer_id
 """
 
 
-async def set_resolution_any_account(
-    tx: Connection, transfer: Transfer, *, now: datetime | None, note: str | None, amount_minor: int
+async def add_resolution_any_account(
+    tx: Connection, transfer: Transfer, *, is_payout: bool, note: str, actor: Actor, now: datetime
 ) -> None:
-    """`amount_minor` was dealt with in another way. Nothing, and no time, reopens the transfer."""
-    await tx.execute(RESOLVE, transfer.id, now, note, amount_minor)
+    """What is left of the transfer was dealt with in another way."""
+    new = (transfer.id, new_id("rsl"), transfer.rest_minor, is_payout, note, now, str(actor))
+    await tx.execute(RESOLVE, *new)
+
+
+UNDO_RESOLUTIONS = """
+WITH undone AS (
+    INSERT INTO transfer_resolutions (id, transfer_id, amount_minor, is_payout, undoes, note, created_at, created_by)
+    SELECT $2 || '_' || row_number() OVER (ORDER BY resolution.id), resolution.transfer_id, -resolution.amount_minor,
+           resolution.is_payout, resolution.id, $3, $4, $5
+    FROM transfer_resolutions resolution
+    WHERE resolution.transfer_id = $1 AND resolution.undoes IS NULL
+      AND NOT EXISTS (SELECT FROM transfer_resolutions undo WHERE undo.undoes = resolution.id)
+)
+UPDATE bank_transfers SET resolved_at = NULL, resolution = NULL, resolved_minor = 0 WHERE id = $1
+"""
+
+
+async def undo_resolutions_any_account(
+    tx: Connection, transfer: Transfer, *, note: str, actor: Actor, now: datetime
+) -> None:
+    """Record the opposite of the resolutions of a transfer."""
+    await tx.execute(UNDO_RESOLUTIONS, transfer.id, new_id("rsl"), note, now, str(actor))

@@ -52,36 +52,60 @@ SETTLED = JournalSource(
     WHERE invoice.settled_by_hand
     """,  # noqa: S608 - made of our own constants
 )
-RETURNED = JournalSource(
-    "returned",
-    "Transfer returned",
-    f"""
-    SELECT transfer.mode, back.closed_at AS at, back.id AS source_id,
+_RETURN = f"""
+    SELECT transfer.mode, {{at}} AS at, back.id AS source_id,
            coalesce(invoice.reference, transfer.id) AS subject, invoice.organisation_id,
            transfer.currency, posting.account, posting.amount_minor
     FROM transfer_returns back
     JOIN bank_transfers transfer ON transfer.id = back.transfer_id
     LEFT JOIN invoices invoice ON invoice.id = back.invoice_id
     CROSS JOIN LATERAL (VALUES
-        (CASE WHEN back.invoice_id IS NULL THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END, back.amount_minor),
-        ('{To.BANK}', -back.amount_minor)
+        (CASE WHEN back.invoice_id IS NULL THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END, {{minor}}),
+        ('{To.BANK}', -({{minor}}))
     ) AS posting (account, amount_minor)
-    WHERE back.status = 'returned'
-    """,  # noqa: S608 - made of our own constants
+    WHERE back.returned_at IS NOT NULL
+"""  # noqa: S608 - made of our own constants
+RETURNED = JournalSource(
+    "returned", "Transfer returned", _RETURN.format(at="back.returned_at", minor="back.amount_minor")
 )
-# Dealt with outside of Tonne, or a payout of the card gateway.
+# A payment that came back, or was recorded by mistake.
+RETURN_FAILED = JournalSource(
+    "return_failed",
+    "Return not paid after all",
+    _RETURN.format(at="back.closed_at", minor="-back.amount_minor") + " AND back.status = 'failed'",
+)
+# Dealt with outside of Tonne, or a payout of the card gateway. A payment that was reversed leaves the bank only here:
+# outgoing lines are not booked otherwise.
 RESOLVED = JournalSource(
     "resolved",
     "Transfer resolved by hand",
     f"""
-    SELECT transfer.mode, transfer.resolved_at AS at, transfer.id AS source_id, transfer.id AS subject,
+    SELECT transfer.mode, resolution.created_at AS at, resolution.id AS source_id, transfer.id AS subject,
            NULL AS organisation_id, transfer.currency, posting.account, posting.amount_minor
-    FROM bank_transfers transfer
-    LEFT JOIN gateway_payouts payout ON payout.transfer_id = transfer.id
+    FROM transfer_resolutions resolution
+    JOIN bank_transfers transfer ON transfer.id = resolution.transfer_id
+    CROSS JOIN LATERAL (
+        SELECT sign(transfer.amount_minor)::bigint * resolution.amount_minor AS minor,
+               CASE WHEN transfer.amount_minor > 0 THEN '{To.UNALLOCATED}' ELSE '{To.BANK}' END AS account
+    ) AS resolved
     CROSS JOIN LATERAL (VALUES
-        ('{To.UNALLOCATED}', transfer.resolved_minor),
-        (CASE WHEN payout.id IS NULL THEN '{To.RESOLVED_BY_HAND}' ELSE '{To.PAYOUTS}' END, -transfer.resolved_minor)
+        (resolved.account, resolved.minor),
+        (CASE WHEN resolution.is_payout THEN '{To.PAYOUTS}' ELSE '{To.RESOLVED_BY_HAND}' END, -resolved.minor)
     ) AS posting (account, amount_minor)
-    WHERE transfer.resolved_minor > 0
+    """,  # noqa: S608 - made of our own constants
+)
+# A refund without returns of transfers: sent by other means, as the payment was.
+REFUNDED_BY_HAND = JournalSource(
+    "refunded_by_hand",
+    "Refund by bank settled by hand",
+    f"""
+    SELECT refund.mode, refund.succeeded_at AS at, refund.id AS source_id, refund.order_id AS subject,
+           refund.organisation_id, refund.currency, posting.account, posting.amount_minor
+    FROM refunds refund
+    CROSS JOIN LATERAL (VALUES
+        ('{To.RECEIVABLES}', refund.amount_minor),
+        ('{To.SETTLED_BY_HAND}', -refund.amount_minor)
+    ) AS posting (account, amount_minor)
+    WHERE refund.method = 'bank' AND refund.succeeded_at IS NOT NULL AND refund.return_ids = '{{}}'
     """,  # noqa: S608 - made of our own constants
 )

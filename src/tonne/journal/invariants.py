@@ -36,7 +36,7 @@ INVARIANTS = (
                                WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
                     OR EXISTS (SELECT FROM charges charge
                                WHERE charge.account_id = orders.account_id AND charge.order_id = orders.id
-                                 AND charge.captured_minor IS NOT NULL AND NOT charge.is_surplus) AS has_revenue
+                                 AND charge.status IN ('captured', 'refunded') AND NOT charge.is_surplus) AS has_revenue
             ) AS money
             GROUP BY orders.mode, orders.currency
         ) AS owed USING (mode, currency)

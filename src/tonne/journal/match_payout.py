@@ -6,7 +6,8 @@ from tonne.accounts import audit
 from tonne.base.actor import Actor
 from tonne.base.money import format_money
 from tonne.db.pool import Connection
-from tonne.invoices.resolve_transfer import resolve_transfer
+from tonne.invoices.resolve_transfer import reopen_transfer, resolve_transfer
+from tonne.invoices.transfer_model import Transfer
 from tonne.journal import payout_store
 from tonne.journal.errors import PayoutNotFound, PayoutNotMatched
 from tonne.journal.payout_store import ListedPayout
@@ -14,7 +15,8 @@ from tonne.journal.payout_store import ListedPayout
 
 async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Actor, now: datetime) -> ListedPayout:
     """`name` is our id of the payout, or the gateway's. The transfer then no longer waits for a decision."""
-    transfer = await resolve_transfer(tx, transfer_id, f"Payout {name} of the card gateway", actor=actor, now=now)
+    note = f"Payout {name} of the card gateway"
+    transfer = await resolve_transfer(tx, transfer_id, note, actor=actor, now=now, is_payout=True)
     # Several payouts can share the gateway's id, in different currencies.
     found = [
         each for each in await payout_store.lock_payouts_any_account(tx, name) if each.currency == transfer.currency
@@ -38,3 +40,10 @@ async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Ac
     )
     await audit.record_all(tx, [entry], actor=actor, at=now)
     return payout
+
+
+async def reopen_and_unmatch(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
+    """Undo `resolve_transfer` and `match_payout`."""
+    transfer = await reopen_transfer(tx, transfer_id, note, actor=actor, now=now)
+    await payout_store.clear_transfer_any_account(tx, transfer.id)
+    return transfer

@@ -95,3 +95,11 @@ SET_TRANSFER = "UPDATE gateway_payouts SET transfer_id = $2 WHERE id = $1"
 
 async def set_transfer_any_account(tx: Connection, payout_id: str, transfer_id: str) -> None:
     await tx.execute(SET_TRANSFER, payout_id, transfer_id)
+
+
+CLEAR_TRANSFER = "UPDATE gateway_payouts SET transfer_id = NULL WHERE transfer_id = $1"
+
+
+async def clear_transfer_any_account(tx: Connection, transfer_id: str) -> None:
+    """The payout that was matched with the transfer, if any, waits for its transfer again."""
+    await tx.execute(CLEAR_TRANSFER, transfer_id)

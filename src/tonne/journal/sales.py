@@ -65,9 +65,10 @@ CANCELLED = JournalSource(
     CROSS JOIN LATERAL (
         SELECT coalesce((SELECT sum(billed.offset_minor + billed.fee_minor) FROM invoice_orders billed
                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id), 0)
-             + coalesce((SELECT orders.total_cost_minor FROM charges charge
-                         WHERE charge.account_id = orders.account_id AND charge.order_id = orders.id
-                           AND charge.captured_minor IS NOT NULL AND NOT charge.is_surplus), 0) AS net_minor
+             + CASE WHEN EXISTS (SELECT FROM charges charge
+                                 WHERE charge.account_id = orders.account_id AND charge.order_id = orders.id
+                                   AND charge.status IN ('captured', 'refunded') AND NOT charge.is_surplus)
+                    THEN orders.total_cost_minor ELSE 0 END AS net_minor
     ) AS deferred
     CROSS JOIN LATERAL (VALUES
         ('{To.DEFERRED}', deferred.net_minor::bigint),

@@ -23,11 +23,13 @@ def _dispute(row: asyncpg.Record) -> Dispute:
 
 # Only a change is written, and returned.
 STORE_DISPUTE = f"""
-INSERT INTO disputes ({_DISPUTE}, taken_minor)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $9)
+INSERT INTO disputes ({_DISPUTE}, taken_minor, taken_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $9,
+        CASE WHEN $9 > 0 THEN $17::timestamptz END)
 ON CONFLICT (charge_id, reference) DO UPDATE
 SET state = excluded.state, withdrawn_minor = excluded.withdrawn_minor, amount_minor = excluded.amount_minor,
     taken_minor = greatest(disputes.taken_minor, excluded.withdrawn_minor),
+    taken_at = coalesce(disputes.taken_at, excluded.taken_at),
     evidence_due = excluded.evidence_due, reason = excluded.reason,
     closed_at = CASE WHEN excluded.state = 'opened' THEN NULL
                      ELSE coalesce(disputes.closed_at, excluded.closed_at) END
@@ -38,7 +40,7 @@ RETURNING id
 """  # noqa: S608 - a constant
 
 
-async def store_dispute(tx: Connection, dispute: Dispute) -> bool:
+async def store_dispute(tx: Connection, dispute: Dispute, now: datetime) -> bool:
     """Insert or update a dispute; false if nothing changed. The caller has locked the order."""
     scope = dispute.scope
     stored = await tx.fetchval(
@@ -46,6 +48,7 @@ async def store_dispute(tx: Connection, dispute: Dispute) -> bool:
         *(scope.account_id, dispute.id, scope.organisation_id, scope.mode, dispute.order_id, dispute.charge_id),
         *(dispute.reference, dispute.amount_minor, dispute.withdrawn_minor, dispute.currency, dispute.reason),
         *(dispute.state, dispute.evidence_due, dispute.opened_at, dispute.recorded_at, dispute.closed_at),
+        now,
     )
     return stored is not None
 

@@ -11,6 +11,7 @@ from tonne.base.money import format_money
 from tonne.cards.captured_store import (
     CapturedCharge,
     find_captured_any_account,
+    mark_accepted,
     update_captured,
     write_off,
 )
@@ -110,6 +111,7 @@ async def accept_mismatched(
     )
     # The gateway's record may have refunds and disputes already.
     await update_captured(tx, accepted, now=now, check_at=now)
+    await mark_accepted(tx, accepted, now)
     await _record(tx, charge, "charge.accepted", ChargeStatus.CAPTURED, actor=actor, reason=reason, now=now)
     if (surplus := payment.captured_minor - charge.amount_minor) > 0:
         await add_refund(tx, money, _surplus(accepted, surplus, actor, now), actor=actor)

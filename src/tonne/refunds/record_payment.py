@@ -145,7 +145,7 @@ async def _record_dispute(
         recorded_at=now if known is None else known.recorded_at,
         closed_at=None if found.state is DisputeState.OPENED else now,
     )
-    if not await store_dispute(tx, dispute):
+    if not await store_dispute(tx, dispute, now):
         return
     money.disputes = await list_disputes(tx, money.order)
     log = _log.info if dispute.state is DisputeState.WON else _log.warning

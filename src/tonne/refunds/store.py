@@ -28,8 +28,9 @@ def _from_values(values: dict[str, Any]) -> Refund:
 
 
 INSERT_REFUND = f"""
-INSERT INTO refunds ({_REFUND})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+INSERT INTO refunds ({_REFUND}, succeeded_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+        CASE WHEN $12 = 'succeeded' THEN $22::timestamptz END)
 """  # noqa: S608 - a constant
 
 
@@ -168,7 +169,9 @@ async def store_returns(tx: Connection, refund: Refund) -> None:
 
 # Compare-and-set on the state: a delayed worker does not undo what another one has stored.
 UPDATE_REFUND = """
-UPDATE refunds SET state = $4, reference = $5, message = $6, approved_by = $7, settled_at = $8, next_attempt_at = $9
+UPDATE refunds SET state = $4, reference = $5, message = $6, approved_by = $7, settled_at = $8, next_attempt_at = $9,
+                   succeeded_at = CASE WHEN $4 = 'succeeded' THEN coalesce(succeeded_at, $8::timestamptz)
+                                       ELSE succeeded_at END
 WHERE account_id = $1 AND id = $2 AND state = $3 RETURNING true
 """
 
