@@ -25,7 +25,7 @@ def _dispute(row: asyncpg.Record) -> Dispute:
 STORE_DISPUTE = f"""
 INSERT INTO disputes ({_DISPUTE}, taken_minor, taken_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $9,
-        CASE WHEN $9 > 0 THEN $17::timestamptz END)
+        CASE WHEN $9::bigint > 0 THEN $17::timestamptz END)
 ON CONFLICT (charge_id, reference) DO UPDATE
 SET state = excluded.state, withdrawn_minor = excluded.withdrawn_minor, amount_minor = excluded.amount_minor,
     taken_minor = greatest(disputes.taken_minor, excluded.withdrawn_minor),
