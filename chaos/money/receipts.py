@@ -31,14 +31,14 @@ GROUP BY orders.id HAVING count(mails.id) <> 1
 """
 
 
-@scenario("kill-while-confirming", within_s=90, settings=SETTINGS)
+@scenario("kill-while-confirming", within_s=90, settings=SETTINGS, quick=True)
 async def kill_while_confirming(cluster: Cluster) -> None:
     """The card is charged and the process is dead: a worker records the payment, with one receipt."""
     receipting = cluster.announce("killed while the receipt was queued", ORDERS)
     confirming = cluster.announce("api killed between confirmation and record", ORDERS)
     buyers = await open_buyers(cluster, [Way.GOOD, Way.CONFIRMED])
     await cluster.execute(SEND_RECEIPTS)
-    async with mail_server() as mailbox, short_leases(cluster):
+    async with mail_server() as mailbox, short_leases(cluster, 1.5):
         cluster.settings["smtp_url"] = mailbox.url
         to_confirm = await buyers.order([Way.CONFIRMED] * ORDERS)
         worker = cluster.start_worker()

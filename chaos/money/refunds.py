@@ -36,7 +36,7 @@ WHERE state IN ('due', 'pending') AND next_attempt_at > clock_timestamp() + inte
 """
 
 
-@scenario("kill-while-refunding", within_s=90, settings=SETTINGS, quick=True)
+@scenario("kill-while-refunding", within_s=90, settings=SETTINGS)
 async def kill_while_refunding(cluster: Cluster) -> None:
     """The gateway has refunded and the worker is dead: its successor repeats the refund under the same id."""
     recording = cluster.announce("killed between refund and record", 6)
