@@ -71,7 +71,7 @@ async def test_people_e_an_order_is_found_by_any_of_its_names(
     assert _ids(operator, "--payment-state", "paid", order["id"]) == []
     assert _ids(operator, "--until", "2020-01-01") == []
     assert len(_ids(operator, "--since", "2020-01-01")) == 2
-    assert operator.does("order", "list", "nothing-like-it") == "No order matches."
+    assert operator.does("order", "list", "nothing-like-it").startswith("No order matches. To search the metadata")
     assert "tonne org list" in operator.is_refused("order", "list", "--org", "org_nope")
     assert "tonne account list" in operator.is_refused("order", "list", "--account", "acc_nope")
 
@@ -153,3 +153,27 @@ async def test_the_timeline_of_a_test_order_names_no_missing_address(
     retired = [each["text"] for each in timeline if each["text"].startswith("retired on ")]
     assert retired
     assert not any("None" in text for text in retired)
+
+
+@pytest.mark.parametrize(
+    ("card", "waits_for"),
+    [
+        ("4000002760003184", "the payer's confirmation of the payment at the bank, until "),
+        ("4000000000009995", "another card (`tonne card link "),
+    ],
+    ids=["confirm", "declined"],
+)
+async def test_order_show_says_what_the_payer_has_to_do(
+    operator: Operator, services: Services, api: ApiClient, world: World, *, card: str, waits_for: str
+) -> None:
+    account_id = world.ours_test.scope.account_id
+    operator.does("card", "set", account_id, "--method", card)
+    operator.does("account", "update", account_id, "--payment-method", "card")
+    services.directory.forget_terms(world.ours_test.scope)
+    order = await api.order()
+    await services.charge_cards[Mode.TEST].run_once()
+    facts = operator.facts("order", "show", order["id"])
+    assert facts["waits for"].startswith(waits_for)
+    assert facts["next step by"] == "the client"
+    operator.does("order", "cancel", order["id"], "--reason", "x")
+    assert operator.facts("order", "show", order["id"])["cancellation reason"] == "requested_by_operator"

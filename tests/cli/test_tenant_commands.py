@@ -1,5 +1,6 @@
 """Organisations, accounts and keys from the command line, up to the first order."""
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -218,3 +219,14 @@ async def test_doctor_reports_broken_invariants_by_its_exit_code(
     assert "BROKEN  lines sum to their order, in grams and in money" in done.stdout
     assert order["id"] in done.stdout
     assert done.stderr.startswith("Error: 1 of ")
+
+
+async def test_lists_of_accounts_show_which_are_closed(operator: Operator, world: World) -> None:
+    scope = world.ours_test.scope
+    operator.does("account", "update", scope.account_id, "--card-email", "cards@ours.test")
+    assert operator.facts("account", "show", scope.account_id)["card problems to"] == "cards@ours.test"
+    operator.does("account", "close", scope.account_id, "--reason", "The contract ended")
+    listed = [
+        json.loads(line) for line in operator.does("account", "list", scope.organisation_id, "--json").splitlines()
+    ]
+    assert [each["id"] for each in listed if each["closed_at"] is not None] == [scope.account_id]

@@ -54,6 +54,14 @@ async def set_closed(tx: Connection, scope: Scope, closed_at: datetime | None, r
     await tx.execute(SET_CLOSED, scope.organisation_id, scope.account_id, closed_at, reason)
 
 
+LIST_CLOSED_ACCOUNTS = "SELECT id, closed_at FROM accounts WHERE organisation_id = $1 AND closed_at IS NOT NULL"
+
+
+async def list_closed_accounts(connection: Connection, organisation_id: str) -> dict[str, datetime]:
+    rows = await connection.fetch(LIST_CLOSED_ACCOUNTS, organisation_id)
+    return {row["id"]: row["closed_at"] for row in rows}
+
+
 FIND_ORGANISATION_CLOSED = "SELECT closed_at FROM organisations WHERE id = $1"
 
 

@@ -2,14 +2,14 @@
 
 import os
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import click
 
 from tonne.accounts import lookup
 from tonne.accounts.change_account import AccountChange, change_account
 from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.limit_store import AccountLimits, find_limits
+from tonne.accounts.limit_store import AccountLimits, find_limits, list_closed_accounts
 from tonne.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.base.clock import utc_now
@@ -43,6 +43,8 @@ COLUMNS: tuple[ValueColumn[Account], ...] = (
     ValueColumn("fulfil", lambda a: a.fulfil, in_table=False),
     MoneyColumn("credit_limit", lambda a: a.credit_limit_minor, lambda a: a.currency, in_table=False),
     ValueColumn("refunds_by_api", lambda a: a.refunds_by_api, head="refunds by API", in_table=False),
+    ValueColumn("receipt_email", lambda a: a.receipt_email, head="receipts to", in_table=False),
+    ValueColumn("card_email", lambda a: a.card_email, head="card problems to", in_table=False),
     ValueColumn("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
     ValueColumn("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
     TimeColumn("created_at", lambda a: a.created_at, head="created", in_table=False),
@@ -123,8 +125,14 @@ async def _open(tx: Connection, account: Account) -> str | None:
 @output_options
 def list_(organisation_id: str, output: Output) -> None:
     """List the accounts of an organisation."""
-    found = run_in_transaction(lookup.list_accounts, organisation_id)
-    print_rows(found, COLUMNS, output, empty="No accounts. Create one with `tonne account create`.")
+
+    async def work(tx: Connection) -> tuple[list[Account], dict[str, datetime]]:
+        found = await lookup.list_accounts(tx, organisation_id)
+        return found, await list_closed_accounts(tx, organisation_id)
+
+    found, closed = run_in_transaction(work)
+    closed_at: ValueColumn[Account] = TimeColumn("closed_at", lambda a: closed.get(a.scope.account_id), head="closed")
+    print_rows(found, (*COLUMNS, closed_at), output, empty="No accounts. Create one with `tonne account create`.")
 
 
 @account.command("show")

@@ -1,12 +1,15 @@
 """The facts of an order that `tonne order show` prints, and what happens next."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
 
 from tonne.accounts.model import PaymentMethod
 from tonne.accounts.names import Names, find_names_any_account
+from tonne.base.clock import utc_now
 from tonne.base.settings import Settings
+from tonne.cards.card_problem_store import list_declined, list_to_confirm
 from tonne.cli.output import STATUS_STYLES, MoneyColumn, TimeColumn, TonnesColumn, ValueColumn
 from tonne.db.pool import Connection
 from tonne.invoices.billing_store import find_group_of
@@ -18,6 +21,7 @@ from tonne.invoices.store import find_invoice
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.store import find_key_of_order
 
+_CHARGE = "the charge of the card"
 SERVICE, OPERATOR, CUSTOMER, CLIENT = "the service", "the operator", "the customer", "the client"
 
 
@@ -48,8 +52,8 @@ FACTS: tuple[ValueColumn[ShownOrder], ...] = (
     ValueColumn("payment_state", lambda o: o.order.payment_state, head="money", styles=STATUS_STYLES),
     ValueColumn("waits_for", lambda o: o.waits_for),
     ValueColumn("next_by", lambda o: o.next_by, head="next step by"),
-    ValueColumn("failure_reason", lambda o: o.order.failure_reason, in_table=False),
-    ValueColumn("cancellation_reason", lambda o: o.order.cancellation_reason, in_table=False),
+    ValueColumn("failure_reason", lambda o: o.order.failure_reason),
+    ValueColumn("cancellation_reason", lambda o: o.order.cancellation_reason),
     ValueColumn("mode", lambda o: o.order.scope.mode),
     TimeColumn("created_at", lambda o: o.order.created_at, head="received"),
     ValueColumn("placed_by", lambda o: o.placed_by),
@@ -87,8 +91,30 @@ async def describe_order(tx: Connection, order: Order, settings: Settings) -> Sh
         waits_for, next_by = "its consolidated invoice, at the end of the month or at the threshold", SERVICE
     if order.status is OrderStatus.PLACED and await is_above_credit_limit(tx, order):
         waits_for = f"{waits_for}; the credit limit of its account is reached (`tonne invoice ageing`)"
+    if order.auto_advance and _is_charged(order):
+        waits_for, next_by = await _card_step(tx, order)
     names = await find_names_any_account(tx, [scope.account_id, scope.organisation_id])
     return ShownOrder(order, invoice, state, waits_for, next_by, key_id or order.offset_link_id, names)
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _is_charged(order: Order) -> bool:
+    is_by_card = order.payment_method is PaymentMethod.CARD and not order.is_paid_at_checkout
+    return is_by_card and order.status is OrderStatus.PLACED
+
+
+async def _card_step(tx: Connection, order: Order) -> tuple[str, str]:
+    for each in await list_to_confirm(tx, order.scope, utc_now()):
+        if each.id == order.id and each.until is not None:
+            return f"the payer's confirmation of the payment at the bank, until {_minute(each.until)}", CLIENT
+    for each in await list_declined(tx, order.scope):
+        if each.id == order.id and each.until is not None:
+            link = f"`tonne card link {order.scope.account_id}`"
+            return f"another card ({link}), or the next charge at {_minute(each.until)}. {each.reason}", CLIENT
+    return _CHARGE, SERVICE
 
 
 def _next_step(order: Order, invoice: Invoice | None) -> tuple[str | None, str | None]:  # noqa: PLR0911 - by status
@@ -117,5 +143,5 @@ def _payment_needed(order: Order, invoice: Invoice | None) -> tuple[str, str]:
     if order.is_paid_at_checkout:
         return "the payment of the customer at checkout", CUSTOMER
     if order.payment_method is PaymentMethod.CARD:
-        return "the charge of the card", SERVICE
+        return _CHARGE, SERVICE
     return ("its invoice", SERVICE) if invoice is None else (f"the payment of invoice {invoice.reference}", CLIENT)

@@ -44,6 +44,8 @@ from tonne.orders.search_store import (
 from tonne.orders.store import find_scope_any_account
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 
+_HINT = "To search the metadata, use --metadata."
+
 
 @click.group()
 def order() -> None:
@@ -85,7 +87,8 @@ def list_(term: str | None, limit: int, output: Output, idempotency_key: str | N
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
-    print_rows(found[:limit], _columns(names), output, empty="No order matches.")
+    nothing = "No order matches." if term is None else f"No order matches. {_HINT}"
+    print_rows(found[:limit], _columns(names), output, empty=nothing)
     if output.format is Format.TABLE and len(found) > limit:
         click.echo(f"There are more: these are the newest {limit:,}. Use --limit or --until.", err=True)
 

@@ -86,7 +86,7 @@ def list_(output: Output) -> None:
 @click.argument("organisation_id")
 @output_options
 def show(organisation_id: str, output: Output) -> None:
-    """Show an organisation and its lists of addresses and hosts."""
+    """Show an organisation, its admins and its hosts."""
 
     async def work(tx: Connection) -> tuple[OrganisationDetails, datetime | None]:
         return await require_organisation(tx, organisation_id), await find_organisation_closed(tx, organisation_id)

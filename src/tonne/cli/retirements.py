@@ -80,7 +80,7 @@ def export(mode: str, output: Path) -> None:
 @_mode_option
 @FILE
 def import_(mode: str, file: Path) -> None:
-    """Import confirmations of retirements from a CSV FILE: all or nothing.
+    """Import confirmations from a CSV FILE: all or nothing.
 
     The columns are parcel_id, serial_block, first_number, last_number, retired_on and retirement_url; other columns of
     an exported list may stay. Importing the same file again changes nothing. A confirmation can be corrected until a
