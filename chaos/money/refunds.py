@@ -41,7 +41,7 @@ async def kill_while_refunding(cluster: Cluster) -> None:
     """The gateway has refunded and the worker is dead: its successor repeats the refund under the same id."""
     recording = cluster.announce("killed between refund and record", 6)
     settling = cluster.announce("killed inside the settlement of a refund")
-    in_flight = cluster.announce("refunded after the worker was killed", 2)
+    in_flight = cluster.announce("refunded after the worker was killed")
     not_sent = cluster.announce("killed before the refund was sent")
     ways = [Way.GOOD, Way.REFUND_PENDS, Way.REFUND_FAILS_TWICE]
     buyers = await open_buyers(cluster, ways)
@@ -78,9 +78,7 @@ async def kill_while_refunding(cluster: Cluster) -> None:
     cluster.start_worker()
     async with hastened_refunds(cluster):
         await buyers.until_finished()
-    expected = dict.fromkeys([order_id for _, order_id in orders], 2 * AMOUNT_MINOR)
-    expected |= dict.fromkeys([order_id for _, order_id in many], AMOUNT_MINOR)
-    expected[many[0][1]] += AMOUNT_MINOR
+    expected = dict.fromkeys([order_id for _, order_id in (*orders, *many)], 2 * AMOUNT_MINOR)
     await _require_refunded(cluster, expected)
 
 
@@ -98,11 +96,11 @@ async def _request_refunds(buyers: Buyers, orders: Sequence[tuple[Way, str]]) ->
 async def _interrupt_refunds(cluster: Cluster, buyers: Buyers, orders: Sequence[tuple[Way, str]]) -> tuple[int, int]:
     """Kill a worker whose requests have reached the gateway. Returns how many refunds were made, and how many not.
 
-    The worker has refunded the first order before: otherwise it would still prepare its statements.
+    The worker has refunded these orders before: otherwise it would still prepare its statements.
     """
     worker = cluster.start_worker()
-    warm = await _request_refunds(buyers, orders[:1])
-    await cluster.until_true("a refund has succeeded", SUCCEEDED, warm)
+    warm = await _request_refunds(buyers, orders)
+    await cluster.until_true("the refunds have succeeded", SUCCEEDED, warm)
     worker.freeze()
     refund_ids = await _request_refunds(buyers, orders)
     async with cluster.holding(LOCK_REFUNDS_AT_GATEWAY):
@@ -231,14 +229,16 @@ async def kill_while_cancelling_paid(cluster: Cluster) -> None:
 
 
 async def _race(cluster: Cluster, buyers: Buyers, worker: Process) -> list[bool]:
-    """Cancel paid orders at random moments while a worker allocates them. Whether each was cancelled in time."""
+    """Cancel paid orders one after the other while a worker begins to allocate them. Whether each was cancelled."""
     order_ids = await buyers.order([Way.GOOD] * 8)
     for order_id in order_ids:
         await buyers.post(f"/v1/test-helpers/orders/{order_id}/pay", Way.GOOD)
-    worker.resume()
 
-    async def cancel_later(order_id: str) -> bool:
-        await asyncio.sleep(cluster.rng.uniform(0, 0.2))
+    async def cancel_later(number: int, order_id: str) -> bool:
+        await asyncio.sleep(0.1 * number + cluster.rng.uniform(0, 0.1))
         return await buyers.cancel(order_id, Way.GOOD, refund=True)
 
-    return await asyncio.gather(*map(cancel_later, order_ids))
+    cancellations = [asyncio.create_task(cancel_later(*each)) for each in enumerate(order_ids)]
+    await asyncio.sleep(0.25)
+    worker.resume()
+    return await asyncio.gather(*cancellations)
