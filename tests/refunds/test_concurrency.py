@@ -8,7 +8,9 @@ import pytest
 from tests.cards.card_scene import total
 from tests.refunds.refund_scene import RefundScene
 from tonne.base.errors import TonneError
+from tonne.cards.captured_store import find_captured_any_account
 from tonne.gateways.payment_record import DisputeState
+from tonne.refunds.record_payment import record_payment
 from tonne.retirements.allocate_orders import AllocateOrders
 
 
@@ -79,4 +81,27 @@ async def test_a_dispute_races_a_refund(scene: RefundScene) -> None:
         scene.clock.advance(hours=2)
         await scene.refunds.polls.run_once()
         await scene.send()
+    assert await scene.breaches() == {}
+
+
+async def test_a_refund_that_is_cancelled_while_the_gateway_makes_it_counts(scene: RefundScene) -> None:
+    """A refund at the gateway leaves too little for both of ours, but enough for the one that is on its way."""
+    order = await scene.paid()
+    await scene.allocate()
+    await scene.refund(order, total(order) * 6 // 10)
+    scene.clock.advance(seconds=1)
+    sent = await scene.refund(order, total(order) * 3 // 10)
+    [charge] = await scene.charges(order)
+    await scene.refund_at_gateway(order, total(order) // 2)
+    seen = await scene.gateway.inner.read_payment(charge["reference"])
+    due = [each for each in await scene.refunds.make.claim() if each.refund.id == sent.id]
+    results = await scene.refunds.make.call_gateways(due)
+    async with scene.database.transaction() as tx:
+        found = await find_captured_any_account(tx, charge["id"])
+        assert found is not None
+        await record_payment(tx, found, seen, held_until=None, now=scene.clock())
+    assert [state for state, _ in await scene.states(order)] == ["cancelled", "cancelled", "succeeded"]
+    await scene.refunds.make.settle(results)
+    assert [state for state, _ in await scene.states(order)] == ["cancelled", "succeeded", "succeeded"]
+    assert (await scene.money(order))[2] == total(order) // 2 + total(order) * 3 // 10
     assert await scene.breaches() == {}

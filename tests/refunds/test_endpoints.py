@@ -85,6 +85,16 @@ async def test_a_refund_is_requested_once_per_key(api: ApiClient, scene: Scene) 
     assert len((await api.get(f"/v1/orders/{order_id}/refunds")).json()["data"]) == 1
 
 
+async def test_a_key_that_was_used_for_another_order_is_a_mismatch(api: ApiClient, scene: Scene) -> None:
+    await _allow(scene)
+    one, other = await _paid(api, scene), await _paid(api, scene)
+    body = {"amount": "1.00", "idempotency_key": "r-1"}
+    first = await api.post(f"/v1/orders/{one}/refunds", body)
+    second = await api.post(f"/v1/orders/{other}/refunds", body)
+    assert second.json() == first.json()
+    assert second.headers["Idempotency-Mismatch"] == "true"
+
+
 async def test_refunds_are_listed_newest_first_in_pages(api: ApiClient, scene: Scene) -> None:
     await _allow(scene)
     order_id = await _paid(api, scene)

@@ -41,7 +41,16 @@ T = TypeVar("T")
 TONNE, KILOGRAM = 1_000_000, 1_000
 REGISTRIES = {TONNE: "Verra", KILOGRAM: "Isometric"}
 # Where the registries publish retirements.
-PAGES = {"Verra": "https://registry.verra.org", "Isometric": "https://registry.isometric.com"}
+PAGES = {
+    "Verra": "https://registry.verra.org",
+    "Isometric": "https://registry.isometric.com",
+    "Gold Standard": "https://registry.goldstandard.org",
+    "ACR": "https://acr2.apx.com",
+    "CAR": "https://thereserve2.apx.com",
+    "Climate Action Reserve": "https://thereserve2.apx.com",
+    "Puro.earth": "https://registry.puro.earth",
+    "Puro": "https://registry.puro.earth",
+}
 PARCELS = """
 SELECT project.registry_project_id AS project, lot.vintage, parcel.start_grams, parcel.quantity_grams,
        parcel.allocated_grams, parcel.status, parcel.beneficiary, parcel.in_service_name AS shared, parcel.retired_on

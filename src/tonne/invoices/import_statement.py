@@ -66,6 +66,8 @@ async def import_statement(
     found = await _identify(tx, mode, statement.format, lines, prints)
     new = [each for each in found if each.verdict is Verdict.NEW]
     matches = await book_new_lines(tx, mode, statement.format, new, actor=actor, now=now)
+    # Orders and invoices are locked before transfers.
+    await _complete_known(tx, statement.format, found)
     doubtful = [pair for pair in zip(found, prints, strict=True) if pair[0].verdict is Verdict.DOUBTFUL]
     await doubtful_store.insert_doubtful_any_account(tx, doubtful, mode, statement.format, actor=actor, now=now)
     booked = await _describe(tx, found, matches)
@@ -132,22 +134,26 @@ async def _identify(
     lines: Sequence[StatementLine],
     prints: Sequence[bytes],
 ) -> list[Identified]:
-    """Decide which lines are new. Adds what this format says of known transfers."""
+    """Decide which lines are new."""
     doubted = await doubtful_store.find_doubted_any_account(tx, prints)
     open_lines = [line for line, print_ in zip(lines, prints, strict=True) if print_ not in doubted]
     stored = await transfer_store.find_stored_any_account(tx, mode, format_, open_lines)
     decided = iter(identify(open_lines, format_, stored))
-    found = [
+    return [
         Identified(line, Verdict.KNOWN, "") if print_ in doubted else next(decided)
         for line, print_ in zip(lines, prints, strict=True)
     ]
+
+
+async def _complete_known(tx: Connection, format_: StatementFormat, found: Sequence[Identified]) -> None:
+    """Add what this format says of known transfers."""
     new_ids = {each.transfer_id for each in found if each.verdict is Verdict.NEW}
     known = [
         each for each in found if each.verdict is Verdict.KNOWN and each.transfer_id and each.transfer_id not in new_ids
     ]
     if known:
+        await transfer_store.lock_transfers_any_account(tx, [each.transfer_id for each in known])
         await transfer_store.complete_transfers_any_account(tx, format_, known)
-    return found
 
 
 async def _describe(tx: Connection, found: Sequence[Identified], matches: dict[str, Match]) -> list[BookedLine]:

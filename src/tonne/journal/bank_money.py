@@ -52,27 +52,29 @@ SETTLED = JournalSource(
     WHERE invoice.settled_by_hand
     """,  # noqa: S608 - made of our own constants
 )
-_RETURN = f"""
-    SELECT transfer.mode, {{at}} AS at, back.id AS source_id,
-           coalesce(invoice.reference, transfer.id) AS subject, invoice.organisation_id,
-           transfer.currency, posting.account, posting.amount_minor
+
+
+def _return_sql(at: str, amount_minor: str) -> str:
+    return f"""
+    SELECT transfer.mode, {at} AS at, back.id AS source_id, coalesce(invoice.reference, transfer.id) AS subject,
+           invoice.organisation_id, transfer.currency, posting.account, posting.amount_minor
     FROM transfer_returns back
     JOIN bank_transfers transfer ON transfer.id = back.transfer_id
     LEFT JOIN invoices invoice ON invoice.id = back.invoice_id
     CROSS JOIN LATERAL (VALUES
-        (CASE WHEN back.invoice_id IS NULL THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END, {{minor}}),
-        ('{To.BANK}', -({{minor}}))
+        (CASE WHEN back.invoice_id IS NULL THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END, {amount_minor}),
+        ('{To.BANK}', -({amount_minor}))
     ) AS posting (account, amount_minor)
-    WHERE back.returned_at IS NOT NULL
-"""  # noqa: S608 - made of our own constants
-RETURNED = JournalSource(
-    "returned", "Transfer returned", _RETURN.format(at="back.returned_at", minor="back.amount_minor")
-)
+    WHERE back.returned_at IS NOT NULL AND {at} IS NOT NULL
+    """  # noqa: S608 - made of our own constants
+
+
+RETURNED = JournalSource("returned", "Transfer returned", _return_sql("back.returned_at", "back.amount_minor"))
 # A payment that came back, or was recorded by mistake.
 RETURN_FAILED = JournalSource(
     "return_failed",
     "Return not paid after all",
-    _RETURN.format(at="back.closed_at", minor="-back.amount_minor") + " AND back.status = 'failed'",
+    _return_sql("CASE WHEN back.status = 'failed' THEN back.closed_at END", "-back.amount_minor"),
 )
 # Dealt with outside of Tonne, or a payout of the card gateway. A payment that was reversed leaves the bank only here:
 # outgoing lines are not booked otherwise.

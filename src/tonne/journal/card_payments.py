@@ -43,10 +43,13 @@ ACCEPTED = JournalSource(
     WHERE charge.accepted_at IS NOT NULL
     """,  # noqa: S608 - made of our own constants
 )
+
+
 # The tax on several refunds of an order is rounded on their running sum, so that a full refund returns all of it. A
 # refund that fails after it succeeded is taken off that sum. What arrived above the amount of the order has no tax. The
 # gateway has not made a refund without its reference: somebody sent the money by other means.
-_REFUND = f"""
+def _refund_sql(condition: str) -> str:
+    return f"""
     SELECT refund.mode, refund.at, refund.id AS source_id, refund.order_id AS subject,
            refund.organisation_id, refund.currency, posting.account, posting.amount_minor
     FROM (
@@ -84,10 +87,13 @@ _REFUND = f"""
                               ELSE refund.amount_minor - refund.tax_minor::bigint END),
         ('{To.TAX}', refund.tax_minor::bigint)
     ) AS posting (account, amount_minor)
-"""  # noqa: S608 - made of our own constants
-REFUNDED = JournalSource("refunded", "Card payment refunded", f"{_REFUND} WHERE refund.amount_minor > 0")
+    WHERE {condition}
+    """  # noqa: S608 - made of our own constants
+
+
+REFUNDED = JournalSource("refunded", "Card payment refunded", _refund_sql("refund.amount_minor > 0"))
 REFUND_FAILED = JournalSource(
-    "refund_failed", "Refund failed after it had succeeded", f"{_REFUND} WHERE refund.amount_minor < 0"
+    "refund_failed", "Refund failed after it had succeeded", _refund_sql("refund.amount_minor < 0")
 )
 PAID_OUT = JournalSource(
     "paid_out",

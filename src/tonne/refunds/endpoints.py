@@ -71,7 +71,9 @@ class RefundEndpoints:
         the refund has succeeded. The account must be allowed to refund by API.
         """
         document = request.json_or_empty()
-        idempotency, order_id = idempotency_of("refund", document), request.path("order_id")
+        order_id = request.path("order_id")
+        # The path is part of the request: a key that was used for another order is a mismatch.
+        idempotency = idempotency_of(f"refund {order_id}", document)
         body = read(document, RefundIn)
         async with self.database.transaction() as tx:
             order = await load_order(tx, request.scope, order_id)

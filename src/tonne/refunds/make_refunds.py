@@ -87,8 +87,8 @@ class MakeRefunds:
         async with self.database.transaction() as tx:
             money = await lock_money(tx, due.refund.scope, due.refund.order_id)
             refund = None if money is None else next((r for r in money.refunds if r.id == due.refund.id), None)
-            # Another worker has stored a result, or the refund no longer fits.
-            if money is None or refund is None or refund.state not in {RefundState.DUE, RefundState.PENDING}:
+            # Another worker has stored a result, or the refund no longer fits, and the gateway has not made it.
+            if money is None or refund is None or not _is_open(refund, result):
                 return
             _log_result(refund, result)
             if result.kind is RefundOutcome.FAILED:
@@ -116,6 +116,7 @@ async def apply_result(
             return await change_refund(tx, money, new, "refund.succeeded", actor=ACTOR, now=now)
         case RefundOutcome.PENDING:
             new = replace(new, state=RefundState.PENDING, next_attempt_at=next_look(refund.created_at, now))
+            new = replace(new, settled_at=None)
             return await change_refund(tx, money, new, "refund.accepted", actor=ACTOR, now=now)
         case RefundOutcome.FAILED:
             new = replace(new, state=RefundState.FAILED, settled_at=now, next_attempt_at=None)
@@ -128,6 +129,13 @@ async def apply_result(
             return await change_refund(
                 tx, money, replace(new, next_attempt_at=at), "refund.unclear", actor=ACTOR, now=now
             )
+
+
+def _is_open(refund: Refund, result: RefundResult) -> bool:
+    """A refund may be cancelled here while it is at the gateway. If the gateway has made it, that counts."""
+    if refund.state is RefundState.CANCELLED:
+        return result.kind in {RefundOutcome.REFUNDED, RefundOutcome.PENDING}
+    return refund.state in {RefundState.DUE, RefundState.PENDING}
 
 
 def next_attempt(failed: Refund, now: datetime) -> Refund:

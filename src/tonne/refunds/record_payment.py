@@ -109,7 +109,9 @@ async def _update_refund(
 ) -> None:
     """A refund may fail after it succeeded. One that began at the gateway is not repeated: nobody asked us for it."""
     state = _STATES.get(found.kind, RefundState.FAILED)
-    if state is refund.state or refund.state in {RefundState.FAILED, RefundState.CANCELLED}:
+    if state is refund.state or refund.state is RefundState.FAILED:
+        return
+    if refund.state is RefundState.CANCELLED and state is RefundState.FAILED:
         return
     if state is RefundState.FAILED:
         _log.error("refund_failed", refund_id=refund.id, order_id=refund.order_id, reason=found.message)
