@@ -111,7 +111,10 @@ async def test_entering_another_card_charges_all_open_orders_at_once(payer: Paye
     assert entries[-1]["actor"] == "payer:card_page"
     assert "4242" in entries[-1]["after"]
     done = await payer.open((await payer.links())["Enter another card"])
-    assert "There is nothing to do." in done.text
+    assert (
+        "There is nothing to do. Open orders are charged automatically. Orders that failed must be placed again."
+        in done.text
+    )
     await payer.check_invariants()
 
 
