@@ -39,7 +39,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/invoices/assign_transfer.py": "the operator's: a transfer may name no account",
     "src/tonne/invoices/decide_doubtful.py": "the operator's: a transfer may name no account",
     "src/tonne/invoices/export_returns.py": "the operator's: one file has the returns to all payers",
-    "src/tonne/invoices/mail.py": "what an invoice received, which may bill several accounts",
+    "src/tonne/invoices/remaining.py": "what an invoice received, which may bill several accounts",
     "src/tonne/invoices/recognise_returns.py": "the operator's: a bank statement has payments of all accounts",
     "src/tonne/invoices/release_surplus.py": "what an invoice received, which may bill several accounts",
     "src/tonne/invoices/return_transfer.py": "an invoice may bill several accounts, a transfer may name none",
