@@ -1,5 +1,6 @@
 """Stories of bank money, through the command line, the worker's jobs and the mails."""
 
+import re
 from datetime import date
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -123,7 +124,10 @@ async def test_12_61_of_12_62_arrive_and_go_back_by_sepa(desk: Desk, world: Worl
     assert desk.imports("april.xml", camt_file([sent])) == "1 line: 1 known"
     assert [each["state"] for each in desk.waiting()] == ["to_return"]
     sent = Line(date(2026, 4, 17), -1261, f"{end_to_end.text} returned", reference="B3")
-    desk.imports("april2.sta", mt940_file([sent]))
+    path = desk.folder / "april2.sta"
+    path.write_bytes(mt940_file([sent]))
+    said = desk.does("invoice", "import-statement", str(path), "--mode", "live")
+    assert re.search(r"return ret_\w+ is paid\.", said)
     assert desk.waiting() == []
     assert f"ok      {TO_RETURN}" in desk.run("doctor").stdout
     await desk.check_invariants()

@@ -22,6 +22,7 @@ from tonne.invoices import store as invoice_store
 from tonne.invoices.assignment_store import NewAssignment, insert_assignments_any_account, sum_received_any_account
 from tonne.invoices.match_line import Match, NamedInvoice, match_line, named_references
 from tonne.invoices.recognise_returns import recognise_returns
+from tonne.invoices.return_store import find_returns_by_outgoing_any_account
 from tonne.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.invoices.transfer_model import TransferState
 from tonne.sheets.csv_lines import SheetFile
@@ -160,6 +161,7 @@ async def _describe(tx: Connection, found: Sequence[Identified], matches: dict[s
     """What each line became, with the state that its transfer has now."""
     new_ids = [each.transfer_id for each in found if each.verdict is Verdict.NEW]
     states = {each.id: each.state for each in await transfer_store.find_transfers_any_account(tx, new_ids)}
+    paid_returns = await find_returns_by_outgoing_any_account(tx, new_ids)
     booked = []
     for each in found:
         match = matches.get(each.transfer_id)
@@ -170,7 +172,9 @@ async def _describe(tx: Connection, found: Sequence[Identified], matches: dict[s
             booked.append(BookedLine(each.line, each.verdict, None, message, each.transfer_id))
         else:
             reference = match.named.invoice.reference if match and match.named else None
-            message = match.message if match else "not an incoming payment."
+            paid = paid_returns.get(each.transfer_id)
+            outgoing = f"return {paid} is paid." if paid else "not an incoming payment."
+            message = match.message if match else outgoing
             booked.append(BookedLine(each.line, states[each.transfer_id], reference, message, each.transfer_id))
     return booked
 

@@ -141,3 +141,12 @@ FIND_BATCH = "SELECT content FROM return_batches WHERE id = $1"
 async def find_batch(connection: Connection, batch_id: str) -> bytes | None:
     content: bytes | None = await connection.fetchval(FIND_BATCH, batch_id)
     return content
+
+
+FIND_RETURNS_BY_OUTGOING = "SELECT outgoing_id, id FROM transfer_returns WHERE outgoing_id = ANY($1)"
+
+
+async def find_returns_by_outgoing_any_account(connection: Connection, transfer_ids: Sequence[str]) -> dict[str, str]:
+    """The ids of the returns that these outgoing transfers paid, by transfer."""
+    rows = await connection.fetch(FIND_RETURNS_BY_OUTGOING, list(transfer_ids))
+    return {row["outgoing_id"]: row["id"] for row in rows}
