@@ -102,8 +102,8 @@ def test_bundles_are_listed_enabled_and_disabled(operator: Operator) -> None:
     assert "has no bundles yet" in operator.run("list", "--mode", "test").output
     operator.import_demo()
     rows = operator.run("list", "--mode", "test").output.splitlines()
-    assert rows[0].split() == ["id", "slug", "name", "price", "enabled", "free", "tonnes"]
-    bundle_id, slug, *_, price, currency, enabled, free_tonnes = rows[5].split()
+    assert rows[0].split() == ["id", "slug", "price", "enabled", "free", "tonnes", "name"]
+    bundle_id, slug, price, currency, enabled, free_tonnes, *_ = rows[5].split()
     assert (slug, price, currency, enabled, free_tonnes) == ("durable-removal", "250.00", "EUR", "yes", "25")
     assert operator.run("disable", bundle_id).output == "durable-removal (test) is now off sale.\n"
     assert operator.run("disable", bundle_id).output == "durable-removal (test) is already off sale.\n"

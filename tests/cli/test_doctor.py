@@ -20,6 +20,7 @@ from tonne.base.settings import Settings
 from tonne.cli.doctor import ALL_WAITING, WARNINGS_CODE, find_waiting
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.orders.model import Order, OrderStatus
+from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 
 PAID = OrderStatus.PAID
 # Creates what a check finds, and returns a word that names it.
@@ -115,9 +116,25 @@ async def _unsupplied(desk: Desk) -> str:
     return order.id
 
 
-async def _refund(desk: Desk) -> str:
-    await desk.charge("refund_due")
-    return "chg_1"
+async def _unbilled(desk: Desk) -> str:
+    order = await desk.order(OrderStatus.PLACED)
+    await desk.execute(
+        "INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, "
+        "total_minor) SELECT 'bgr_1', organisation_id, mode, currency, 'monthly', 0, 1, total_cost_minor FROM orders"
+    )
+    await desk.execute(
+        "INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, "
+        "offset_minor, fee_minor, total_minor) SELECT account_id, id, 'bgr_1', 'x', $1, quantity_grams, "
+        "offset_cost_minor, commission_minor, total_cost_minor FROM orders",
+        desk.clock(),
+    )
+    return order.scope.organisation_id
+
+
+async def _fulfilled_on_credit(desk: Desk) -> str:
+    await desk.invoice()
+    await desk.execute("UPDATE orders SET status = 'retiring'")
+    return "TN-LIVE-000001"
 
 
 async def _pending(desk: Desk) -> str:
@@ -229,7 +246,13 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     # Three quarters of 31 days: early enough to import a new rate before orders wait.
     (_aging_rate, timedelta(days=23, hours=6), "live accounts have a recent exchange rate"),
     (_unpriced, timedelta(hours=1), "live orders get a price within an hour"),
-    (_refund, timedelta(days=1), "live refunds are made within a day"),
+    # Since 1 November, 9:00.
+    (_unbilled, timedelta(days=29, hours=17), "live consolidated invoices are issued within an hour"),
+    (
+        _fulfilled_on_credit,
+        timedelta(days=60, hours=15),
+        "live invoices of fulfilled orders are paid within 30 days of their due date",
+    ),
     (_pending, timedelta(days=2), "live charges have an outcome within two days"),
     (_unconfirmed, timedelta(days=5), "live payments are confirmed at least two days before the end"),
     (_unmailed, timedelta(hours=1), "live invoices are mailed within an hour"),
@@ -262,6 +285,21 @@ async def test_money_d6_orders_of_test_accounts_are_not_reported(desk: Desk) -> 
     await desk.execute("UPDATE orders SET next_attempt_at = $1", desk.clock())
     desk.clock.advance(days=90)
     assert await desk.waiting() == {}
+
+
+async def test_nobody_was_mailed_about_a_declined_card(desk: Desk) -> None:
+    await desk.charge("pending")
+    await desk.execute("UPDATE charges SET status = 'failed', settled_at = $1, next_attempt_at = NULL", desk.clock())
+    await desk.execute(
+        "INSERT INTO card_links (account_id, organisation_id, mode, token_box, token_hash, created_at) "
+        "SELECT account_id, organisation_id, mode, '', decode(repeat('00', 32), 'hex'), $1 FROM charges",
+        desk.clock(),
+    )
+    name = "someone is mailed about problems with live cards"
+    [place] = (await desk.waiting())[name]
+    assert desk.world.ours_live.scope.account_id in place
+    await desk.execute("UPDATE accounts SET card_email = 'ada@ours.test'")
+    assert name not in await desk.waiting()
 
 
 async def test_missing_settings_are_named_once_they_matter(desk: Desk) -> None:
@@ -348,6 +386,9 @@ def test_every_check_is_tested_and_says_what_to_do() -> None:
 
 # Checks whose tests are with their package.
 ELSEWHERE = {
+    *(check.name for check in REFUNDS_WAITING),
+    "someone is mailed about problems with live cards",
+    "live orders are within the credit limits of their accounts",
     "live invoices are not held back by missing settings",
     "all open offset links can be paid",
     "live certificates of invalid lots are decided about",

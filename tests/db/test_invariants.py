@@ -13,6 +13,8 @@ from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.doctor import ALL_INVARIANTS, examine
 from tonne.db.pool import Database
 from tonne.invoices.invariants import INVARIANTS as INVOICES
+from tonne.journal.invariants import INVARIANTS as JOURNAL
+from tonne.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 
 # The names of the invariants.
@@ -26,7 +28,7 @@ DOCUMENT = "an order's JSON matches its columns"
 SKIPPED = "no webhook cursor skips an event"
 AHEAD = "no webhook is ahead of its stream"
 # Violated in the tests of their own packages.
-ELSEWHERE = {invariant.name for invariant in (*PAYMENTS, *INVOICES, *CHECKOUTS, *RETIREMENTS)}
+ELSEWHERE = {invariant.name for invariant in (*PAYMENTS, *INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *JOURNAL)}
 
 _FOREIGN_EVENT = """
 INSERT INTO events (organisation_id, mode, position, id, account_id, subject_id, event_type, sequence, payload)

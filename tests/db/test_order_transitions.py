@@ -70,6 +70,7 @@ def test_the_table_has_exactly_the_specified_transitions() -> None:
         ("placed", "cancelled"),
         ("placed", "failed"),
         ("placed", "paid"),
+        ("paid", "cancelled"),
         ("paid", "retiring"),
         ("retiring", "complete"),
     }

@@ -147,17 +147,17 @@ ROWS = {
     "amount_minor, currency, status, created_at, next_attempt_at) "
     "SELECT account_id, 'chg_1', id, organisation_id, mode, 1, 'simulated', 'none', 1, 'EUR', 'pending', now(), now() "
     "FROM orders",
-    "refunds": "INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, "
-    "amount_minor, currency, status, reference, created_at, settled_at, next_attempt_at) "
-    "SELECT account_id, 'chg_1', id, organisation_id, mode, 1, 'simulated', 'none', 1, 'EUR', 'refund_due', 'r', "
-    "now(), now(), now() FROM orders",
+    "refunds": "INSERT INTO refunds (account_id, id, order_id, organisation_id, mode, method, charge_id, amount_minor, "
+    "currency, purpose, reason, state, requested_by, created_at, next_attempt_at) "
+    "SELECT account_id, 'rfd_1', id, organisation_id, mode, 'card', 'chg_1', 1, 'EUR', 'goodwill', 'x', 'due', '', "
+    "now(), now() FROM orders",
     "invoices": "INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, "
     "total_minor, status, issued_on, due_on, record, created_at, next_attempt_at) "
     "SELECT 'inv_1', organisation_id, mode, 1, 'TN-TEST-1', 'EUR', 1, 'open', now(), now(), '', now(), now() "
     "FROM orders",
-    "bank_transfers": "INSERT INTO bank_transfers (id, digest, mode, booked_on, amount_minor, currency, payer, "
-    "reference, outcome, imported_at, imported_by) "
-    "VALUES ('trf_1', '', 'test', now(), 1, 'EUR', '', '', 'unknown', now(), '')",
+    "bank_transfers": "INSERT INTO bank_transfers (id, mode, booked_on, amount_minor, currency, payer, "
+    "reference, state, imported_at, imported_by) "
+    "VALUES ('trf_1', 'test', now(), 1, 'EUR', '', '', 'unmatched', now(), '')",
     "retirements": "INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, "
     "beneficiary, in_service_name, status, opened_at) "
     "SELECT mode, 'par_1', id, project_id, 0, 1, 1, 'x', true, 'to_retire', now() FROM lots "

@@ -202,6 +202,8 @@ async def strangers(api: ApiClient, services: Services, world: World) -> list[St
 async def test_an_id_in_a_path_is_unknown_to_clients_without_access(
     services: Services, api: ApiClient, strangers: list[Stranger], existing: dict[str, str]
 ) -> None:
+    async with services.database.transaction() as tx:
+        await tx.execute("UPDATE accounts SET refunds_by_api = true")
     routes = routes_with_an_id(services)
     paths = [[PARAMETER.sub(ids[name], route.path) for ids in (existing, UNKNOWN)] for route, name in routes]
     before = await _owned(api, routes, paths)

@@ -148,7 +148,7 @@ async def test_a_waiting_order_is_retried_and_then_fails(
     assert await run_all(services) == 1
     answer = await norwegian.get(f"/v1/orders/{received['id']}")
     assert_wire_form(answer.json())
-    assert answer.json() == received | {"status": "failed"}
+    assert answer.json() == received | {"status": "failed", "failure_reason": "price_unavailable"}
     events = await events_of(services.database, received["id"])
     assert [name for name, _ in events] == ["order.received", "order.failed"]
     assert events[1][1] == answer.text

@@ -87,7 +87,7 @@ class CheckoutIn(msgspec.Struct, forbid_unknown_fields=True):
     redirect_label: Annotated[str, Meta(min_length=1, max_length=100), _REDIRECT_LABEL] | None = None
     metadata: Metadata | None = None
     idempotency_key: IdempotencyKey | None = None
-    beneficiary: Annotated[CustomerIn, BENEFICIARY] | None = None
+    beneficiary: Annotated[CustomerIn | None, BENEFICIARY] = None
 
 
 class CheckoutOut(msgspec.Struct):

@@ -65,7 +65,7 @@ class OrderByEstimateIn(msgspec.Struct, forbid_unknown_fields=True):
     idempotency_key: IdempotencyKey | None = None
     bundle_selection: _Selection | None = None
     metadata: Metadata | None = None
-    beneficiary: Annotated[BeneficiaryIn, BENEFICIARY] | None = None
+    beneficiary: Annotated[BeneficiaryIn | None, BENEFICIARY] = None
 
 
 class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -73,7 +73,7 @@ class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
     idempotency_key: IdempotencyKey | None = None
     bundle_selection: _Selection | None = None
     metadata: Metadata | None = None
-    beneficiary: Annotated[BeneficiaryIn, BENEFICIARY] | None = None
+    beneficiary: Annotated[BeneficiaryIn | None, BENEFICIARY] = None
 
 
 class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
     idempotency_key: IdempotencyKey | None = None
     bundle_selection: _Selection | None = None
     metadata: Metadata | None = None
-    beneficiary: Annotated[BeneficiaryIn, BENEFICIARY] | None = None
+    beneficiary: Annotated[BeneficiaryIn | None, BENEFICIARY] = None
 
 
 OrderIn = OrderByEstimateIn | OrderByMassIn | OrderByValueIn
