@@ -4,16 +4,13 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import msgspec
-import pytest
 
 from tests.support.clock import ManualClock
 from tests.support.orders import bring_to, receive
 from tests.support.scene import Scene
 from tests.support.world import SELLER, World, add_account
 from tonne.app import Services
-from tonne.base.clock import Clock
 from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cli.doctor import find_waiting
 from tonne.orders.model import Order, OrderStatus
 
@@ -84,21 +81,6 @@ COMPLETE: dict[str, object] = {
     "stripe_secret_key": "sk_live_1",
     "smtp_url": "smtp://mail.test",
 }
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return msgspec.structs.replace(settings, **SELLER)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return ManualClock()
-
-
-@pytest.fixture
-def desk(services: Services, clock: ManualClock, world: World) -> Desk:
-    return Desk(services, clock, world)
 
 
 async def unpriced(desk: Desk) -> str:

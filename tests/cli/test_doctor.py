@@ -4,16 +4,36 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cli.desk import COMPLETE, LATE, PAID, Arrange, Desk, unpriced
+from tests.support.clock import ManualClock
 from tests.support.command import Operator, refusal_of, tonne
 from tests.support.orders import bring_to, receive
-from tests.support.world import add_account
+from tests.support.world import SELLER, World, add_account
+from tonne.app import Services
+from tonne.base.clock import Clock
 from tonne.base.scope import Mode
+from tonne.base.settings import Settings
 from tonne.cli.doctor import ALL_WAITING, WARNINGS_CODE
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return msgspec.structs.replace(settings, **SELLER)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return ManualClock()
+
+
+@pytest.fixture
+def desk(services: Services, clock: ManualClock, world: World) -> Desk:
+    return Desk(services, clock, world)
 
 
 @pytest.mark.parametrize(("arrange", "after", "name"), LATE, ids=[name for _, _, name in LATE])
