@@ -24,9 +24,10 @@ from tests.integration.programs import find_program
 from tests.support.command import wait_until
 from tests.support.processes import HOST, ROOT, Process, free_port
 
-# The interface has both /v1/orders/by-idempotency-key/{key} and /v1/orders/{id}/cancel.
+# The interface has both /v1/orders/by-idempotency-key/{key} and /v1/orders/{id}/cancel: each path below an order is
+# reported once.
 AMBIGUOUS = "no-ambiguous-paths"
-AMBIGUOUS_PATHS = 4
+BELOW_AN_ORDER = re.compile(r"/v1/orders/\{\w+\}/[\w-]+")
 GUIDE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -101,7 +102,8 @@ def test_redocly_finds_no_errors(folder: Path) -> None:
     found: dict[str, Any] = json.loads(text)
     warnings = [problem["ruleId"] for problem in found["problems"]]
     assert found["totals"]["errors"] == 0
-    assert warnings == [AMBIGUOUS] * AMBIGUOUS_PATHS
+    paths = json.loads((folder / "openapi.json").read_text(encoding="utf-8"))["paths"]
+    assert warnings == [AMBIGUOUS] * len([path for path in paths if BELOW_AN_ORDER.fullmatch(path)])
 
 
 def test_spectral_finds_nothing(folder: Path) -> None:
