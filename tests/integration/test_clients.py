@@ -27,7 +27,7 @@ from tests.support.processes import HOST, ROOT, Process, free_port
 # The interface has both /v1/orders/by-idempotency-key/{key} and /v1/orders/{id}/cancel: each path below an order is
 # reported once.
 AMBIGUOUS = "no-ambiguous-paths"
-BELOW_AN_ORDER = re.compile(r"/v1/orders/\{\w+\}/[\w-]+")
+BELOW_AN_ORDER = re.compile(r"/v1/orders/\{\w+\}/[\w.-]+")
 GUIDE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
