@@ -1,4 +1,4 @@
-"""SQL of `card_links`, and of what a payer is told about the card of an account."""
+"""SQL of `card_links`, and of the orders that mails about a card list."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

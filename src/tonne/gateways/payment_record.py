@@ -1,4 +1,4 @@
-"""What a card gateway has on record about a captured payment: its refunds and disputes, whoever began them."""
+"""What a card gateway has on record about a captured payment: refunds and disputes, also those begun at the gateway."""
 
 from dataclasses import dataclass
 from datetime import datetime
