@@ -32,6 +32,8 @@ from tonne.invoices.consolidated import divide_tax
 from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.invoices.waiting import WAITING
 from tonne.orders.load import load_order
+from tonne.orders.schemas import order_document
+from tonne.orders.store import list_documents
 
 _MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
 _TERMS = (
@@ -86,7 +88,9 @@ async def test_tax_is_known_once_the_orders_are_billed(billing: Billing, world: 
     )
     billing = Billing(type(billing.services)(billing.database, settings, billing.clock), billing.clock)
     await _monthly(billing, ours)
-    orders = [await billing.place_order(ours) for _ in range(3)]
+    # The metadata is the client's own: its fields are not those of the order.
+    tricky = '{"tax":null,"amount_due":null,"exact":[1.10,1e400,12345678901234567890123]}'
+    orders = [await billing.place_order(ours, metadata=each) for each in ("{}", tricky, "{}")]
     assert {order.tax.tax_minor for order in orders} == {None}
     await billing.issue.run_once()
     billing.clock.turn_to(4, 1, 1)
@@ -96,7 +100,9 @@ async def test_tax_is_known_once_the_orders_are_billed(billing: Billing, world: 
     assert (invoice.tax_minor, invoice.total_minor) == (795, 4980)
     async with billing.database.connection() as connection:
         found = [await load_order(connection, ours, order.id) for order in orders]
+        documents = await list_documents(connection, [order.key for order in orders])
     assert sum(order.tax.tax_minor or 0 for order in found if order) == 795
+    assert documents == [order_document(order) for order in found if order]
     assert [tax.tax for tax in invoice.read_record().taxes] == ["7.95"]
     await billing.check_invariants()
 

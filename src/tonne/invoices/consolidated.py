@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from fractions import Fraction
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,7 +45,14 @@ class TaxGroup:
         return TaxTerms(self.treatment, self.rate)
 
 
-def divide_tax(orders: Sequence[OrderToBill]) -> tuple[list[TaxGroup], list[int]]:
+class DividedTax(NamedTuple):
+    """The tax of an invoice per rate, and the share of each order, in their order."""
+
+    groups: list[TaxGroup]
+    shares: list[int]
+
+
+def divide_tax(orders: Sequence[OrderToBill]) -> DividedTax:
     """The tax of an invoice, computed once per rate, and the share of each order, by largest remainder.
 
     The shares are in the order of `orders`. They sum to the tax of each group.
@@ -60,27 +68,33 @@ def divide_tax(orders: Sequence[OrderToBill]) -> tuple[list[TaxGroup], list[int]
             shares[position] = share
         fee_minor = sum(orders[position].fee_minor for position in positions)
         groups.append(TaxGroup(treatment, rate, sum(totals), fee_minor, tax_minor))
-    return groups, shares
+    return DividedTax(groups, shares)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidatedDraft:
+    """What an invoice for orders of one group, at least one, is composed of. Only its number is missing."""
+
+    group: BillingGroup
+    orders: Sequence[OrderToBill]
+    tax: DividedTax
+    lines: Iterable[LineTotal]
+    organisation: BilledOrganisation
 
 
 def compose_consolidated(
-    group: BillingGroup,
-    orders: Sequence[OrderToBill],
-    lines: Iterable[LineTotal],
-    organisation: BilledOrganisation,
-    settings: Settings,
-    *,
-    number: int,
-    issued_on: date,
+    draft: ConsolidatedDraft, settings: Settings, *, number: int, issued_on: date
 ) -> tuple[Invoice, list[BilledOrder]]:
-    """A new invoice for orders of one group, at least one, and the orders as they are billed."""
-    taxes, shares = divide_tax(orders)
+    """A new invoice, and the orders as they are billed."""
+    group, orders, organisation = draft.group, draft.orders, draft.organisation
+    taxes, shares = draft.tax
     parts = [(each.terms, each.net_minor, each.tax_minor) for each in taxes]
     tax_minor = sum(shares)
     total_minor = sum(order.total_minor for order in orders) + tax_minor
     reference, currency = reference_of(group.mode, number), group.currency
     due_on = issued_on + timedelta(days=settings.invoice_due_days)
-    days = [order.placed_at.astimezone(UTC).date() for order in orders]
+    placed_at = [order.placed_at for order in orders]
+    days = [moment.astimezone(UTC).date() for moment in (min(placed_at), max(placed_at))]
     fee, *more_fees = [
         InvoiceFee(FEE_LABEL, format_money(each.fee_minor, currency), each.treatment.value, rate_text(each.terms))
         for each in taxes
@@ -94,7 +108,7 @@ def compose_consolidated(
         seller=seller_of(settings),
         buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
         currency=currency,
-        lines=[_line(line, currency) for line in lines],
+        lines=[_line(line, currency) for line in draft.lines],
         fee=fee,
         more_fees=more_fees,
         taxes=taxes_of(parts, currency, organisation.tax, settings),
@@ -102,7 +116,7 @@ def compose_consolidated(
         bank=bank_of(settings, currency),
         reference=reference,
         note=TEST_NOTE if group.mode is Mode.TEST else None,
-        period=InvoicePeriod(min(days).isoformat(), max(days).isoformat()),
+        period=InvoicePeriod(*(day.isoformat() for day in days)),
         order_count=len(orders),
     )
     invoice = Invoice(

@@ -1,7 +1,7 @@
 """Issue consolidated invoices: at the end of the month (UTC), or when a group of orders reaches its threshold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
@@ -14,14 +14,14 @@ from tonne.db.pool import Connection, Database
 from tonne.invoices import billing_store
 from tonne.invoices import store as invoice_store
 from tonne.invoices.billed_order_store import insert_billed_orders
+from tonne.invoices.billing_store import OrderToBill
 from tonne.invoices.collect_orders import GRACE, start_of_month
-from tonne.invoices.consolidated import compose_consolidated
+from tonne.invoices.consolidated import ConsolidatedDraft, compose_consolidated, divide_tax
 from tonne.invoices.issue_invoices import HELD_BACK_RETRY, take_issue_numbers
-from tonne.invoices.model import BilledOrder, Invoice
+from tonne.invoices.model import Invoice
 from tonne.invoices.seller_details import missing_settings
-from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey
-from tonne.orders.move_order import rewrite_documents
+from tonne.orders.move_order import TaxShare, show_taxes
 from tonne.orders.queue import lock_keys
 
 # Groups that are claimed together.
@@ -30,7 +30,7 @@ BATCH = 10
 LEASE = timedelta(minutes=10)
 # Bounds the memory and the time of one transaction. A group with more orders gets several invoices.
 MAX_ORDERS = 10_000
-# Orders that are in memory as a whole at the same time, while their tax is stored.
+# Orders whose JSON is in memory at the same time, while their tax is stored.
 CHUNK = 1_000
 
 _log = structlog.get_logger()
@@ -93,26 +93,25 @@ async def _bill_orders(
     orders = await billing_store.take_unbilled(tx, keys)
     invoice = None
     if orders:
+        taxes = divide_tax(orders)
+        await _store_tax(tx, orders, taxes.shares, group.currency)
         lines = await billing_store.sum_lines(tx, [order.key for order in orders])
         organisation = await invoice_store.find_billed_organisation(tx, group.organisation_id)
+        # As late as possible: all other invoices of the mode wait for the row of the series until the commit.
         number, issued_on = await take_issue_numbers(tx, group.mode, 1, now)
-        invoice, billed = compose_consolidated(
-            group, orders, lines, organisation, settings, number=number, issued_on=issued_on
-        )
+        draft = ConsolidatedDraft(group, orders, taxes, lines, organisation)
+        invoice, billed = compose_consolidated(draft, settings, number=number, issued_on=issued_on)
         await invoice_store.insert_invoices(tx, [invoice], now)
         await insert_billed_orders(tx, billed)
-        await _store_tax(tx, billed)
     await billing_store.refresh_group_any_account(tx, group_id, now, GRACE)
     return invoice
 
 
-async def _store_tax(tx: Connection, billed: list[BilledOrder]) -> None:
+async def _store_tax(tx: Connection, orders: Sequence[OrderToBill], taxes_minor: Sequence[int], currency: str) -> None:
     """Now the tax of the orders is known."""
-    for start in range(0, len(billed), CHUNK):
-        chunk = billed[start : start + CHUNK]
-        orders = await load_orders(tx, [each.key for each in chunk])
-        taxed = [
-            replace(order, tax=replace(order.tax, tax_minor=each.tax_minor or 0))
-            for order, each in zip(orders, chunk, strict=True)
-        ]
-        await rewrite_documents(tx, taxed)
+    shares = [
+        TaxShare(order.key, currency, tax_minor, order.total_minor + tax_minor)
+        for order, tax_minor in zip(orders, taxes_minor, strict=True)
+    ]
+    for start in range(0, len(shares), CHUNK):
+        await show_taxes(tx, shares[start : start + CHUNK])

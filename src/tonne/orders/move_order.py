@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +13,7 @@ from tonne.db.pool import Connection
 from tonne.events.log import NewEvent, append, append_to_streams
 from tonne.orders import store
 from tonne.orders.errors import TransitionInvalid
-from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderStatus, PaymentState
+from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderKey, OrderStatus, PaymentState
 from tonne.orders.schemas import OrderOut, order_document
 
 
@@ -91,6 +92,35 @@ async def show_payment(tx: Connection, order: Order) -> None:
     shown.payment_state = order.payment_state
     shown.refunded_amount = format_money(order.refunded_minor, order.currency)
     await store.store_payment(tx, order, msgspec.json.encode(shown))
+
+
+class TaxShare(NamedTuple):
+    """The tax of an order that was billed with others, and what its payer pays with it."""
+
+    key: OrderKey
+    currency: str
+    tax_minor: int
+    amount_due_minor: int
+
+
+async def show_taxes(tx: Connection, shares: Sequence[TaxShare]) -> None:
+    """Store the tax of locked orders and show it in their JSON. The rest of the JSON is copied without parsing it."""
+    keys = [share.key for share in shares]
+    stored = await store.list_documents(tx, keys)
+    documents = []
+    for share, document in zip(shares, stored, strict=True):
+        shown = _fields_of(document)
+        shown["tax"] = _encode(format_money(share.tax_minor, share.currency))
+        shown["amount_due"] = _encode(format_money(share.amount_due_minor, share.currency))
+        documents.append(msgspec.json.encode(shown))
+    await store.store_taxes(tx, keys, [share.tax_minor for share in shares], documents)
+
+
+_fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def _encode(text: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(text))
 
 
 def event_of(order: Order, document: bytes) -> NewEvent:

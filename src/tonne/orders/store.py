@@ -13,7 +13,7 @@ from tonne.base.scope import Mode, Scope
 from tonne.catalog.pricing import Priced
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
-from tonne.orders.model import Order, OrderStatus, OrderTax
+from tonne.orders.model import Order, OrderKey, OrderStatus, OrderTax
 
 # Of `order_lines` and `order_projects`, without keys and positions: the fields of PricedLine and OrderProject.
 LINE_COLUMNS = """bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor, \
@@ -247,6 +247,33 @@ async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: 
         [order.tax.tax_minor for order in orders],
         documents,
     )
+
+
+LIST_DOCUMENTS = """
+SELECT orders.wire_document
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (account_id, id, place)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id ORDER BY wanted.place
+"""
+
+
+async def list_documents(connection: Connection, keys: Sequence[OrderKey]) -> list[bytes]:
+    """In the order of `keys`."""
+    rows = await connection.fetch(LIST_DOCUMENTS, *columns(keys, "account_id, id"))
+    return [row["wire_document"] for row in rows]
+
+
+STORE_TAXES = """
+UPDATE orders SET tax_minor = taxed.tax_minor, wire_document = taxed.document
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[]) AS taxed (account_id, id, tax_minor, document)
+WHERE orders.account_id = taxed.account_id AND orders.id = taxed.id
+"""
+
+
+async def store_taxes(
+    tx: Connection, keys: Sequence[OrderKey], taxes_minor: Sequence[int], documents: Sequence[bytes]
+) -> None:
+    """Of locked orders whose tax was not known when they were placed."""
+    await tx.execute(STORE_TAXES, *columns(keys, "account_id, id"), taxes_minor, documents)
 
 
 SET_BENEFICIARY = """
