@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cli.doctor import examine
 from tonne.db.pool import Database
+from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.import_statement import import_statement
 from tonne.orders.load import load_order
 from tonne.orders.model import Order
@@ -50,6 +52,12 @@ async def _reload(billing: Billing, order: Order) -> Order:
         found = await load_order(connection, order.scope, order.id)
     assert found is not None
     return found
+
+
+async def _shown(billing: Billing, order: Order) -> dict[str, Any]:
+    document = await billing.fetchval("SELECT wire_document FROM orders WHERE id = $1", order.id)
+    shown: dict[str, Any] = msgspec.json.decode(document)
+    return shown
 
 
 def _client(world: World) -> Scope:
@@ -109,6 +117,10 @@ async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_
     await billing.work()
     assert [await billing.status(order) for order in orders] == ["paid", "paid", "placed"]
     assert [(await _reload(billing, order)).payment_state for order in orders] == ["unpaid"] * 3
+    held = "credit_limit_reached"
+    assert [(await _shown(billing, order)).get("hold_reason") for order in orders] == [None, None, held]
+    moves = ["order.received", "order.placed"]
+    assert await billing.event_types(orders[2]) == [*moves, "order.payment_updated"]
     await billing.check_invariants()
     billing.clock.advance(minutes=10)
     async with billing.database.transaction() as tx:
@@ -117,6 +129,8 @@ async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_
     await billing.set_billing(ours, credit_limit="50.00")
     await billing.work()
     assert await billing.status(orders[2]) == "paid"
+    assert await billing.event_types(orders[2]) == [*moves, "order.payment_updated", "order.paid"]
+    assert "hold_reason" not in await _shown(billing, orders[2])
     late = await billing.place_order(ours)
     await billing.work()
     assert await billing.status(late) == "placed"
@@ -132,6 +146,47 @@ async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_
     await _book(billing, "2026-05-23,55.80,EUR,Ada,TN-LIVE-000001")
     assert {await billing.status(order) for order in (*orders, late)} == {"paid"}
     assert {(await _reload(billing, order)).payment_state for order in (*orders, late)} == {"paid"}
+    assert await billing.event_types(orders[0]) == [*moves, "order.paid", "order.payment_updated"]
+    last = "SELECT payload::json #>> '{data,order,payment_state}' FROM events WHERE subject_id = $1 ORDER BY position"
+    assert [row[0] for row in await billing.fetch(last, orders[0].id)] == ["unpaid", "unpaid", "unpaid", "paid"]
+    assert await billing.event_types(late) == [*moves, "order.payment_updated", "order.paid"]
+    await billing.check_invariants()
+
+
+async def test_an_order_above_the_limit_waits_like_any_other_once_its_account_has_no_credit(
+    billing: Billing, world: World
+) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, fulfil=Fulfil.ON_ORDER, credit_limit="5.00")
+    order = await billing.place_order(ours)
+    await billing.work()
+    assert (await _shown(billing, order))["hold_reason"] == "credit_limit_reached"
+    billing.clock.advance(minutes=10)
+    await billing.work()
+    updated = ["order.received", "order.placed", "order.payment_updated"]
+    assert await billing.event_types(order) == updated, "one event, however long it waits"
+    await billing.set_billing(ours, fulfil=Fulfil.ON_PAYMENT)
+    billing.clock.advance(minutes=10)
+    await billing.work()
+    assert "hold_reason" not in await _shown(billing, order)
+    assert await billing.event_types(order) == [*updated, "order.payment_updated"]
+    await _book(billing, "2026-03-02,13.95,EUR,Ada,TN-LIVE-000001")
+    assert (await billing.event_types(order))[-1] == "order.paid"
+    await billing.check_invariants()
+
+
+async def test_a_correction_frees_credit(billing: Billing, world: World) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, fulfil=Fulfil.ON_ORDER, credit_limit="20.00")
+    first, second = [await billing.place_order(ours) for _ in range(2)]
+    await billing.work()
+    assert (await billing.status(first), await billing.status(second)) == ("paid", "placed")
+    async with billing.database.transaction() as tx:
+        invoice = await billing.invoice(first)
+        await correct_invoice(tx, invoice, None, 790, reason="Discount", actor=TESTER, now=billing.clock())
+    billing.clock.advance(minutes=5)
+    await billing.work()
+    assert await billing.status(second) == "paid", "6.05 and 13.95 are the limit"
     await billing.check_invariants()
 
 

@@ -318,10 +318,21 @@ async def sum_lines(connection: Connection, keys: Sequence[OrderKey]) -> list[Li
     ]
 
 
+# Less what credit notes took off. Orders of an invoice that was written off count until the operator releases them.
 SUM_ON_CREDIT = """
-SELECT account_id, sum(total_cost_minor + coalesce(tax_minor, 0))::bigint AS unpaid_minor FROM orders
-WHERE account_id = ANY ($1::text[]) AND payment_state = 'unpaid' AND status IN ('paid', 'retiring', 'complete')
-GROUP BY account_id
+SELECT orders.account_id,
+       sum(orders.total_cost_minor + coalesce(orders.tax_minor, 0) - coalesce(credited.minor, 0))::bigint
+           AS unpaid_minor
+FROM orders
+LEFT JOIN (SELECT account_id, order_id, sum(total_minor) AS minor FROM credit_note_orders
+           WHERE account_id = ANY ($1::text[]) GROUP BY account_id, order_id) AS credited
+  ON credited.account_id = orders.account_id AND credited.order_id = orders.id
+WHERE orders.account_id = ANY ($1::text[]) AND orders.payment_state = 'unpaid'
+  AND orders.status IN ('paid', 'retiring', 'complete')
+  AND NOT EXISTS (SELECT FROM write_offs JOIN invoice_orders billed ON billed.invoice_id = write_offs.invoice_id
+                  WHERE write_offs.state = 'booked' AND write_offs.releases_credit
+                    AND billed.account_id = orders.account_id AND billed.order_id = orders.id)
+GROUP BY orders.account_id
 """
 
 

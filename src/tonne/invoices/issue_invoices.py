@@ -1,7 +1,7 @@
 """Issue invoices for placed orders that are paid by invoice, with the next numbers of the series of their mode."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 import structlog
@@ -18,7 +18,7 @@ from tonne.invoices.collect_orders import collect_orders, grant_credit, is_bille
 from tonne.invoices.model import billed_order, compose_invoice
 from tonne.invoices.seller_details import missing_settings
 from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderKey, OrderStatus
+from tonne.orders.model import HoldReason, Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import postpone, run_due_any_account
 
@@ -87,8 +87,18 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     await collect_orders(tx, together, billing, now)
     await _issue_each(tx, billed, settings, now)
     moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
-    if moves or granted:
-        await move_orders(tx, [*moves, *granted], now)
+    await move_orders(tx, [*moves, *granted], now, updated=_with_hold(owed, granted, above))
+
+
+def _with_hold(owed: Sequence[Order], granted: Sequence[Transitions], above: Sequence[Order]) -> list[Order]:
+    """Those of the orders that stay placed and whose reason to wait has changed."""
+    moved, held = {each.order.id for each in granted}, {order.id for order in above}
+    reasons = {order.id: HoldReason.CREDIT_LIMIT_REACHED if order.id in held else None for order in owed}
+    return [
+        replace(order, hold_reason=reasons[order.id])
+        for order in owed
+        if order.id not in moved and order.hold_reason is not reasons[order.id]
+    ]
 
 
 async def _issue_each(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:

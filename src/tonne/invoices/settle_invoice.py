@@ -22,7 +22,7 @@ from tonne.invoices.transfer_store import refresh_states_any_account
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus, PaymentState
-from tonne.orders.move_order import Transitions, move_orders, rewrite_documents, with_payment
+from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import lock_keys, lock_order
 
 # Orders that are in memory at the same time while an invoice is settled.
@@ -108,14 +108,13 @@ async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now
     for start in range(0, len(keys), CHUNK):
         orders = await load_orders(tx, keys[start : start + CHUNK])
         fulfilled = [order for order in orders if order.status is not OrderStatus.PLACED]
-        await rewrite_documents(tx, [replace(order, payment_state=PaymentState.PAID) for order in fulfilled])
         moves = [
             Transitions(order, [with_payment(order)], order.due_at(now))
             for order in orders
             if order.status is OrderStatus.PLACED
         ]
-        if moves:
-            await move_orders(tx, moves, now)
+        paid = [replace(order, payment_state=PaymentState.PAID) for order in fulfilled]
+        await move_orders(tx, moves, now, updated=paid)
 
 
 async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:

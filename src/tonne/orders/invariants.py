@@ -1,5 +1,5 @@
 from tonne.db.invariant import Invariant
-from tonne.orders.model import EVENT_TYPES, TRANSITIONS, OrderStatus
+from tonne.orders.model import EVENT_TYPES, PAYMENT_UPDATED, TRANSITIONS, OrderStatus
 
 # The transitions of the table as SQL values: '' is the event before a new order's first.
 _MOVES = ", ".join(
@@ -18,7 +18,7 @@ INVARIANTS = (
         FROM (SELECT account_id, subject_id, event_type,
                      coalesce(lag(event_type) OVER (PARTITION BY account_id, subject_id ORDER BY position), '')
                          AS before
-              FROM events WHERE event_type LIKE 'order.%') steps
+              FROM events WHERE event_type LIKE 'order.%' AND event_type <> '{PAYMENT_UPDATED}') steps
         WHERE (before, event_type) NOT IN (VALUES {_MOVES})
         """,  # noqa: S608 - made of our own table
     ),
@@ -30,6 +30,7 @@ INVARIANTS = (
                       coalesce(last.event_type, 'missing')) AS "where"
         FROM orders
         LEFT JOIN (SELECT DISTINCT ON (account_id, subject_id) account_id, subject_id, event_type FROM events
+                   WHERE event_type <> '{PAYMENT_UPDATED}'
                    ORDER BY account_id, subject_id, position DESC) last
           ON (last.account_id, last.subject_id) = (orders.account_id, orders.id)
         WHERE (orders.status, coalesce(last.event_type, '')) NOT IN (VALUES {_STATUSES})

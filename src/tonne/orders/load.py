@@ -19,6 +19,7 @@ from tonne.orders.model import (
     BeneficiaryKind,
     CancellationReason,
     FailureReason,
+    HoldReason,
     Order,
     OrderKey,
     OrderProject,
@@ -40,6 +41,7 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        accounts.beneficiary AS account_beneficiary,
        orders.metadata, orders.created_at, orders.payment_state, orders.tax_treatment, orders.tax_rate,
        orders.tax_minor, orders.refunded_minor, orders.failure_reason, orders.cancellation_reason,
+       CASE WHEN orders.status = 'placed' THEN orders.hold_reason END AS hold_reason,
        orders.beneficiary_kind, orders.beneficiary_is_public,
        coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
@@ -126,6 +128,7 @@ def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[O
         payment_state=PaymentState(row["payment_state"]),
         tax=OrderTax(TaxTreatment(row["tax_treatment"]), Fraction(row["tax_rate"]), row["tax_minor"]),
         refunded_minor=row["refunded_minor"],
+        hold_reason=None if row["hold_reason"] is None else HoldReason(row["hold_reason"]),
         failure_reason=None if row["failure_reason"] is None else FailureReason(row["failure_reason"]),
         cancellation_reason=None
         if row["cancellation_reason"] is None

@@ -47,6 +47,10 @@ EVENT_TYPES: dict[OrderStatus, str] = {
 }
 
 
+# The order's payment changed, but not its status.
+PAYMENT_UPDATED = "order.payment_updated"
+
+
 class PaymentState(StrEnum):
     """Where the money of an order is. An order may be fulfilled before it is paid."""
 
@@ -55,6 +59,12 @@ class PaymentState(StrEnum):
     # In full. After a partial refund the order is still paid.
     REFUNDED = "refunded"
     DISPUTED = "disputed"
+
+
+class HoldReason(StrEnum):
+    """Why a placed order is not fulfilled before it is paid, although its account has credit."""
+
+    CREDIT_LIMIT_REACHED = "credit_limit_reached"
 
 
 class FailureReason(StrEnum):
@@ -168,6 +178,8 @@ class Order:
     payment_state: PaymentState = PaymentState.UNPAID
     tax: OrderTax = OrderTax()
     refunded_minor: int = 0
+    # Only of a placed order.
+    hold_reason: HoldReason | None = None
     failure_reason: FailureReason | None = None
     cancellation_reason: CancellationReason | None = None
     beneficiary_kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION

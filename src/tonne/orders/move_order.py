@@ -13,7 +13,7 @@ from tonne.db.pool import Connection
 from tonne.events.log import NewEvent, append, append_to_streams
 from tonne.orders import store
 from tonne.orders.errors import TransitionInvalid
-from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderKey, OrderStatus, PaymentState
+from tonne.orders.model import EVENT_TYPES, PAYMENT_UPDATED, TRANSITIONS, Order, OrderKey, OrderStatus, PaymentState
 from tonne.orders.schemas import OrderOut, order_document
 
 
@@ -56,10 +56,13 @@ class Transitions:
     next_attempt_at: datetime | None = None
 
 
-async def move_orders(tx: Connection, transitions: Sequence[Transitions], now: datetime) -> None:
+async def move_orders(
+    tx: Connection, transitions: Sequence[Transitions], now: datetime, *, updated: Sequence[Order] = ()
+) -> None:
     """Move several locked orders, each by one transition or more, and append all events.
 
-    Call it last in the transaction. An order that has changed since it was read is a bug of the caller.
+    `updated` are other locked orders whose payment changed, but not their status: they get an event, too. Call it last
+    in the transaction. An order that has changed since it was read is a bug of the caller.
     """
     moves: list[store.Moved] = []
     events: list[tuple[Scope, NewEvent]] = []
@@ -70,9 +73,16 @@ async def move_orders(tx: Connection, transitions: Sequence[Transitions], now: d
             status, document = step.status, order_document(step)
             events.append((step.scope, event_of(step, document)))
         moves.append(store.Moved(each.steps[-1], each.order.status, document, each.next_attempt_at))
-    if len(await store.move_orders(tx, moves, now)) != len(moves):
+    if moves and len(await store.move_orders(tx, moves, now)) != len(moves):
         raise TransitionInvalid("An order was moved by another transaction, although it was locked.")
-    await append_to_streams(tx, events, now)
+    if updated:
+        documents = [order_document(order) for order in updated]
+        await store.rewrite_documents(tx, updated, documents)
+        events.extend(
+            (order.scope, payment_event(order, document)) for order, document in zip(updated, documents, strict=True)
+        )
+    if events:
+        await append_to_streams(tx, events, now)
 
 
 async def rewrite_documents(tx: Connection, orders: Sequence[Order]) -> None:
@@ -80,10 +90,11 @@ async def rewrite_documents(tx: Connection, orders: Sequence[Order]) -> None:
     await store.rewrite_documents(tx, orders, [order_document(order) for order in orders])
 
 
-async def show_payment(tx: Connection, order: Order) -> None:
-    """Store the payment state and the refunded amount of a locked order, and show them in its JSON.
+async def show_payment(tx: Connection, order: Order, now: datetime) -> None:
+    """Store the payment state and the refunded amount of a locked order, show them in its JSON, and append the event.
 
-    The rest of the JSON is copied: it has certificate and projects, which are not always read with the order.
+    The rest of the JSON is copied: it has certificate and projects, which are not always read with the order. Call it
+    last in the transaction.
     """
     stored = await store.find_by_id(tx, order.scope, order.id)
     if stored is None:
@@ -91,7 +102,9 @@ async def show_payment(tx: Connection, order: Order) -> None:
     shown = msgspec.json.decode(stored, type=OrderOut)
     shown.payment_state = order.payment_state
     shown.refunded_amount = format_money(order.refunded_minor, order.currency)
-    await store.store_payment(tx, order, msgspec.json.encode(shown))
+    document = msgspec.json.encode(shown)
+    await store.store_payment(tx, order, document)
+    await append(tx, order.scope, [payment_event(order, document)], now)
 
 
 class TaxShare(NamedTuple):
@@ -125,6 +138,10 @@ def _encode(text: str) -> msgspec.Raw:
 
 def event_of(order: Order, document: bytes) -> NewEvent:
     return NewEvent(EVENT_TYPES[order.status], "order", order.id, document.decode())
+
+
+def payment_event(order: Order, document: bytes) -> NewEvent:
+    return NewEvent(PAYMENT_UPDATED, "order", order.id, document.decode())
 
 
 def _check(status: OrderStatus, to: OrderStatus) -> None:

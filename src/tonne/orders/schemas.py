@@ -34,6 +34,7 @@ from tonne.orders.beneficiary import BENEFICIARY, BeneficiaryIn
 from tonne.orders.model import (
     CancellationReason,
     FailureReason,
+    HoldReason,
     Order,
     OrderProject,
     OrderStatus,
@@ -119,7 +120,7 @@ class BeneficiaryOut(msgspec.Struct):
 
 
 class OrderOut(msgspec.Struct):
-    """Every field is always present. What is not known yet is null or an empty list."""
+    """Every field but `hold_reason` is always present. What is not known yet is null or an empty list."""
 
     id: OrderId
     idempotency_key: Annotated[
@@ -214,6 +215,14 @@ class OrderOut(msgspec.Struct):
         Meta(description="Why the order was cancelled, or null.", examples=[None, "requested_by_client"]),
     ]
     beneficiary: Annotated[BeneficiaryOut, Meta(description="In whose name the certificate is issued.")]
+    hold_reason: Annotated[
+        HoldReason | msgspec.UnsetType,
+        Meta(
+            description="Present only while a `placed` order of an account with credit is not fulfilled yet. "
+            "`credit_limit_reached`: with it, unpaid orders would exceed the credit limit. The order is fulfilled as "
+            "soon as it is paid, or others are, or the limit is raised.",
+        ),
+    ] = msgspec.UNSET
 
 
 _PROJECT_EXAMPLE = {
@@ -301,7 +310,12 @@ def _order_out(order: Order) -> OrderOut:
         failure_reason=order.failure_reason,
         cancellation_reason=order.cancellation_reason,
         beneficiary=BeneficiaryOut(order.beneficiary),
+        hold_reason=_hold_reason(order),
     )
+
+
+def _hold_reason(order: Order) -> HoldReason | msgspec.UnsetType:
+    return order.hold_reason if order.hold_reason and order.status is OrderStatus.PLACED else msgspec.UNSET
 
 
 def _money(amount_minor: int | None, currency: str) -> str | None:

@@ -228,11 +228,12 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
 REWRITE_DOCUMENTS = """
 UPDATE orders SET wire_document = changed.document, payment_state = changed.payment_state,
                   refunded_minor = changed.refunded_minor, beneficiary = changed.beneficiary,
-                  tax_treatment = changed.tax_treatment, tax_rate = changed.tax_rate, tax_minor = changed.tax_minor
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::numeric[],
-            $9::bigint[], $10::bytea[])
-     AS changed (account_id, id, status, payment_state, refunded_minor, beneficiary, tax_treatment, tax_rate,
-                 tax_minor, document)
+                  tax_treatment = changed.tax_treatment, tax_rate = changed.tax_rate, tax_minor = changed.tax_minor,
+                  hold_reason = changed.hold_reason
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[],
+            $9::numeric[], $10::bigint[], $11::bytea[])
+     AS changed (account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason, tax_treatment,
+                 tax_rate, tax_minor, document)
 WHERE orders.account_id = changed.account_id AND orders.id = changed.id AND orders.status = changed.status
   AND orders.wire_document <> changed.document
 """
@@ -242,7 +243,8 @@ async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: 
     """Each order with its new document, and the columns that may change while the status does not."""
     await tx.execute(
         REWRITE_DOCUMENTS,
-        *columns(orders, "scope.account_id, id, status, payment_state, refunded_minor, beneficiary, tax.treatment"),
+        *columns(orders, "scope.account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason"),
+        [order.tax.treatment for order in orders],
         [_numeric(order.tax.rate) for order in orders],
         [order.tax.tax_minor for order in orders],
         documents,

@@ -149,19 +149,19 @@ async def settle(tx: Connection, money: OrderMoney, *, actor: Actor, now: dateti
     why = _ended_by_gateway(money, order)
     if why is None:
         await _plan_owed(tx, money, actor=actor, now=now)
-        return await _store(tx, money, order)
+        return await _store(tx, money, order, now)
     money.order = replace(order, status=OrderStatus.CANCELLED)
     await _plan_owed(tx, money, actor=actor, now=now)
     return await release_order(tx, order, why, actor=actor, reason=None, now=now)
 
 
-async def _store(tx: Connection, money: OrderMoney, order: Order) -> Order:
+async def _store(tx: Connection, money: OrderMoney, order: Order, now: datetime) -> Order:
     before = money.order
-    if (order.payment_state, order.refunded_minor) != (before.payment_state, before.refunded_minor):
-        await show_payment(tx, order)
     is_held = order.payment_state is PaymentState.DISPUTED
     if before.payment_state is PaymentState.DISPUTED and not is_held and order.auto_advance:
         await wake_paid(tx, order)
+    if (order.payment_state, order.refunded_minor) != (before.payment_state, before.refunded_minor):
+        await show_payment(tx, order, now)
     return order
 
 

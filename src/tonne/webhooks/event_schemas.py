@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.http.openapi import EventDescription, WebhookDescription
-from tonne.orders.model import OrderStatus
+from tonne.orders.model import OrderStatus, PaymentState
 from tonne.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, UNPRICED_EXAMPLE, OrderOut
 
 
@@ -21,6 +21,7 @@ class EventType(StrEnum):
     ORDER_CANCELLED = "order.cancelled"
     ORDER_FAILED = "order.failed"
     ORDER_COMPLETED = "order.completed"
+    ORDER_PAYMENT_UPDATED = "order.payment_updated"
     WEBHOOK_TEST = "webhook.test"
 
 
@@ -99,6 +100,14 @@ class OrderCompletedEvent(_OrderEvent, tag=EventType.ORDER_COMPLETED.value):
     """
 
 
+class OrderPaymentUpdatedEvent(_OrderEvent, tag=EventType.ORDER_PAYMENT_UPDATED.value):
+    """The payment of an order changed, but not its status.
+
+    An order that was fulfilled on credit was paid, the account reached its credit limit (`hold_reason`), money was
+    refunded, or the payment was disputed. Compare `payment_state`, `refunded_amount` and `hold_reason`.
+    """
+
+
 class WebhookTestEvent(_AnyEvent, tag=EventType.WEBHOOK_TEST.value):
     """You asked for a test event.
 
@@ -116,6 +125,7 @@ WebhookEvent = (
     | OrderCancelledEvent
     | OrderFailedEvent
     | OrderCompletedEvent
+    | OrderPaymentUpdatedEvent
     | WebhookTestEvent
 )
 
@@ -141,6 +151,7 @@ WEBHOOKS = WebhookDescription(
         _order_event(OrderCancelledEvent, status=OrderStatus.CANCELLED),
         _order_event(OrderFailedEvent, status=OrderStatus.FAILED, **UNPRICED_EXAMPLE),
         _order_event(OrderCompletedEvent, **COMPLETE_EXAMPLE),
+        _order_event(OrderPaymentUpdatedEvent, payment_state=PaymentState.PAID, **COMPLETE_EXAMPLE),
         EventDescription(EventType.WEBHOOK_TEST, WebhookTestEvent, {}),
     ],
 )
