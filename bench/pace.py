@@ -30,6 +30,7 @@ class DeliveryPace:
     # Orders placed one at a time, for latency and for growth, with random pauses between them.
     latency_orders: int = 120
     single_orders: int = 50
+    cpu_orders: int = 300
     pause_s: tuple[float, float] = (0.04, 0.1)
     small_events: int = 100_000
     large_events: int = 1_000_000
@@ -79,6 +80,7 @@ QUICK_DELIVERY = DeliveryPace(
     bare_times=1,
     latency_orders=20,
     single_orders=20,
+    cpu_orders=20,
     small_events=40_000,
     large_events=80_000,
     newest_events=2_000,

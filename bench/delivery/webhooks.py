@@ -17,7 +17,8 @@ from tonne.base.actor import job_actor
 from tonne.base.clock import utc_now
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
-from tonne.events.notify import CHANNEL
+from tonne.events.notification import EVERYTHING
+from tonne.events.notify import send
 from tonne.webhooks import progress_store
 from tonne.webhooks.model import Webhook
 from tonne.webhooks.register import register_webhook, remove_webhook
@@ -88,7 +89,7 @@ class Delivery:
                         start = (await progress_store.read_progress(connection, hook.webhook)).last_position - last
                     await progress_store.rewind(connection, hook.webhook, start)
                 started = time.perf_counter()
-            await connection.execute(f"NOTIFY {CHANNEL}")
+            await send(connection, EVERYTHING)
         return started
 
     async def wait_until_delivered(self, hooks: Sequence[Hook]) -> float:

@@ -11,7 +11,8 @@ from bench.report import NotMeasured
 from tonne.base.clock import utc_now
 from tonne.cards.stored_card_store import store_card
 from tonne.db.pool import Connection
-from tonne.events.notify import CHANNEL
+from tonne.events.notification import EVERYTHING
+from tonne.events.notify import send
 from tonne.gateways.card import CardDetails
 from tonne.orders.model import OrderKey
 
@@ -49,7 +50,7 @@ class Orders:
                 await connection.execute("UPDATE accounts SET auto_advance = true")
                 await make_due(connection, keys, in_s=0)
                 started = time.perf_counter()
-            await connection.execute(f"NOTIFY {CHANNEL}")
+            await send(connection, EVERYTHING)
         took_s = await self.environment.wait_while(LEFT_TO_DO) - started
         await self.require_complete(keys)
         return took_s

@@ -112,7 +112,8 @@ from tonne.webhooks.prune_attempts import PruneAttempts
 from tonne.webhooks.routes import webhook_routes
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.waiting import QUEUES as WEBHOOK_QUEUES
-from tonne.worker.loop import Job, RunOnce, throttled
+from tonne.worker.loop import Job, throttled
+from tonne.worker.wakeups import connect_jobs
 
 # How often the last-used times of API keys are written.
 WRITE_USES_EVERY_S = 2.0
@@ -312,24 +313,22 @@ class Services:
         ]
 
     def jobs(self) -> list[Job]:
-        return [
-            Job("price_waiting_orders", self._notify_after(self.price_waiting.run_once)),
-            *(
-                Job(f"charge_{mode}_cards", self._notify_after(charge.run_once), charge.drain)
-                for mode, charge in self.charge_cards.items()
-            ),
-            *(Job(name, throttled(self._notify_after(run), REFUNDS_EVERY_S)) for name, run in self.refund_jobs.items()),
+        deliver = self.deliverer
+        jobs = [
+            Job("price_waiting_orders", self.price_waiting.run_once),
+            *(Job(f"charge_{mode}_cards", charge.run_once, charge.drain) for mode, charge in self.charge_cards.items()),
+            *(Job(name, throttled(run, REFUNDS_EVERY_S)) for name, run in self.refund_jobs.items()),
             Job("remove_closed_cards", throttled(self.remove_closed_cards.run_once, CHECKOUTS_EVERY_S)),
-            Job("issue_invoices", self._notify_after(self.issue_invoices.run_once)),
-            Job("issue_consolidated_invoices", self._notify_after(self.issue_consolidated_invoices.run_once)),
-            Job("follow_up_invoices", self._notify_after(self.follow_up_invoices.run_once)),
-            Job("mail_credit_notes", self._notify_after(self.mail_credit_notes.run_once)),
-            Job("allocate_orders", self._notify_after(self.allocate_orders.run_once)),
-            Job("close_checkouts", throttled(self._notify_after(self.close_checkouts.run_once), CHECKOUTS_EVERY_S)),
+            Job("issue_invoices", self.issue_invoices.run_once),
+            Job("issue_consolidated_invoices", self.issue_consolidated_invoices.run_once),
+            Job("follow_up_invoices", self.follow_up_invoices.run_once),
+            Job("mail_credit_notes", self.mail_credit_notes.run_once),
+            Job("allocate_orders", self.allocate_orders.run_once),
+            Job("close_checkouts", throttled(self.close_checkouts.run_once, CHECKOUTS_EVERY_S)),
             Job("close_units", self.close_units.run_once),
-            Job("resupply_orders", throttled(self._notify_after(self.resupply_orders.run_once), CHECKOUTS_EVERY_S)),
+            Job("resupply_orders", throttled(self.resupply_orders.run_once, CHECKOUTS_EVERY_S)),
             Job("release_holds", throttled(self.release_holds.run_once, CHECKOUTS_EVERY_S)),
-            Job("deliver_webhooks", self.deliverer.run_once, self.deliverer.drain, self.deliverer.more_due),
+            Job("deliver_webhooks", deliver.run_once, deliver.drain, wake=deliver.more_due),
             Job("mail_certificates", throttled(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("mail_changed_certificates", throttled(self.mail_changed_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("mail_card_problems", self.mail_card_problems.run_once),
@@ -337,17 +336,7 @@ class Services:
             Job("send_mails", self.mails.run_once),
             Job("prune_attempts", throttled(self.prune_attempts.run_once, PRUNE_EVERY_S)),
         ]
-
-    def _notify_after(self, run_once: RunOnce) -> RunOnce:
-        """Send a notification after the job has moved orders: another job, or a webhook, has the next step."""
-
-        async def run() -> bool:
-            worked = await run_once()
-            if worked:
-                self.notifier.notify()
-            return worked
-
-        return run
+        return connect_jobs(jobs, self.notifier)
 
     async def write_uses_for_ever(self) -> None:
         while True:

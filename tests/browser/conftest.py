@@ -6,6 +6,7 @@ All of it runs on one event loop for the whole session, since a browser belongs 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -27,7 +28,7 @@ from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.events.notify import listen
-from tonne.worker.loop import run_jobs
+from tonne.worker.loop import run_jobs, wake_jobs
 
 HERE = Path(__file__).parent
 on_one_loop = pytest_asyncio.fixture(loop_scope="session")
@@ -77,15 +78,10 @@ async def site(services: Services, settings: Settings) -> AsyncIterator[str]:
     )
     stop = asyncio.Event()
     jobs = services.jobs()
-
-    def wake_all() -> None:
-        for job in jobs:
-            job.wake.set()
-
     working = [
         asyncio.create_task(granian.serve()),
         asyncio.create_task(run_jobs(jobs, stop, settings.worker_poll_s)),
-        asyncio.create_task(listen(services.database._url, services.settings, wake_all, stop)),
+        asyncio.create_task(listen(services.database._url, services.settings, partial(wake_jobs, jobs), stop)),
     ]
     await _wait_until_ready(settings.base_url)
     yield settings.base_url

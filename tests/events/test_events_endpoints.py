@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -16,8 +17,9 @@ from tonne.base.paging import Position, make_cursor
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.events.log import NewEvent, append
+from tonne.events.notification import Notification, WorkKind
 from tonne.events.notify import listen
-from tonne.worker.loop import Job, run_jobs
+from tonne.worker.loop import Job, run_jobs, wake_jobs
 
 WITHIN_S = 20.0
 
@@ -237,7 +239,7 @@ class Notifications:
         self._came = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def hear(self) -> None:
+    def hear(self, _: Notification) -> None:
         task = asyncio.create_task(self._note())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -308,7 +310,7 @@ async def test_a_listener_reconnects_after_a_lost_connection(
 
 async def test_a_listener_without_a_database_stops_when_asked_to() -> None:
     stop = asyncio.Event()
-    listening = asyncio.create_task(listen("postgresql://nobody@127.0.0.1:1/none", Settings(), lambda: None, stop))
+    listening = asyncio.create_task(listen("postgresql://nobody@127.0.0.1:1/none", Settings(), lambda _: None, stop))
     await asyncio.sleep(0)
     stop.set()
     await asyncio.wait_for(listening, WITHIN_S)
@@ -334,7 +336,7 @@ class PollCounter:
 async def sleeper() -> AsyncIterator[tuple[PollCounter, Job]]:
     """A worker whose job has polled once and polls again in a minute."""
     polls = PollCounter()
-    job = Job("count_polls", polls.run_once)
+    job = Job("count_polls", polls.run_once, kinds=frozenset({WorkKind.EVENTS}))
     stop = asyncio.Event()
     running = asyncio.create_task(run_jobs([job], stop, 60.0))
     await polls.again()
@@ -356,7 +358,7 @@ async def test_an_order_wakes_a_sleeping_worker(
 ) -> None:
     polls, job = sleeper
     stop = asyncio.Event()
-    listening = asyncio.create_task(listen(database_url, Settings(), job.wake.set, stop))
+    listening = asyncio.create_task(listen(database_url, Settings(), partial(wake_jobs, [job]), stop))
     await until_listening(services)
     # Committed before the listener was connected.
     await polls.again()

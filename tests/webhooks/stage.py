@@ -132,7 +132,7 @@ class Worker:
         self.services = services
         self._stop = asyncio.Event()
         deliverer = services.deliverer
-        job = Job("deliver_webhooks", deliverer.run_once, deliverer.drain, deliverer.more_due)
+        job = Job("deliver_webhooks", deliverer.run_once, deliverer.drain, wake=deliverer.more_due)
         self._loop = asyncio.create_task(run_jobs([job], self._stop, services.settings.worker_poll_s))
 
     def ask_to_stop(self) -> None:

@@ -11,10 +11,12 @@ from tonne.cards.errors import NothingToConfirm, PayerPageUnavailable
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.settle_charges import settle_charges
 from tonne.db.pool import Database
+from tonne.events.notification import WorkKind
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeResult
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.confirmation import PayerPageFailed, PayerPages
+from tonne.orders.due_work import charges_in
 from tonne.orders.model import Order, OrderStatus
 
 
@@ -74,4 +76,7 @@ class ConfirmCharge:
         schedule = RetrySchedule(self.settings)
         async with self.database.transaction() as tx:
             await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
-        self.notifier.notify()
+        self.notifier.notify(
+            *(WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.CARD_PROBLEMS, WorkKind.REFUNDS, WorkKind.MAILS),
+            charges_in(attempt.request.mode),
+        )

@@ -13,12 +13,14 @@ from tonne.cards.handle_stripe_event import handle_stripe_event
 from tonne.cards.model import DeclineCode
 from tonne.cards.simulate_payment import simulate_decline, simulate_payment
 from tonne.db.pool import Database
+from tonne.events.notification import WorkKind
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway
 from tonne.gateways.stripe_events import SignatureInvalid, verify_event
 from tonne.http.errors import RouteNotFound, require_test_mode
 from tonne.http.json_body import read
 from tonne.http.route import Request, Response, json_response
+from tonne.orders.due_work import work_after
 from tonne.orders.model import Order
 from tonne.orders.schemas import order_document
 
@@ -107,9 +109,9 @@ class CardEndpoints:
         except SignatureInvalid as error:
             raise SignatureRefused from error
         if await handle_stripe_event(self.database, event, self.clock()):
-            self.notifier.notify()
+            self.notifier.notify(WorkKind.LIVE_CHARGES, WorkKind.REFUNDS)
         return json_response(StripeEventOut())
 
     def _respond(self, order: Order) -> Response:
-        self.notifier.notify()
+        self.notifier.notify(*work_after(order), WorkKind.CARD_PROBLEMS, WorkKind.MAILS, scope=order.scope)
         return Response(order_document(order))

@@ -22,6 +22,7 @@ from tonne.events.notify import Notifier
 from tonne.gateways.card import CardDetails, CardGateway
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.confirmation import CardSetupRequest, PayerPageFailed, PayerPages
+from tonne.orders.due_work import charges_in
 from tonne.orders.model import OrderKey
 from tonne.orders.queue import lock_orders, schedule_payment
 
@@ -109,7 +110,7 @@ class UpdateCard:
             await store_card(tx, scope, card, actor=PAYER, now=self.clock())
             count = await self._charge_again(tx, scope)
         _log.info("card_updated_by_payer", account_id=scope.account_id, orders=count)
-        self.notifier.notify()
+        self.notifier.notify(charges_in(scope.mode))
 
     async def _charge_again(self, tx: Connection, scope: Scope) -> int:
         """Make the account's unpaid orders due. Charges that wait for a confirmation of the old card end first."""

@@ -33,14 +33,17 @@ from tonne.checkout.offer import LinkOffer, price_offer
 from tonne.checkout.order_checkout import order_checkout, price_request_of
 from tonne.checkout.shown_offer import PricedOffer, ShownOffer
 from tonne.db.pool import Connection, Database
+from tonne.events.notification import WorkKind
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
+from tonne.orders.due_work import charges_in
 from tonne.orders.model import Order, OrderStatus
 
 # Stripe requires its pages to stay open for at least 30 minutes.
 PAGE_LIFE = timedelta(minutes=35)
+_AFTER_PAYMENT = (WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.REFUNDS, WorkKind.MAILS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class PayCheckout:
         if payment.attempt is not None and payment.attempt.is_new:
             result = await self.gateways[payment.attempt.gateway].charge(payment.attempt.request)
             await self._settle(payment.attempt, result)
-        self.notifier.notify()
+        self.notifier.notify(*_AFTER_PAYMENT, scope=checkout.scope)
 
     async def open_page(self, token: str, shown: ShownOffer, client: str) -> str | None:
         """The URL of the gateway's payment page. None if there is nothing left to pay there."""
@@ -97,7 +100,7 @@ class PayCheckout:
         async with holding(self.database, checkout, basis, client=client, settings=self.settings, now=self.clock()):
             # With the same catalogue: a later one would not count the held grams as free.
             payment = await self._start_payment(token, checkout, shown, HostedPage(), basis)
-        self.notifier.notify()
+        self.notifier.notify(WorkKind.EVENTS, scope=checkout.scope)
         if payment.attempt is None:
             return None
         address = f"{self.settings.base_url}/checkout/{token}"
@@ -131,7 +134,7 @@ class PayCheckout:
             attempt = await find_pending(connection, order)
             if attempt is not None:
                 await make_due_any_account(connection, attempt.request.id, attempt.gateway, self.clock())
-        self.notifier.notify()
+        self.notifier.notify(charges_in(order.scope.mode))
 
     async def _find(self, token: str, mode: Mode) -> Checkout:
         async with self.database.connection() as connection:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -39,7 +40,7 @@ from tonne.events.notify import ListenMetrics, listen
 from tonne.http.health import DRAIN_VARIABLE
 from tonne.http.metrics_folder import FOLDER_VARIABLE
 from tonne.webhooks.check_secret_key import check_secret_key
-from tonne.worker.loop import run_jobs
+from tonne.worker.loop import run_jobs, wake_jobs
 from tonne.worker.metrics import JobMetrics
 
 # Granian's own log lines, in the same format as ours.
@@ -207,11 +208,7 @@ async def _work(url: str, settings: Settings) -> None:
     serving = services.serve_metrics()
     await serving.start()
 
-    def wake_all() -> None:
-        for job in jobs:
-            job.wake.set()
-
-    listening = asyncio.create_task(listen(url, settings, wake_all, stop, listening_metrics))
+    listening = asyncio.create_task(listen(url, settings, partial(wake_jobs, jobs), stop, listening_metrics))
     freeze_startup_objects()
     await run_jobs(jobs, stop, settings.worker_poll_s, job_metrics)
     await listening

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import structlog
 
 from tonne.base.instruments import CounterFamily, GaugeFamily, Metric
+from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.pool import Connection, Database, connect
+from tonne.events.notification import EVERYTHING, Notification, PendingWork, Stream, WorkKind
 
 CHANNEL = "tonne_events"
 # Minimum time between notifications of a process. NOTIFY takes a lock that all commits with notifications share.
@@ -26,26 +28,28 @@ class Notifier:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sending: asyncio.Task[None] | None = None
-        # Something was committed since the last notification.
-        self._wanted = False
+        # What was committed since the last notification.
+        self._pending = PendingWork.none()
         self._sent = CounterFamily("tonne_notifications_sent_total", "Notifications of new work.", "outcome")
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         return (self._sent,)
 
-    def notify(self) -> None:
-        self._wanted = True
+    def notify(self, *kinds: WorkKind, scope: Scope | None = None) -> None:
+        """Only the jobs for these kinds run; without kinds, all. `scope` is the one whose stream got the events."""
+        stream = None if scope is None else Stream(scope.organisation_id, scope.mode)
+        self._pending.add(kinds, stream)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
-        """Notify once for all commits so far, then, after the pause, once for all commits since."""
-        while self._wanted:
-            self._wanted = False
+        """Notify once of all commits so far, then, after the pause, once of all commits since."""
+        while self._pending:
+            pending, self._pending = self._pending, PendingWork.none()
             try:
                 async with self._database.connection() as connection:
-                    await connection.execute(f"NOTIFY {CHANNEL}")
+                    await send(connection, pending.notification())
                 self._sent.inc("sent")
             except DATABASE_ERRORS:
                 self._sent.inc("failed")
@@ -53,10 +57,17 @@ class Notifier:
             await asyncio.sleep(QUIET_S)
 
 
+NOTIFY = "SELECT pg_notify($1, $2)"
+
+
+async def send(connection: Connection, notification: Notification) -> None:
+    await connection.execute(NOTIFY, CHANNEL, notification.payload)
+
+
 class ListenMetrics:
     def __init__(self) -> None:
         self.listening = False
-        self.received = CounterFamily("tonne_notifications_received_total", "Notifications that woke the jobs.")
+        self.received = CounterFamily("tonne_notifications_received_total", "Notifications of new work.")
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -69,14 +80,18 @@ class ListenMetrics:
 
 
 async def listen(
-    url: str, settings: Settings, wake: Callable[[], None], stop: asyncio.Event, metrics: ListenMetrics | None = None
+    url: str,
+    settings: Settings,
+    wake: Callable[[Notification], None],
+    stop: asyncio.Event,
+    metrics: ListenMetrics | None = None,
 ) -> None:
-    """Call `wake` on every notification until `stop` is set. Reconnects after any failure; polling covers the gap."""
+    """Call `wake` with every notification until `stop` is set. Reconnects after any failure; polling covers the gap."""
     metrics = metrics or ListenMetrics()
 
-    def receive(*_: object) -> None:
+    def receive(_connection: object, _process_id: object, _channel: object, payload: object) -> None:
         metrics.received.inc()
-        wake()
+        wake(Notification.parse(str(payload)))
 
     while not stop.is_set():
         try:
@@ -85,7 +100,7 @@ async def listen(
                 await connection.add_listener(CHANNEL, receive)
                 metrics.listening = True
                 # Work may have been committed while there was no connection.
-                wake()
+                wake(EVERYTHING)
                 await _check_until(connection, stop)
             finally:
                 metrics.listening = False

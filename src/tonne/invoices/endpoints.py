@@ -7,6 +7,7 @@ from tonne.accounts.store import find_key_kind
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
+from tonne.events.notification import WorkKind
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound, require_test_mode
 from tonne.http.route import PDF_FILE, Request, Response, Route, RouteMaker
@@ -19,6 +20,7 @@ from tonne.invoices.issue_invoices import is_held_back
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.settle_invoice import settle_test_invoice
+from tonne.orders.due_work import work_after
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import OrderStatus
@@ -91,7 +93,7 @@ class InvoiceEndpoints:
                 actor=request.actor,
                 now=self._clock(),
             )
-        self._notifier.notify()
+        self._notifier.notify(*work_after(paid), WorkKind.INVOICES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(paid))
 
 

@@ -25,6 +25,7 @@ from tonne.events.notify import Notifier
 from tonne.http.errors import AccountClosed
 from tonne.orders import store
 from tonne.orders.beneficiary import Beneficiary
+from tonne.orders.due_work import work_after
 from tonne.orders.errors import EstimateUnknown
 from tonne.orders.model import Order, OrderStatus, OrderTax
 from tonne.orders.move_order import event_of
@@ -189,9 +190,9 @@ class PlaceOrder:
                         retry_after=self._retry_after,
                         limits=limits,
                     )
-                return None if placed is None else placed.document
+                if placed is None:
+                    return None
+                self._notifier.notify(*work_after(placed.order), scope=scope)
+                return placed.document
 
-            created = await create_once(idempotency.key, create, lambda key: store.find_by_key(connection, scope, key))
-        if created[1] is None:
-            self._notifier.notify()
-        return created
+            return await create_once(idempotency.key, create, lambda key: store.find_by_key(connection, scope, key))

@@ -7,6 +7,7 @@ import msgspec
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
+from tonne.events.notification import WorkKind
 from tonne.events.notify import Notifier
 from tonne.http.client_fields import idempotency_of, replay
 from tonne.http.errors import require_test_mode
@@ -24,6 +25,7 @@ from tonne.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
 from tonne.refunds.simulate_dispute import simulate_dispute
 
 REASON = "Requested by the client"
+_AFTER_CANCELLATION = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.MAILS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class RefundEndpoints:
                 actor=request.actor,
                 now=self.clock(),
             )
-        self.notifier.notify()
+        self.notifier.notify(*_AFTER_CANCELLATION, scope=request.scope)
         return Response(order_document(cancelled))
 
     async def cancel_test_order(self, request: Request) -> Response:
@@ -88,7 +90,7 @@ class RefundEndpoints:
             refund = known or await request_refund(
                 tx, request.scope, order_id, asked, settings=self.settings, actor=request.actor, now=self.clock()
             )
-        self.notifier.notify()
+        self.notifier.notify(WorkKind.REFUNDS)
         if known is not None:
             return replay(msgspec.json.encode(refund_out(known)), known.request_digest or b"", idempotency.digest)
         return json_response(refund_out(refund), 201)
@@ -121,5 +123,5 @@ class RefundEndpoints:
         body = read(request.json_or_empty(), DisputeIn)
         order_id, now = request.path("order_id"), self.clock()
         document = await simulate_dispute(self.database, request.scope, order_id, body.outcome, now)
-        self.notifier.notify()
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.MAILS, scope=request.scope)
         return Response(document)

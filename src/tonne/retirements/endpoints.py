@@ -8,6 +8,7 @@ from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
+from tonne.events.notification import WorkKind
 from tonne.events.notify import Notifier
 from tonne.http.errors import RouteNotFound, require_test_mode
 from tonne.http.json_body import read
@@ -100,7 +101,7 @@ class RetirementEndpoints:
                 actor=request.actor,
                 now=self._clock(),
             )
-        self._notifier.notify()
+        self._notifier.notify(WorkKind.EVENTS, WorkKind.CERTIFICATES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(order))
 
     async def _find(self, request: Request) -> StoredCertificate:
@@ -166,12 +167,13 @@ class RetirementEndpoints:
         async with self._database.transaction() as tx:
             await simulate_supply(tx, request.scope, grams, actor=request.actor, now=self._clock())
         self._directory.forget_terms(request.scope)
-        self._notifier.notify()
+        self._notifier.notify(WorkKind.PAID_ORDERS)
         return json_response(SupplyOut(None if grams is None else format_tonnes(grams)))
 
     async def _help(self, request: Request, step: Step) -> Response:
         if request.scope.mode is not Mode.TEST:
             raise RouteNotFound
         document = await step(request.scope, request.path("order_id"))
-        self._notifier.notify()
+        kinds = (WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.POOLED_UNITS, WorkKind.CERTIFICATES, WorkKind.MAILS)
+        self._notifier.notify(*kinds, scope=request.scope)
         return Response(document)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from tonne.db.errors import is_database_unavailable
+from tonne.events.notification import Notification, Stream, WorkKind
 from tonne.worker.metrics import JobMetrics
 
 RunOnce = Callable[[], Awaitable[bool]]
@@ -29,8 +30,20 @@ class Job:
     run_once: RunOnce
     # Waits for the tasks that `run_once` has started.
     drain: Callable[[], Awaitable[None]] | None = None
-    # Set by a notification that there is work: the job then runs without waiting for its next poll.
+    # The job runs when one of these became due, without waiting for its next poll.
+    kinds: frozenset[WorkKind] = frozenset()
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    # Called before the job is woken, with the streams that got events; empty: any stream.
+    expect: Callable[[frozenset[Stream]], None] | None = None
+
+
+def wake_jobs(jobs: Sequence[Job], notification: Notification) -> None:
+    """Wake only the jobs that the notification concerns: an idle run costs as much as a delivery."""
+    for job in jobs:
+        if notification.concerns(job.kinds):
+            if job.expect is not None:
+                job.expect(notification.streams)
+            job.wake.set()
 
 
 async def run_jobs(jobs: Sequence[Job], stop: asyncio.Event, poll_s: float, metrics: JobMetrics | None = None) -> None:

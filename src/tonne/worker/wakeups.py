@@ -1,0 +1,78 @@
+"""Which work wakes each job, and which work a run of the job may make due for others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from tonne.events.notification import WorkKind
+from tonne.events.notify import Notifier
+from tonne.worker.loop import Job, RunOnce
+
+
+class Wakeups(NamedTuple):
+    # Without kinds, the job only polls: its work becomes due by time, or is not urgent.
+    wakes_on: frozenset[WorkKind] = frozenset()
+    leads_to: frozenset[WorkKind] = frozenset()
+
+
+def _wakeups(wakes_on: Sequence[WorkKind], *leads_to: WorkKind) -> Wakeups:
+    return Wakeups(frozenset(wakes_on), frozenset(leads_to))
+
+
+_KIND = WorkKind
+_CHARGES = (_KIND.LIVE_CHARGES, _KIND.TEST_CHARGES)
+_AFTER_CHARGES = (_KIND.EVENTS, _KIND.PAID_ORDERS, _KIND.CARD_PROBLEMS, _KIND.REFUNDS, _KIND.MAILS)
+_AFTER_REFUNDS = (_KIND.EVENTS, _KIND.REFUNDS, _KIND.CREDIT_NOTES, _KIND.PAID_ORDERS, _KIND.MAILS)
+# Of a job that is not listed: it polls, and whatever it does wakes all others.
+UNKNOWN = Wakeups(frozenset(), frozenset(WorkKind))
+WAKEUPS: Mapping[str, Wakeups] = {
+    "price_waiting_orders": _wakeups([], _KIND.EVENTS, _KIND.UNINVOICED_ORDERS, *_CHARGES),
+    "charge_live_cards": _wakeups([_KIND.LIVE_CHARGES], *_AFTER_CHARGES),
+    "charge_test_cards": _wakeups([_KIND.TEST_CHARGES], *_AFTER_CHARGES),
+    "poll_gateways": _wakeups([], _KIND.REFUNDS),
+    "check_payments": _wakeups([_KIND.REFUNDS], *_AFTER_REFUNDS),
+    "make_refunds": _wakeups([_KIND.REFUNDS], *_AFTER_REFUNDS),
+    "settle_bank_refunds": _wakeups([_KIND.REFUNDS], *_AFTER_REFUNDS),
+    "mail_refunds": _wakeups([_KIND.REFUNDS], _KIND.MAILS),
+    "remove_closed_cards": _wakeups([]),
+    "issue_invoices": _wakeups(
+        [_KIND.UNINVOICED_ORDERS], _KIND.EVENTS, _KIND.PAID_ORDERS, _KIND.BILLING_GROUPS, _KIND.INVOICES, _KIND.MAILS
+    ),
+    "issue_consolidated_invoices": _wakeups(
+        [_KIND.BILLING_GROUPS], _KIND.EVENTS, _KIND.INVOICES, _KIND.MAILS, *_CHARGES
+    ),
+    "follow_up_invoices": _wakeups([_KIND.INVOICES], _KIND.EVENTS, _KIND.CREDIT_NOTES, _KIND.REFUNDS, _KIND.MAILS),
+    "mail_credit_notes": _wakeups([_KIND.CREDIT_NOTES], _KIND.MAILS),
+    "allocate_orders": _wakeups([_KIND.PAID_ORDERS], _KIND.EVENTS, _KIND.POOLED_UNITS, _KIND.CERTIFICATES, _KIND.MAILS),
+    "close_checkouts": _wakeups([], _KIND.EVENTS, _KIND.MAILS),
+    "close_units": _wakeups([_KIND.POOLED_UNITS]),
+    "resupply_orders": _wakeups([], _KIND.EVENTS, _KIND.POOLED_UNITS, _KIND.CERTIFICATES, _KIND.MAILS),
+    "release_holds": _wakeups([]),
+    "deliver_webhooks": _wakeups([_KIND.EVENTS]),
+    "mail_certificates": _wakeups([_KIND.CERTIFICATES], _KIND.MAILS),
+    "mail_changed_certificates": _wakeups([_KIND.CERTIFICATES], _KIND.MAILS),
+    "mail_card_problems": _wakeups([_KIND.CARD_PROBLEMS], _KIND.MAILS),
+    "update_cards": _wakeups([]),
+    "send_mails": _wakeups([_KIND.MAILS]),
+    "prune_attempts": _wakeups([]),
+}
+
+
+def connect_jobs(jobs: Sequence[Job], notifier: Notifier) -> list[Job]:
+    """The jobs, woken by their kinds of work, and notifying of the work that they make due."""
+    connected = []
+    for job in jobs:
+        wakeups = WAKEUPS.get(job.name, UNKNOWN)
+        run_once = _notify_after(job.run_once, notifier, wakeups.leads_to) if wakeups.leads_to else job.run_once
+        connected.append(replace(job, run_once=run_once, kinds=wakeups.wakes_on))
+    return connected
+
+
+def _notify_after(run_once: RunOnce, notifier: Notifier, kinds: frozenset[WorkKind]) -> RunOnce:
+    async def run() -> bool:
+        worked = await run_once()
+        if worked:
+            notifier.notify(*kinds)
+        return worked
+
+    return run
