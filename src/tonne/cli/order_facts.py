@@ -67,7 +67,7 @@ FACTS: tuple[ValueColumn[ShownOrder], ...] = (
     ValueColumn("beneficiary", lambda o: o.order.beneficiary),
     ValueColumn("email", lambda o: o.order.email, head="customer"),
     ValueColumn("idempotency_key", lambda o: o.order.idempotency_key),
-    ValueColumn("metadata", lambda o: msgspec.json.decode(o.order.metadata)),
+    ValueColumn("metadata", lambda o: msgspec.json.decode(o.order.metadata, type=dict[str, msgspec.Raw])),
     ValueColumn("certificate", lambda o: o.order.certificate_url),
     ValueColumn("account_name", lambda o: o.names.of(o.order.scope.account_id), head="account name"),
     ValueColumn("account_id", lambda o: o.order.scope.account_id, head="account"),

@@ -117,7 +117,7 @@ def _columns(names: Names) -> tuple[ValueColumn[FoundOrder], ...]:
         ValueColumn("beneficiary", lambda o: o.beneficiary, in_table=False),
         ValueColumn("idempotency_key", lambda o: o.idempotency_key, in_table=False),
         ValueColumn("offset_link_id", lambda o: o.offset_link_id, in_table=False),
-        ValueColumn("metadata", lambda o: msgspec.json.decode(o.metadata), in_table=False),
+        ValueColumn("metadata", lambda o: msgspec.json.decode(o.metadata, type=dict[str, msgspec.Raw]), in_table=False),
         ValueColumn("account_id", lambda o: o.account_id, in_table=False),
         ValueColumn("organisation_id", lambda o: o.organisation_id, in_table=False),
     )

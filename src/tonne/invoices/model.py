@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum, auto
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -223,14 +223,22 @@ def billed_order(invoice: Invoice, order: Order) -> BilledOrder:
 
 def client_reference(metadata: str, idempotency_key: str) -> str:
     """The client's own name of an order: text or a number in its metadata, else the idempotency key."""
-    values = msgspec.json.decode(metadata)
+    values = msgspec.json.decode(metadata, type=dict[str, msgspec.Raw])
     for name in REFERENCE_NAMES:
-        value = values.get(name)
+        value = _decode(values[name]) if name in values else None
         if isinstance(value, str) and value.strip():
             return " ".join(value.split())[:MAX_REFERENCE]
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)[:MAX_REFERENCE]
     return idempotency_key
+
+
+def _decode(value: msgspec.Raw) -> Any:
+    """None if it has a number that cannot be represented, such as 1e999: JSON allows any."""
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return None
 
 
 def _own_reference(order: Order) -> str | None:
