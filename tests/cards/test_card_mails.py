@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.cards.card_scene import GOOD, NO_MONEY, REFUSED, total
+from tests.cards.card_scene import GOOD, NEEDS_AUTHENTICATION, NO_MONEY, REFUSED, total
 from tests.cards.payer import PayerScene, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.command import output_of
@@ -13,6 +13,7 @@ from tests.support.world import TESTER, World
 from tonne.accounts.change_account import AccountChange, change_account
 from tonne.accounts.customer_mail import allow_address
 from tonne.app import Services
+from tonne.cards.stored_cards import set_card
 
 EXPIRED = "4000000000000069"
 
@@ -88,6 +89,22 @@ async def test_nothing_is_mailed_if_the_problem_is_solved_meanwhile(payer: Payer
     clock.advance(hours=1)
     await payer.work_all()
     assert len(await payer.mails()) == 1
+
+
+@pytest.mark.parametrize("card", [NO_MONEY, NEEDS_AUTHENTICATION])
+async def test_a_card_that_an_operator_stores_charges_unpaid_orders_at_once(payer: PayerScene, card: str) -> None:
+    order = await payer.order(card)
+    await payer.work()
+    assert await payer.status(order) == "placed"
+    payer.clock.advance(minutes=1)
+    async with payer.database.connection() as connection:
+        await set_card(
+            connection, order.scope, payer.gateways, customer=None, method=GOOD, actor=TESTER, now=payer.clock()
+        )
+    await payer.run_jobs(payer.worker)
+    assert await payer.status(order) == "paid"
+    assert await payer.taken() == [total(order)]
+    assert await payer.breaches() == {}
 
 
 async def test_entering_another_card_charges_all_open_orders_at_once(payer: PayerScene, clock: ManualClock) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import httpx
 import msgspec
@@ -17,15 +18,17 @@ from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.gateways.page_requests import charge_on_page, gateway_at, page_request
 from tests.gateways.test_stripe_webhooks import signed
 from tests.support.clock import ManualClock
-from tests.support.world import World
+from tests.support.world import TESTER, World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.cards.model import ChargeAttempt
 from tonne.cards.open_charges import OpenedCharges
 from tonne.db.pool import Database
 from tonne.gateways.card import ChargeOutcome, HostedPage
-from tonne.gateways.payment_page import PageNotOpened
+from tonne.gateways.payment_page import PageNotOpened, PaymentPage
+from tonne.orders.errors import TransitionInvalid
 from tonne.orders.model import Order
+from tonne.refunds.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 
 SECRET = "whsec_" + "s" * 32
 DOWN = Fault(error_response(500, type="api_error", message="Sorry."))
@@ -212,6 +215,54 @@ async def test_a_page_opened_after_its_charge_failed_is_not_recorded(scene: Page
     assert await scene.outcomes(order) == [("failed", "not_found")]
     page = await scene.stripe.open_page(page_request(charge))
     assert not await scene.name_page(charge, page), "so nobody is sent there"
+
+
+async def _late_capture(scene: PageScene) -> tuple[Order, str, PaymentPage]:
+    """A delayed worker finds a payment whose charge was given up, while the order's next charge is open."""
+    order, charge = await scene.begin()
+    scene.clock.advance(minutes=2)
+    batch = await scene.worker.claim()
+    await scene.work_for(minutes=20)
+    assert await scene.outcomes(order) == [("failed", "not_found")]
+    late = await scene.stripe.open_page(page_request(charge, expires_at=scene.clock() + timedelta(minutes=35)))
+    scene.pages.pay(late.session_id)
+    page = await scene.open_page(await scene.try_again(order))
+    await scene.worker.settle(await scene.worker.call_gateways(batch))
+    assert await scene.outcomes(order) == [("mismatched", "captured"), ("pending", None)]
+    assert await scene.status(order) == "placed"
+    assert await scene.breaches() == {}
+    return order, charge.id, page
+
+
+async def _decide(scene: PageScene, charge_id: str, decide: Callable[..., Awaitable[Order]]) -> Order:
+    async with scene.database.connection() as connection:
+        payment = await read_mismatched(connection, scene.gateways, charge_id)
+    async with scene.database.transaction() as tx:
+        return await decide(tx, charge_id, payment, actor=TESTER, reason="Paid twice", now=scene.clock())
+
+
+async def test_a_late_capture_beside_an_open_charge_waits_for_a_person_who_sends_it_back(scene: PageScene) -> None:
+    order, late, page = await _late_capture(scene)
+    with pytest.raises(TransitionInvalid, match="may still succeed"):
+        await _decide(scene, late, accept_mismatched)
+    await _decide(scene, late, return_mismatched)
+    assert await scene.status(order) == "placed", "its other charge is open"
+    scene.pages.pay(page.session_id)
+    await scene.work_for(minutes=5)
+    await scene.run_jobs(scene.refunds)
+    assert await scene.status(order) == "paid"
+    assert await scene.outcomes(order) == [("refunded", "captured"), ("captured", "captured")]
+    assert await scene.breaches() == {}
+
+
+async def test_a_late_capture_is_accepted_once_the_other_charge_has_failed(scene: PageScene) -> None:
+    order, late, page = await _late_capture(scene)
+    scene.pages.expire(page.session_id)
+    await scene.work_for(minutes=5)
+    await _decide(scene, late, accept_mismatched)
+    assert await scene.status(order) == "paid"
+    assert await scene.outcomes(order) == [("captured", "captured"), ("failed", "refused")]
+    assert await scene.breaches() == {}
 
 
 async def test_a_capture_found_before_the_page_was_recorded_counts(scene: PageScene) -> None:

@@ -301,6 +301,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "order cancel": lambda story: story.cancelled_order(),
     "order refund": lambda story: story.paid_order("--amount", "1.00", "--reason", "A gesture"),
     "refund approve": lambda story: story.refund("state = 'approval', requested_by = 'cli:somebody@office'"),
+    "refund decline": lambda story: story.refund("state = 'approval', next_attempt_at = NULL", "--reason", "Not due"),
     "refund retry": lambda story: story.refund("attempt = 2"),
     "refund settle": lambda story: story.refund("attempt = 2", "--note", "Paid in cash"),
     "charge accept": lambda story: story.mismatched_charge(),

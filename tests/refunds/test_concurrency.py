@@ -9,7 +9,8 @@ from tests.cards.card_scene import total
 from tests.refunds.refund_scene import RefundScene
 from tonne.base.errors import TonneError
 from tonne.cards.captured_store import find_captured_any_account
-from tonne.gateways.payment_record import DisputeState
+from tonne.gateways.card_refund import RefundOutcome
+from tonne.gateways.payment_record import DisputeState, RecordedPayment, RecordedRefund
 from tonne.refunds.record_payment import record_payment
 from tonne.retirements.allocate_orders import AllocateOrders
 
@@ -104,4 +105,37 @@ async def test_a_refund_that_is_cancelled_while_the_gateway_makes_it_counts(scen
     await scene.refunds.make.settle(results)
     assert [state for state, _ in await scene.states(order)] == ["cancelled", "succeeded", "succeeded"]
     assert (await scene.money(order))[2] == total(order) // 2 + total(order) * 3 // 10
+    assert await scene.breaches() == {}
+
+
+async def test_a_record_that_was_read_earlier_does_not_undo_a_refund_that_has_succeeded(scene: RefundScene) -> None:
+    """A worker reads the payment while a refund is pending, and stores it after another worker saw it succeed."""
+    order = await scene.paid("4000000000007726")
+    refund = await scene.refund(order)
+    await scene.send()
+    [charge] = await scene.charges(order)
+    async with scene.database.connection() as connection:
+        found = await find_captured_any_account(connection, charge["id"])
+    assert found is not None
+    earlier = RecordedPayment(
+        reference=charge["reference"],
+        captured_minor=total(order),
+        currency=charge["currency"],
+        mode=scene.scope.mode,
+        refunds=(
+            RecordedRefund(
+                reference=f"sim_{refund.id}",
+                refund_id=refund.id,
+                amount_minor=total(order),
+                kind=RefundOutcome.PENDING,
+            ),
+        ),
+    )
+    scene.clock.advance(minutes=10)
+    await scene.send()
+    assert await scene.states(order) == [("succeeded", total(order))]
+    async with scene.database.transaction() as tx:
+        await record_payment(tx, found, earlier, held_until=None, now=scene.clock())
+    assert await scene.states(order) == [("succeeded", total(order))]
+    assert await scene.money(order) == ("paid", "refunded", total(order))
     assert await scene.breaches() == {}

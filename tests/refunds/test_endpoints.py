@@ -1,5 +1,6 @@
 """Refunds and cancellations over HTTP."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -93,6 +94,34 @@ async def test_a_key_that_was_used_for_another_order_is_a_mismatch(api: ApiClien
     second = await api.post(f"/v1/orders/{other}/refunds", body)
     assert second.json() == first.json()
     assert second.headers["Idempotency-Mismatch"] == "true"
+
+
+@pytest.mark.parametrize("same_order", [True, False], ids=["same order", "different orders"])
+async def test_requests_with_one_key_at_the_same_time_make_one_refund(
+    api: ApiClient, scene: Scene, same_order: bool
+) -> None:
+    await _allow(scene)
+    one = await _paid(api, scene)
+    paths = [f"/v1/orders/{each}/refunds" for each in (one, one if same_order else await _paid(api, scene))]
+    body = {"amount": "1.00", "idempotency_key": "r-1"}
+    # Both requests have looked for the key before either of them commits.
+    async with scene.database.transaction() as tx:
+        await tx.execute("SELECT true FROM orders FOR UPDATE")
+        requests = [asyncio.create_task(api.post(path, body)) for path in paths]
+        await scene.until(lambda: _both_wait(scene))
+    answers = sorted(await asyncio.gather(*requests), key=lambda answer: answer.status_code, reverse=True)
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert answers[0].json() == answers[1].json()
+    assert answers[1].headers["Idempotent-Replayed"] == "true"
+    assert ("Idempotency-Mismatch" in answers[1].headers) is not same_order
+    assert await scene.fetchval("SELECT count(*) FROM refunds") == 1
+
+
+async def _both_wait(scene: Scene) -> bool:
+    waiting: int = await scene.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    return waiting == 2
 
 
 async def test_refunds_are_listed_newest_first_in_pages(api: ApiClient, scene: Scene) -> None:

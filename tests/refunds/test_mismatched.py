@@ -66,3 +66,16 @@ async def test_cancelling_the_order_sends_the_payment_back(scene: RefundScene) -
     await scene.send()
     assert await scene.taken() == [0]
     assert await scene.breaches() == {}
+
+
+async def test_all_of_an_accepted_payment_is_refunded_at_the_gateway(scene: RefundScene) -> None:
+    """More goes back than the order costs; it shows as refunded in full."""
+    order, charge_id = await _mismatched(scene, 1)
+    await _decide(scene, charge_id, accept=True)
+    await scene.refund_at_gateway(order, total(order) + 1)
+    await scene.refunds.polls.run_once()
+    await scene.send()
+    assert await scene.money(order) == ("cancelled", "refunded", total(order))
+    assert await scene.states(order) == [("cancelled", 1), ("succeeded", total(order) + 1)]
+    assert await scene.taken() == [0]
+    assert await scene.breaches() == {}

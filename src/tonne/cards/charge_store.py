@@ -216,8 +216,16 @@ async def record_page(connection: Connection, charge: ChargeRequest, session_id:
 # single value the planner expects few rows and would compare each pending charge with each update. Exception: a
 # capture also applies to a charge recorded as never made, if a delayed worker has sent it after all. A result without
 # money applies only if it is about the page recorded now: a person may have been sent to a page recorded meanwhile.
+# Such a late capture does not pay for an order that has another open charge by now: both could take the money. It is
+# mismatched, so that a person decides.
 SETTLE_CHARGES = """
-UPDATE charges SET status = new.status, outcome = new.outcome, reference = new.reference, code = new.code,
+UPDATE charges SET status = CASE WHEN charges.status = 'failed' AND new.status = 'captured' AND EXISTS (
+                                     SELECT FROM charges other
+                                     WHERE other.account_id = charges.account_id
+                                       AND other.order_id = charges.order_id AND other.id <> charges.id
+                                       AND other.status IN ('pending', 'captured'))
+                                 THEN 'mismatched' ELSE new.status END,
+                   outcome = new.outcome, reference = new.reference, code = new.code,
                    message = new.message, settled_at = new.settled_at, missing_since = new.missing_since,
                    next_attempt_at = new.next_attempt_at, confirm_until = new.confirm_until,
                    captured_minor = new.captured_minor, captured_currency = new.captured_currency,
@@ -231,12 +239,12 @@ WHERE charges.account_id = new.account_id AND charges.id = new.id
   AND (charges.session_id IS NOT DISTINCT FROM new.session_id OR new.reference IS NOT NULL)
   AND (charges.status = new.expected
        OR charges.status = 'failed' AND charges.outcome = 'not_found' AND new.reference IS NOT NULL)
-RETURNING charges.id
+RETURNING charges.id, charges.status
 """
 
 
-async def settle_charges(tx: Connection, updates: Sequence[ChargeUpdate]) -> set[str]:
-    """Apply updates, at least one, and return the ids of the charges to which they applied."""
+async def settle_charges(tx: Connection, updates: Sequence[ChargeUpdate]) -> dict[str, ChargeStatus]:
+    """Apply updates, at least one, and return the charges to which they applied with their status."""
     rows = [
         (
             *(new.account_id, new.id, new.session_id, new.status, new.outcome, new.reference, new.code, new.message),
@@ -245,7 +253,8 @@ async def settle_charges(tx: Connection, updates: Sequence[ChargeUpdate]) -> set
         )
         for new in updates
     ]
-    return {row["id"] for row in await tx.fetch(SETTLE_CHARGES, *zip(*rows, strict=True))}
+    settled = await tx.fetch(SETTLE_CHARGES, *zip(*rows, strict=True))
+    return {row["id"]: ChargeStatus(row["status"]) for row in settled}
 
 
 # Only of the card that was tried last: a payer who enters another card gets all its attempts.

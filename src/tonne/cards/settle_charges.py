@@ -57,9 +57,9 @@ async def settle_charges(
         )
         for attempt, result in results
     ]
-    settled = await charge_store.settle_charges(tx, updates) if updates else set()
+    settled = await charge_store.settle_charges(tx, updates) if updates else {}
     applied = [
-        (orders[request.order_id], update)
+        (orders[request.order_id], replace(update, status=settled[update.id]))
         for request, update in zip(requests, updates, strict=True)
         if update.id in settled
     ]

@@ -9,6 +9,7 @@ from tonne.base.actor import Actor
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.cards import stored_card_store
+from tonne.cards.charge_again import charge_again
 from tonne.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
 from tonne.db.pool import Connection
 from tonne.gateways.card import CardDetails, CardGateway, CardNotDescribed, CardNotFound, StoredCard
@@ -25,10 +26,14 @@ async def set_card(
     actor: Actor,
     now: datetime,
 ) -> CardDetails:
-    """Ask the gateway about a card and store it. Call it outside of a transaction: the gateway may be slow."""
+    """Ask the gateway about a card, store it, and charge the account's unpaid orders again.
+
+    Call it outside of a transaction: the gateway may be slow.
+    """
     card = await describe_card(gateways, scope.mode, customer, method)
     async with connection.transaction():
         await store_card(connection, scope, card, actor=actor, now=now)
+        await charge_again(connection, scope, now)
     return card
 
 

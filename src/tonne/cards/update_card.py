@@ -12,19 +12,17 @@ from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.cards import card_link_store
 from tonne.cards.card_link_store import CardLink, DueSetup
-from tonne.cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
+from tonne.cards.charge_again import charge_again
 from tonne.cards.errors import PayerPageUnavailable, StripeNotConfigured
 from tonne.cards.stored_card_store import find_card
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.db.batches import run_each
-from tonne.db.pool import Connection, Database
+from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardDetails, CardGateway
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.confirmation import CardSetupRequest, PayerPageFailed, PayerPages
 from tonne.orders.due_work import charges_in
-from tonne.orders.model import OrderKey
-from tonne.orders.queue import lock_orders, schedule_payment
 
 # How often the worker looks at a page from which the payer has not come back.
 CHECK_EVERY = timedelta(minutes=5)
@@ -108,19 +106,6 @@ class UpdateCard:
     async def _store(self, scope: Scope, card: CardDetails) -> None:
         async with self.database.transaction() as tx:
             await store_card(tx, scope, card, actor=PAYER, now=self.clock())
-            count = await self._charge_again(tx, scope)
+            count = await charge_again(tx, scope, self.clock())
         _log.info("card_updated_by_payer", account_id=scope.account_id, orders=count)
         self.notifier.notify(charges_in(scope.mode))
-
-    async def _charge_again(self, tx: Connection, scope: Scope) -> int:
-        """Make the account's unpaid orders due. Charges that wait for a confirmation of the old card end first."""
-        now = self.clock()
-        declined = [OrderKey(scope.account_id, order.id) for order in await list_declined(tx, scope)]
-        to_confirm = [OrderKey(scope.account_id, order.id) for order in await list_to_confirm(tx, scope, now)]
-        # All in one statement: two transactions that lock orders one after the other could deadlock.
-        orders = await lock_orders(tx, [*declined, *to_confirm])
-        if declined:
-            await schedule_payment(tx, {key: orders[key.id].due_at(now) for key in declined})
-        if to_confirm:
-            await make_confirmations_due(tx, scope, now)
-        return len(orders)

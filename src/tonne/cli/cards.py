@@ -51,8 +51,10 @@ def card() -> None:
 def set_(account_id: str, method: str, customer: str | None) -> None:
     """Store the card an account pays with, replacing the current one.
 
-    Tonne asks the gateway whether the card exists. Live accounts use a card stored at Stripe. Test accounts use a test
-    card number, such as 4242424242424242, which always works.
+    Tonne asks the gateway whether the card exists. Orders whose card was declined are charged again at once.
+
+    Live accounts use a card stored at Stripe. Test accounts use a test card number, such as 4242424242424242, which
+    always works.
     """
     with plain_failures():
         settings = settings_from_environment()

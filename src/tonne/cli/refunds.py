@@ -22,6 +22,7 @@ from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.store import find_scope_any_account
 from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
+from tonne.refunds.decline_refund import decline_refund
 from tonne.refunds.dispute_store import DisputeSearch, find_dispute_any_account, search_disputes_any_account
 from tonne.refunds.errors import DisputeNotFound, RefundNotFound
 from tonne.refunds.model import Dispute, Refund, RefundMethod, RefundState
@@ -45,7 +46,7 @@ REFUND_COLUMNS: tuple[ValueColumn[Refund], ...] = (
 )
 REFUND_FACTS: tuple[ValueColumn[Refund], ...] = (
     *REFUND_COLUMNS[:9],
-    ValueColumn("message", lambda each: each.message, head="gateway says"),
+    ValueColumn("message", lambda each: each.message, head="message"),
     ValueColumn("requested_by", lambda each: each.requested_by),
     ValueColumn("approved_by", lambda each: each.approved_by),
     TimeColumn("next_attempt_at", lambda each: each.next_attempt_at, head="next attempt"),
@@ -84,7 +85,7 @@ DISPUTE_FACTS: tuple[ValueColumn[Dispute], ...] = (
 
 @click.group("refund")
 def refund_group() -> None:
-    """List, show, approve, retry and settle refunds."""
+    """List, show, approve, decline, retry and settle refunds."""
 
 
 @refund_group.command("list")
@@ -126,6 +127,18 @@ def approve(refund_id: str) -> None:
     click.echo(f"Refund {approved.id} of {_money(approved)} is approved.")
 
 
+@refund_group.command("decline")
+@click.argument("refund_id")
+@click.option("--reason", type=REASON, required=True, help="Why, for the refund and the audit log.")
+def decline(refund_id: str, reason: str) -> None:
+    """Decline a refund that waits for an approval. No money moves.
+
+    The refund of a cancelled order is owed and cannot be declined.
+    """
+    declined = run_in_transaction(decline_refund, refund_id, reason, actor=ACTOR, now=utc_now())
+    click.echo(f"Refund {declined.id} of {_money(declined)} is declined. The amount can be refunded again later.")
+
+
 @refund_group.command("retry")
 @click.argument("refund_id")
 def retry(refund_id: str) -> None:
@@ -143,7 +156,8 @@ def retry(refund_id: str) -> None:
 def settle(refund_id: str, note: str) -> None:
     """Record that a refund was paid back by other means. Moves no money.
 
-    For a refund that keeps failing, or of an invoice that was settled by hand. Send the money back before.
+    For a refund that keeps failing, or of an invoice that was settled by hand. Send the money back before. Refused
+    while the gateway or the bank may still make the refund.
     """
     settled = run_in_transaction(settle_refund, refund_id, note, actor=ACTOR, now=utc_now())
     click.echo(f"Refund {settled.id} of {_money(settled)} is settled.")

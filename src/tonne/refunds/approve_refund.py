@@ -1,4 +1,4 @@
-"""What operators decide about refunds: approve one of another person, or repeat a failed one at once."""
+"""What operators decide about refunds: approve one of another person, settle one by hand, or repeat one at once."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -7,16 +7,18 @@ from tonne.accounts.audit import record_all
 from tonne.base.actor import Actor, person_of
 from tonne.db.pool import Connection
 from tonne.invoices.errors import SecondPersonNeeded
-from tonne.refunds.errors import RefundNotFound, RefundNotWaiting
+from tonne.invoices.return_store import find_returns_any_account
+from tonne.invoices.transfer_model import ReturnStatus
+from tonne.refunds.errors import RefundNotFound, RefundNotSettleable, RefundNotWaiting
 from tonne.refunds.model import Refund, RefundMethod, RefundState
 from tonne.refunds.order_money import OrderMoney, change_refund, entry_of, lock_money, settle
 from tonne.refunds.request_refund import release_refund
-from tonne.refunds.store import find_refund_any_account
+from tonne.refunds.store import find_refund_any_account, lock_sent_at
 
 
 async def approve_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
     """Release a refund above the limit. Raises SecondPersonNeeded for the person who requested it."""
-    money, refund = await _lock(tx, refund_id)
+    money, refund = await lock_refund(tx, refund_id)
     if refund.state is not RefundState.APPROVAL:
         raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
     person = person_of(str(actor))
@@ -30,23 +32,49 @@ async def approve_refund(tx: Connection, refund_id: str, *, actor: Actor, now: d
 
 
 async def settle_refund(tx: Connection, refund_id: str, note: str, *, actor: Actor, now: datetime) -> Refund:
-    """Record that the money was sent back by other means. Call it last in the transaction."""
-    money, refund = await _lock(tx, refund_id)
+    """Record that the money was sent back by other means. Call it last in the transaction.
+
+    Raises RefundNotSettleable if the gateway or the bank may still make the refund: the money would go back twice.
+    """
+    money, refund = await lock_refund(tx, refund_id)
     is_by_hand = refund.method is RefundMethod.BANK and not refund.return_ids
     if refund.state is not RefundState.DUE or not (is_by_hand or refund.attempt > 1):
         raise RefundNotWaiting(
             f"Refund {refund.id} is {refund.state}, and is made automatically. Only a refund that failed, or one by "
             "bank of an invoice that was settled by hand, can be settled."
         )
+    if refund.method is RefundMethod.CARD:
+        await _require_unsent(tx, refund)
+    else:
+        await _require_no_return(tx, refund)
     settled = replace(refund, state=RefundState.SUCCEEDED, settled_at=now, next_attempt_at=None, message=note)
     await change_refund(tx, money, settled, "refund.settled", actor=actor, now=now)
     await settle(tx, money, actor=actor, now=now)
     return settled
 
 
+async def _require_unsent(tx: Connection, refund: Refund) -> None:
+    """A worker may claim the refund without locking the order, so its row is locked before `sent_at` is read."""
+    if await lock_sent_at(tx, refund) is not None:
+        raise RefundNotSettleable(
+            f"Refund {refund.id} may still be at the gateway: its answer is not known. Run `tonne refund retry "
+            f"{refund.id}`; the worker then asks the gateway. If the gateway has rejected the refund, settle the next "
+            f"attempt, which `tonne refund list --order {refund.order_id}` shows."
+        )
+
+
+async def _require_no_return(tx: Connection, refund: Refund) -> None:
+    for each in await find_returns_any_account(tx, refund.return_ids):
+        if each.status not in {ReturnStatus.FAILED, ReturnStatus.CANCELLED}:
+            raise RefundNotSettleable(
+                f"Return {each.id} of refund {refund.id} is {each.status}. If the money went back, record that with "
+                f"`tonne transfer returned {each.id}`; the refund then succeeds."
+            )
+
+
 async def retry_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
     """Make a card refund due now, or the attempt that repeats it. Nothing is refunded twice."""
-    money, refund = await _lock(tx, refund_id)
+    money, refund = await lock_refund(tx, refund_id)
     waiting = next((each for each in money.refunds if each.repeats == refund.id), refund)
     while later := next((each for each in money.refunds if each.repeats == waiting.id), None):
         waiting = later
@@ -59,7 +87,8 @@ async def retry_refund(tx: Connection, refund_id: str, *, actor: Actor, now: dat
     return due
 
 
-async def _lock(tx: Connection, refund_id: str) -> tuple[OrderMoney, Refund]:
+async def lock_refund(tx: Connection, refund_id: str) -> tuple[OrderMoney, Refund]:
+    """Lock the order of a refund. Raises RefundNotFound."""
     found = await find_refund_any_account(tx, refund_id)
     money = None if found is None else await lock_money(tx, found.scope, found.order_id)
     if money is None:

@@ -1,10 +1,13 @@
 """HTTP endpoints: cancelling and refunding orders, and the test helper for disputes."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
 from tonne.base.clock import Clock
+from tonne.base.idempotency import create_once
+from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.events.notification import WorkKind
@@ -19,6 +22,7 @@ from tonne.orders.load import load_order
 from tonne.orders.schemas import order_document
 from tonne.refunds import store
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.refunds.model import Refund
 from tonne.refunds.permission import require_permission
 from tonne.refunds.request_refund import RefundRequest, parse_amount, request_refund
 from tonne.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
@@ -77,23 +81,37 @@ class RefundEndpoints:
         # The path is part of the request: a key that was used for another order is a mismatch.
         idempotency = idempotency_of(f"refund {order_id}", document)
         body = read(document, RefundIn)
-        async with self.database.transaction() as tx:
-            order = await load_order(tx, request.scope, order_id)
+        async with self.database.connection() as connection:
+            order = await load_order(connection, request.scope, order_id)
             if order is None:
                 raise OrderNotFound
-            await require_permission(tx, request.scope, request.actor)
-            amount = None if body.amount is None else parse_amount(body.amount, order.currency)
-            asked = RefundRequest(
-                amount_minor=amount, reason=(body.reason or "").strip() or REASON, idempotency=idempotency
-            )
-            known = None if idempotency.key is None else await store.find_by_key(tx, request.scope, idempotency.key)
-            refund = known or await request_refund(
-                tx, request.scope, order_id, asked, settings=self.settings, actor=request.actor, now=self.clock()
-            )
+            await require_permission(connection, request.scope, request.actor)
+        amount = None if body.amount is None else parse_amount(body.amount, order.currency)
+        asked = RefundRequest(
+            amount_minor=amount, reason=(body.reason or "").strip() or REASON, idempotency=idempotency
+        )
+        refund, original_digest = await create_once(
+            idempotency.key, lambda: self._request(request, order_id, asked), partial(self._find, request.scope)
+        )
+        if original_digest is not None:
+            return replay(msgspec.json.encode(refund_out(refund)), original_digest, idempotency.digest)
         self.notifier.notify(WorkKind.REFUNDS)
-        if known is not None:
-            return replay(msgspec.json.encode(refund_out(known)), known.request_digest or b"", idempotency.digest)
         return json_response(refund_out(refund), 201)
+
+    async def _request(self, request: Request, order_id: str, asked: RefundRequest) -> Refund | None:
+        """None if the idempotency key is taken."""
+        try:
+            async with self.database.transaction() as tx:
+                return await request_refund(
+                    tx, request.scope, order_id, asked, settings=self.settings, actor=request.actor, now=self.clock()
+                )
+        except store.RefundKeyTaken:
+            return None
+
+    async def _find(self, scope: Scope, key: str) -> tuple[Refund, bytes] | None:
+        async with self.database.connection() as connection:
+            found = await store.find_by_key(connection, scope, key)
+        return None if found is None else (found, found.request_digest or b"")
 
     async def list_refunds(self, request: Request) -> Response:
         """List the refunds of an order.

@@ -30,6 +30,18 @@ class RefundNotWaiting(TonneError, kind=Kind.CONFLICT, code="refund_not_waiting"
     message = "The refund does not wait for this. Run `tonne refund show` to see its state."
 
 
+class RefundNotSettleable(TonneError, kind=Kind.CONFLICT, code="refund_not_settleable"):
+    """Command line only: the gateway or the bank may still make the refund."""
+
+    message = "The refund may still be made, so it cannot be settled by hand. Run `tonne refund show` to see its state."
+
+
+class RefundOwed(TonneError, kind=Kind.CONFLICT, code="refund_owed"):
+    """Command line only."""
+
+    message = "The order is cancelled, so its payment goes back: the refund cannot be declined. Approve it."
+
+
 class DisputeNotFound(TonneError, kind=Kind.NOT_FOUND, code="dispute_not_found"):
     message = "There is no such dispute. Run `tonne dispute list` to see all disputes."
 

@@ -49,7 +49,8 @@ INVARIANTS = (
             SELECT account_id, order_id, sum(amount_minor) AS amount_minor FROM refunds
             WHERE state = 'succeeded' AND purpose <> 'surplus' GROUP BY account_id, order_id) refunded
           ON refunded.account_id = orders.account_id AND refunded.order_id = orders.id
-        WHERE orders.refunded_minor <> coalesce(refunded.amount_minor, 0)
+        WHERE orders.refunded_minor
+              <> least(coalesce(refunded.amount_minor, 0), orders.total_cost_minor + coalesce(orders.tax_minor, 0))
         """,
     ),
     Invariant(

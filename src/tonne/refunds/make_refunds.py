@@ -18,7 +18,7 @@ from tonne.gateways.card import CardGateway
 from tonne.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.refunds.model import Refund, RefundState, next_look, retry_delay
 from tonne.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
-from tonne.refunds.store import DueRefund, claim_due_any_account
+from tonne.refunds.store import DueRefund, claim_due_any_account, undo_sent
 
 BATCH = 50
 CONCURRENCY = 8
@@ -94,6 +94,8 @@ class MakeRefunds:
             if result.kind is RefundOutcome.FAILED:
                 # Somebody may have refunded at the gateway instead: then the next attempt is not needed.
                 await request_checks_any_account(tx, due.gateway, [due.charge_reference], now)
+            if result.kind is RefundOutcome.UNAVAILABLE:
+                await undo_sent(tx, due)
             if await apply_result(tx, money, refund, result, now=now, schedule=self.schedule):
                 await settle(tx, money, actor=ACTOR, now=now)
 

@@ -15,6 +15,7 @@ from tonne.cards.captured_store import (
     update_captured,
     write_off,
 )
+from tonne.cards.charge_store import find_pending
 from tonne.cards.errors import CardGatewayUnavailable, StripeNotConfigured
 from tonne.cards.model import ChargeStatus
 from tonne.db.pool import Connection
@@ -60,7 +61,8 @@ async def return_mismatched(
 ) -> Order:
     """Send the payment back and cancel its order, if that still waits. Call it last in the transaction.
 
-    Without `payment`, nothing is sent back: it belongs to the gateway's other mode.
+    An order with another open charge waits for that one. Without `payment`, nothing is sent back: it belongs to the
+    gateway's other mode.
     """
     money, charge = await _lock(tx, charge_id)
     if payment is None:
@@ -70,7 +72,7 @@ async def return_mismatched(
         status = ChargeStatus.REFUND_DUE
         await give_back(tx, charge, payment.captured_minor, payment.currency, now)
     await _record(tx, charge, "charge.returned", status, actor=actor, reason=reason, now=now)
-    if money.order.status is not OrderStatus.PLACED:
+    if money.order.status is not OrderStatus.PLACED or await find_pending(tx, money.order) is not None:
         return money.order
     code = CancellationReason.PAYMENT_MISMATCHED
     return await cancel_order(tx, money.order, actor=actor, reason=reason, now=now, code=code)
@@ -102,6 +104,11 @@ async def accept_mismatched(
     if order.status is not OrderStatus.PLACED:
         raise TransitionInvalid(
             f"The order is {order.status}: it waits for no payment. Send it back with `tonne charge refund`."
+        )
+    if await find_pending(tx, order) is not None:
+        raise TransitionInvalid(
+            "Another payment of the order is open and may still succeed. Wait until `tonne order show` says what "
+            "became of it, then accept this payment or send it back."
         )
     accepted = replace(
         charge,

@@ -145,7 +145,7 @@ async def settle(tx: Connection, money: OrderMoney, *, actor: Actor, now: dateti
     needs is refunded.
     """
     await _settle_charges(tx, money, now)
-    order = replace(money.order, payment_state=_payment_state(money), refunded_minor=refunded(money.of_order()))
+    order = replace(money.order, payment_state=_payment_state(money), refunded_minor=_refunded_minor(money))
     why = _ended_by_gateway(money, order)
     if why is None:
         await _plan_owed(tx, money, actor=actor, now=now)
@@ -189,6 +189,12 @@ def _payment_state(money: OrderMoney) -> PaymentState:
         return PaymentState.DISPUTED
     is_gone = 0 < money.paid_minor <= refunded(money.of_order())
     return PaymentState.REFUNDED if is_gone else PaymentState.PAID
+
+
+def _refunded_minor(money: OrderMoney) -> int:
+    """At most what the order costs. More goes back of an accepted payment that was higher, or by hand and by card."""
+    refunded_minor, due = refunded(money.of_order()), money.order.amount_due_minor
+    return refunded_minor if due is None else min(refunded_minor, due)
 
 
 def _ended_by_gateway(money: OrderMoney, order: Order) -> CancellationReason | None:

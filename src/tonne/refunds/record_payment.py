@@ -113,6 +113,9 @@ async def _update_refund(
         return
     if refund.state is RefundState.CANCELLED and state is RefundState.FAILED:
         return
+    if refund.state is RefundState.SUCCEEDED and state is RefundState.PENDING:
+        # Read before another worker saw that it had succeeded: no gateway takes that back except as a failure.
+        return
     if state is RefundState.FAILED:
         _log.error("refund_failed", refund_id=refund.id, order_id=refund.order_id, reason=found.message)
     result = RefundResult(found.kind, found.reference, found.message)

@@ -61,15 +61,15 @@ async def request_refund(
 ) -> Refund:
     """Plan a refund that changes neither the status nor the grams of the order. Call it last in the transaction.
 
-    A repeated idempotency key returns the first refund. The caller compares the digests.
+    Raises RefundKeyTaken if the idempotency key was used before.
     """
     money = await lock_money(tx, scope, order_id)
     if money is None:
         raise OrderNotFound
-    if request.idempotency is not None and request.idempotency.key is not None:
-        known = await store.find_by_key(tx, scope, request.idempotency.key)
-        if known is not None:
-            return known
+    key = None if request.idempotency is None else request.idempotency.key
+    # Before the amount is checked: a repeated request must not fail because the first one has used it up.
+    if key is not None and await store.find_by_key(tx, scope, key) is not None:
+        raise store.RefundKeyTaken
     refund = await plan_refund(tx, money, request, RefundPurpose.GOODWILL, settings=settings, actor=actor, now=now)
     await settle(tx, money, actor=actor, now=now)
     return refund

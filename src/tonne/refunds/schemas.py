@@ -69,8 +69,8 @@ class RefundOut(msgspec.Struct):
         RefundState,
         Meta(
             description="`approval`: a second person must approve it. `due`: about to be sent. `pending`: accepted by "
-            "the card gateway. `succeeded`: sent. `failed`: not sent; another refund repeats it. `cancelled`: the "
-            "money went back another way.",
+            "the card gateway. `succeeded`: sent. `failed`: not sent; another refund repeats it. `cancelled`: not "
+            "made, because the money went back another way or the seller declined it.",
             examples=["due"],
         ),
     ]

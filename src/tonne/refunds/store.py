@@ -31,13 +31,19 @@ INSERT_REFUND = f"""
 INSERT INTO refunds ({_REFUND}, succeeded_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
         CASE WHEN $12 = 'succeeded' THEN $22::timestamptz END)
+ON CONFLICT (account_id, idempotency_key) DO NOTHING
+RETURNING true
 """  # noqa: S608 - a constant
 
 
+class RefundKeyTaken(Exception):
+    """Another transaction has just used the idempotency key, for this order or another one."""
+
+
 async def insert_refund(tx: Connection, refund: Refund) -> None:
-    """The caller has locked the order, and knows that the amount can be refunded."""
+    """The caller has locked the order, and knows that the amount can be refunded. Raises RefundKeyTaken."""
     scope = refund.scope
-    await tx.execute(
+    is_new = await tx.fetchval(
         INSERT_REFUND,
         *(scope.account_id, refund.id, scope.organisation_id, scope.mode, refund.order_id, refund.method),
         *(refund.charge_id, refund.amount_minor, refund.currency, refund.purpose, refund.reason, refund.state),
@@ -45,6 +51,8 @@ async def insert_refund(tx: Connection, refund: Refund) -> None:
         *(refund.idempotency_key, refund.request_digest, refund.created_at, refund.settled_at),
         *(refund.next_attempt_at, list(refund.return_ids)),
     )
+    if not is_new:
+        raise RefundKeyTaken
 
 
 LIST_OF_ORDER = f"""
@@ -97,25 +105,28 @@ async def search_refunds_any_account(connection: Connection, search: RefundSearc
 
 
 class DueRefund(NamedTuple):
-    """A claimed refund with what the gateway needs. `held_until` is the end of the lease."""
+    """A claimed refund with what the gateway needs. `held_until` is the end of the lease, `sent_at` its begin."""
 
     refund: Refund
     gateway: str
     charge_reference: str
     held_until: datetime
+    # When it was sent before, if the gateway may have it already.
+    sent_before: datetime | None
+    sent_at: datetime
 
 
 _COLUMNS = ", ".join(f"refunds.{name.strip()}" for name in _REFUND.split(","))
 CLAIM_DUE = f"""
 WITH due AS (
-    SELECT account_id, id FROM refunds WHERE next_attempt_at <= $1 AND method = 'card'
+    SELECT account_id, id, sent_at FROM refunds WHERE next_attempt_at <= $1 AND method = 'card'
     ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED
 )
-UPDATE refunds SET next_attempt_at = $2
+UPDATE refunds SET next_attempt_at = $2, sent_at = $1
 FROM due, charges
 WHERE refunds.account_id = due.account_id AND refunds.id = due.id
   AND charges.account_id = refunds.account_id AND charges.id = refunds.charge_id
-RETURNING {_COLUMNS}, charges.gateway AS gateway, charges.reference AS charge_reference
+RETURNING {_COLUMNS}, charges.gateway AS gateway, charges.reference AS charge_reference, due.sent_at AS sent_before
 """  # noqa: S608 - a constant
 
 
@@ -124,8 +135,28 @@ async def claim_due_any_account(tx: Connection, now: datetime, held_until: datet
     for row in await tx.fetch(CLAIM_DUE, now, held_until, limit):
         values = dict(row)
         gateway, reference = values.pop("gateway"), values.pop("charge_reference")
-        found.append(DueRefund(_from_values(values), gateway, reference, held_until))
+        sent_before = values.pop("sent_before")
+        found.append(DueRefund(_from_values(values), gateway, reference, held_until, sent_before, now))
     return found
+
+
+UNDO_SENT = """
+UPDATE refunds SET sent_at = $3 WHERE account_id = $1 AND id = $2 AND sent_at = $4 AND state = 'due'
+"""
+
+
+async def undo_sent(tx: Connection, due: DueRefund) -> None:
+    """The gateway was certainly not reached: only an earlier request may have arrived there."""
+    await tx.execute(UNDO_SENT, due.refund.scope.account_id, due.refund.id, due.sent_before, due.sent_at)
+
+
+LOCK_SENT_AT = "SELECT sent_at FROM refunds WHERE account_id = $1 AND id = $2 FOR UPDATE"
+
+
+async def lock_sent_at(tx: Connection, refund: Refund) -> datetime | None:
+    """When a worker last began to send it to the gateway; None if the gateway cannot have it. Locks the refund."""
+    sent_at: datetime | None = await tx.fetchval(LOCK_SENT_AT, refund.scope.account_id, refund.id)
+    return sent_at
 
 
 CLAIM_BANK_REFUNDS = f"""

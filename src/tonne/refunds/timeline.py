@@ -25,7 +25,7 @@ async def refund_timeline(connection: Connection, scope: Scope, order_id: str) -
             text = f"{amount} {row['state']}{f' ({details})' if details else ''}"
             entries.append(TimelineEntry(at=row["settled_at"], kind="refund", text=text, subject_id=id_))
         elif row["state"] == "approval":
-            text = f"{amount} waits for the approval of a second person (`tonne refund approve {id_}`)"
+            text = f"{amount} waits for the approval of a second person (`tonne refund approve {id_}`, or `decline`)"
             entries.append(
                 TimelineEntry(at=row["created_at"], kind="refund", text=text, subject_id=id_, is_planned=True)
             )

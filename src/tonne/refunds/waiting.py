@@ -35,7 +35,7 @@ WAITING = (
     WaitingCheck(
         "no live refund waits for an approval",
         "The amount is above `refund_approval_above`, so a second person must approve it.",
-        "Run `tonne refund approve` as another person than the one who requested it.",
+        "Run `tonne refund approve` as another person than the one who requested it, or `tonne refund decline`.",
         """
         SELECT format('refund %s of order %s: %s minor units of %s, requested by %s', id, order_id, amount_minor,
                       currency, requested_by) AS "where"
@@ -67,7 +67,8 @@ WAITING = (
     ),
     WaitingCheck(
         "every live payment arrived with the requested amount",
-        "A payment arrived with another amount or currency. Nothing happens until you decide.",
+        "A payment arrived with another amount or currency, or so late that another charge for its order was open. "
+        "Nothing happens until you decide.",
         "Run `tonne charge refund` to send it back, or `tonne charge accept` to accept it for the order.",
         """
         SELECT format('charge %s of order %s: %s %s were requested, %s arrived, see %s at %s', id, order_id,
