@@ -3,12 +3,12 @@
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from bench.copies import column_names
+from bench.copies import BULK, column_names, literal, without_flushing, without_indexes
 from bench.environment import SECRET_KEY, Environment, open_environment
 from bench.pace import BillingPace
 from bench.tenants import MODE
@@ -24,6 +24,7 @@ from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.invoices.collect_orders import start_of_month
+from tonne.journal.read_journal import Period
 
 ACCOUNTS_EACH = 10
 SETTINGS: dict[str, Any] = {
@@ -32,6 +33,9 @@ SETTINGS: dict[str, Any] = {
     "seller_country": "DE",
     "seller_vat_id": "DE136695976",
 }
+# Longer than any month: every round is billed and booked in a month of its own.
+ROUND = timedelta(days=31)
+TABLES = ("orders", "order_lines", "unbilled_orders")
 
 
 @dataclass(slots=True)
@@ -45,17 +49,40 @@ class Month:
     template_id: str
     rounds: int = 0
 
+    def clock(self) -> datetime:
+        return utc_now() + self.rounds * ROUND
+
+    def period(self) -> Period:
+        start = start_of_month(self.clock())
+        return Period(MODE, start, start_of_month(start + ROUND))
+
+    def order_ids(self) -> str:
+        """A LIKE pattern for the orders of this round."""
+        return f"ord\\_bench{self.rounds}\\_%"
+
     async def fill(self, orders_each: int) -> None:
         """Let this many orders of each account wait, as `issue_invoices` would."""
         self.rounds += 1
-        async with self.environment.connection() as connection, connection.transaction():
-            await connection.execute(COPIES, orders_each, self.rounds, [each.account_id for each in self.accounts])
-            for table, column in (("orders", "id"), ("order_lines", "order_id")):
-                await _copy(connection, table, column, self.template_id)
-            await connection.execute(GROUPS, self.rounds, MODE)
-            await connection.execute(UNBILLED)
-            await connection.execute("DROP TABLE bench_orders")
-        await self.environment.vacuum()
+        is_bulk = orders_each * len(self.accounts) >= BULK
+        connection = self.environment.connection
+        async with connection() as one, connection() as two, without_flushing(one):
+            # Skip the foreign key triggers: the copies are correct by construction.
+            await one.execute("SET session_replication_role = replica")
+            await one.execute(COPIES, orders_each, self.rounds, [each.account_id for each in self.accounts])
+            async with without_indexes(one, two, TABLES if is_bulk else ()):
+                for table, column in (("orders", "id"), ("order_lines", "order_id")):
+                    await _copy(one, table, column, self.template_id)
+                await one.execute("ANALYZE orders")
+                await one.execute(GROUPS, self.clock(), MODE, self.order_ids())
+                await one.execute(UNBILLED, self.order_ids())
+            await one.execute("DROP TABLE bench_orders")
+            await one.execute("VACUUM ANALYZE")
+
+    async def complete(self) -> None:
+        """Complete the billed orders of this round in its month, so that its journal has an entry for each."""
+        async with self.environment.connection() as connection, without_flushing(connection):
+            await connection.execute(COMPLETE, self.clock(), self.order_ids())
+            await connection.execute("VACUUM ANALYZE orders")
 
 
 COPIES = """
@@ -67,28 +94,30 @@ FROM accounts CROSS JOIN generate_series(1, $1::integer) AS n WHERE accounts.id 
 GROUPS = """
 INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor,
                             next_attempt_at)
-SELECT 'bgr_' || waiting.organisation_id, waiting.organisation_id, $2, 'EUR', 'monthly', 0, count(*),
-       sum(orders.total_cost_minor), now() - $1::integer * interval '1 s'
-FROM bench_orders waiting JOIN orders ON orders.account_id = waiting.account_id AND orders.id = waiting.order_id
-GROUP BY waiting.organisation_id
+SELECT 'bgr_' || organisation_id, organisation_id, $2, 'EUR', 'monthly', 0, count(*), sum(total_cost_minor),
+       $1::timestamptz - interval '1 s'
+FROM orders WHERE id LIKE $3 GROUP BY organisation_id
 ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor) DO UPDATE SET
     order_count = excluded.order_count, total_minor = excluded.total_minor, next_attempt_at = excluded.next_attempt_at
 """
 UNBILLED = """
 INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, offset_minor,
                              fee_minor, total_minor)
-SELECT orders.account_id, orders.id, 'bgr_' || waiting.organisation_id, orders.idempotency_key, orders.created_at,
-       orders.quantity_grams, orders.offset_cost_minor, orders.commission_minor, orders.total_cost_minor
-FROM bench_orders waiting JOIN orders ON orders.account_id = waiting.account_id AND orders.id = waiting.order_id
+SELECT account_id, id, 'bgr_' || organisation_id, idempotency_key, created_at, quantity_grams, offset_cost_minor,
+       commission_minor, total_cost_minor
+FROM orders WHERE id LIKE $1
 """
+COMPLETE = "UPDATE orders SET status = 'complete', status_changed_at = $1 WHERE id LIKE $2"
 
 
 async def _copy(connection: Connection, table: str, id_column: str, template_id: str) -> None:
+    own_document = f"replace(convert_from(template.wire_document, 'UTF8'), {literal(template_id)}, copy.order_id)"
     changes = {
         id_column: "copy.order_id",
         "account_id": "copy.account_id",
         "organisation_id": "copy.organisation_id",
         "idempotency_key": "copy.order_id",
+        "wire_document": f"convert_to({own_document}, 'UTF8')",
     }
     names = list(await column_names(connection, table))
     values = [changes.get(name, f"template.{name}") for name in names]
