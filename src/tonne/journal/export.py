@@ -20,13 +20,11 @@ def csv_head() -> str:
 
 
 def csv_entry(entry: JournalEntry) -> str:
+    """One row per posting. Only text of others can be a formula: accounts, currencies and amounts are our own."""
+    before = entry.booked_on.isoformat(), escape_formula(f"{entry.kind}:{entry.source_id}"), entry.kind
+    after = escape_formula(entry.subject), entry.organisation_id or "", entry.description
     return _csv(
-        (
-            *(entry.booked_on.isoformat(), f"{entry.kind}:{entry.source_id}", entry.kind, posting.account),
-            *(posting.currency, *_debit_and_credit(posting)),
-            *(entry.subject, entry.organisation_id or "", entry.description),
-        )
-        for posting in entry.postings
+        (*before, posting.account, posting.currency, *_debit_and_credit(posting), *after) for posting in entry.postings
     )
 
 
@@ -37,7 +35,7 @@ def _debit_and_credit(posting: Posting) -> tuple[str, str]:
 
 def _csv(rows: Iterable[Iterable[str]]) -> str:
     stream = io.StringIO()
-    csv.writer(stream).writerows([escape_formula(cell) for cell in row] for row in rows)
+    csv.writer(stream).writerows(rows)
     return stream.getvalue()
 
 
