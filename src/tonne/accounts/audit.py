@@ -7,6 +7,7 @@ from typing import Any
 
 from tonne.base.actor import Actor
 from tonne.base.ids import new_id
+from tonne.base.progress import progress
 from tonne.base.scope import Mode
 from tonne.db.json_rows import json_rows
 from tonne.db.pool import Connection
@@ -72,9 +73,11 @@ FROM jsonb_populate_recordset(NULL::audit_log, $1)
 async def record_all(tx: Connection, entries: Sequence[Entry], *, actor: Actor, at: datetime) -> None:
     """Append many entries with few statements."""
     rows = [row for entry in entries if (row := _row(entry)) is not None]
-    for start in range(0, len(rows), BATCH):
-        batch = json_rows(rows[start : start + BATCH])
-        await tx.execute(APPEND_ENTRIES, batch, at, str(actor), actor.address)
+    with progress("Recording the changes", len(rows)) as advance:
+        for start in range(0, len(rows), BATCH):
+            batch = rows[start : start + BATCH]
+            await tx.execute(APPEND_ENTRIES, json_rows(batch), at, str(actor), actor.address)
+            advance(len(batch))
 
 
 def _row(entry: Entry) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from tonne.banking.statement import Statement, StatementFormat, StatementLine, c
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import parse_decimal, scaled
 from tonne.base.iban import compact_iban
+from tonne.base.progress import progress
 from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import RowError, SheetInvalid, quoted
 from tonne.sheets.read_sheet import MAX_ERRORS, MAX_ROWS
@@ -61,9 +62,14 @@ def read_camt(file: SheetFile) -> Statement:
     lines: list[StatementLine] = []
     errors: list[RowError] = []
     skipped = 0
-    for statement in _children(message, "Stmt"):
-        account = _account(statement)
-        for entry in _children(statement, "Ntry"):
+    entries = [
+        (_account(statement), entry)
+        for statement in _children(message, "Stmt")
+        for entry in _children(statement, "Ntry")
+    ]
+    with progress(f"Reading {file.name}", len(entries)) as advance:
+        for account, entry in entries:
+            advance(1)
             if _status(entry) != BOOKED:
                 skipped += 1
                 continue

@@ -14,6 +14,7 @@ from tonne.banking.statement import Statement, StatementFormat, StatementLine, c
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import scaled
 from tonne.base.iban import compact_iban, is_iban
+from tonne.base.progress import progress
 from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import quoted
 from tonne.sheets.read_sheet import MAX_ROWS
@@ -35,12 +36,14 @@ def read_mt940(file: SheetFile) -> Statement:
     text = _ENVELOPE.sub("", _decode(file).replace("\r\n", "\n").replace("\r", "\n"))
     lines: list[StatementLine] = []
     position = 1 + text.count("\n", 0, len(text) - len(text.lstrip()))
-    for block in _BLOCK.split(text):
-        if block.startswith(":20:"):
-            lines.extend(_read_block(file, block, position))
-        if len(lines) > MAX_ROWS:
-            refuse(file, f"the file has more than {MAX_ROWS:,} lines: export shorter periods.")
-        position += block.count("\n")
+    with progress(f"Reading {file.name}", text.count("\n")) as advance:
+        for block in _BLOCK.split(text):
+            if block.startswith(":20:"):
+                lines.extend(_read_block(file, block, position))
+            if len(lines) > MAX_ROWS:
+                refuse(file, f"the file has more than {MAX_ROWS:,} lines: export shorter periods.")
+            position += block.count("\n")
+            advance(block.count("\n"))
     return Statement(StatementFormat.MT940, lines)
 
 

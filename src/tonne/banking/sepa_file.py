@@ -12,6 +12,7 @@ from sepaxml import SepaTransfer
 
 from tonne.base.bank_accounts import OwnAccount
 from tonne.base.money import format_money
+from tonne.base.progress import progress
 from tonne.sheets.formulas import escape_formula
 
 SEPA_CURRENCY = "EUR"
@@ -42,16 +43,18 @@ def write_sepa(
     if sender.bic:
         config["BIC"] = sender.bic
     file = SepaTransfer(config, schema=_SCHEMA, clean=True)
-    for each in payments:
-        values = {
-            "name": each.name[:_MAX_NAME] or "Payer",
-            "IBAN": each.iban,
-            "amount": each.amount_minor,
-            "execution_date": on,
-            "description": each.text[:_MAX_TEXT],
-            "endtoend_id": each.id,
-        }
-        file.add_payment(values | ({"BIC": each.bic} if each.bic else {}))
+    with progress("Writing payments", len(payments)) as advance:
+        for each in payments:
+            values = {
+                "name": each.name[:_MAX_NAME] or "Payer",
+                "IBAN": each.iban,
+                "amount": each.amount_minor,
+                "execution_date": on,
+                "description": each.text[:_MAX_TEXT],
+                "endtoend_id": each.id,
+            }
+            file.add_payment(values | ({"BIC": each.bic} if each.bic else {}))
+            advance(1)
     return _with_header(file.export(validate=False), batch_id, now)
 
 

@@ -14,6 +14,7 @@ from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings, SettingsError, kubernetes_variables, load_settings
 from tonne.cli.operator import operator
+from tonne.cli.progress import bars_on_terminal
 from tonne.db.embedded import database_url, ensure_database
 from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable
 from tonne.db.migrate import MigrationError, require_compatible
@@ -80,13 +81,32 @@ def run_in_transaction(
 ) -> T:
     """Run `work(tx, ...)` in one transaction, on a database whose migrations are all applied."""
 
-    async def checked(connection: Connection) -> T:
-        await require_compatible(connection)
+    async def in_transaction(connection: Connection, _: Settings) -> T:
         async with connection.transaction():
             return await work(connection, *args, **kwargs)
 
-    with plain_failures(), open_database(settings_from_environment()) as url:
-        return asyncio.run(with_connection(url, checked))
+    return run_connected(in_transaction)
+
+
+def run_connected(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
+    """Like `run_in_transaction`, for work that uses several transactions."""
+
+    async def checked(connection: Connection) -> T:
+        await require_compatible(connection)
+        return await work(connection, settings)
+
+    with plain_failures():
+        settings = settings_from_environment()
+        with open_database(settings) as url, bars_on_terminal():
+            return asyncio.run(with_connection(url, checked))
+
+
+READ_ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+
+async def read_one_snapshot(tx: Connection) -> None:
+    """All statements of the transaction see the same data, and none may change any. Call it first."""
+    await tx.execute(READ_ONE_SNAPSHOT)
 
 
 def run_for_account(

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from tonne.base.clock import utc_now
+from tonne.base.progress import progress
 from tonne.base.secret_box import SecretBox, SecretKeyMissing
 from tonne.base.settings import Settings, load_settings
 from tonne.cards.invariants import INVARIANTS as PAYMENTS
@@ -17,11 +18,9 @@ from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.catalog.waiting import WAITING as CATALOGUE_WAITING
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
-from tonne.cli.database import run_in_transaction
+from tonne.cli.database import read_one_snapshot, run_in_transaction
 from tonne.cli.table import printable
-from tonne.db.invariant import Invariant
 from tonne.db.pool import Connection
-from tonne.db.waiting_check import WaitingCheck
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.gateways.waiting import WAITING as MAILS_WAITING
 from tonne.invoices.invariants import INVARIANTS as INVOICES
@@ -142,18 +141,22 @@ async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:
 
 async def examine(tx: Connection) -> dict[str, list[str]]:
     """The rows that violate each invariant, by the name of the invariant."""
-    await tx.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-    return {invariant.name: found for invariant in ALL_INVARIANTS if (found := await _breaches(tx, invariant))}
-
-
-async def _breaches(tx: Connection, invariant: Invariant) -> list[str]:
-    return [row["where"] for row in await tx.fetch(invariant.sql)]
+    await read_one_snapshot(tx)
+    breaches = {}
+    with progress("Checking the data", len(ALL_INVARIANTS)) as advance:
+        for invariant in ALL_INVARIANTS:
+            if found := [row["where"] for row in await tx.fetch(invariant.sql)]:
+                breaches[invariant.name] = found
+            advance(1)
+    return breaches
 
 
 async def find_waiting(tx: Connection, settings: Settings, now: datetime) -> dict[str, list[str]]:
     """What needs the operator, by the name of the check."""
-    return {check.name: found for check in ALL_WAITING if (found := await _objects(tx, check, settings, now))}
-
-
-async def _objects(tx: Connection, check: WaitingCheck, settings: Settings, now: datetime) -> list[str]:
-    return [row["where"] for row in await tx.fetch(check.sql, *check.parameters(settings, now))]
+    waiting = {}
+    with progress("Looking for what waits", len(ALL_WAITING)) as advance:
+        for check in ALL_WAITING:
+            if found := [row["where"] for row in await tx.fetch(check.sql, *check.parameters(settings, now))]:
+                waiting[check.name] = found
+            advance(1)
+    return waiting

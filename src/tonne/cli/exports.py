@@ -10,8 +10,9 @@ from typing import TextIO
 
 import click
 
+from tonne.base.progress import progress
 from tonne.base.scope import Mode
-from tonne.cli.database import run_in_transaction
+from tonne.cli.database import read_one_snapshot, run_in_transaction
 from tonne.cli.output import MoneyColumn, Output, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
@@ -85,17 +86,23 @@ def journal(month: datetime, mode: str, format_: str, opening_balances: bool, ou
     chosen = JournalFormat(format_)
 
     async def work(tx: Connection) -> int:
-        await tx.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        count = 0
+        await read_one_snapshot(tx)
+        count, days = 0, (period.end - period.start).days
         with _opened(output) as stream:
             stream.write(csv_head() if chosen is JournalFormat.CSV else beancount_head(month.date()))
             if opening_balances and (
                 opening := await read_opening_any_account(tx, Period(period.mode, BEGINNING, month))
             ):
                 stream.write(WRITERS[chosen](opening))
-            async for entry in read_entries_any_account(tx, period):
-                stream.write(WRITERS[chosen](entry))
-                count += 1
+            # A bar would be drawn between the entries on a terminal.
+            with progress("Writing the journal", days if output else 0) as advance:
+                day = 0
+                async for entry in read_entries_any_account(tx, period):
+                    stream.write(WRITERS[chosen](entry))
+                    count += 1
+                    if entry.booked_on.day > day:
+                        advance(entry.booked_on.day - day)
+                        day = entry.booked_on.day
         return count
 
     count = run_in_transaction(work)
@@ -110,7 +117,12 @@ def journal(month: datetime, mode: str, format_: str, opening_balances: bool, ou
 def balances(month: datetime | None, mode: str, output: Output) -> None:
     """Show the balance of each account of the journal, per currency."""
     start, end = (BEGINNING, datetime.max.replace(tzinfo=UTC)) if month is None else (month, _next_month(month))
-    found = run_in_transaction(sum_balances_any_account, Period(Mode(mode), start, end))
+
+    async def work(tx: Connection) -> list[Posting]:
+        await read_one_snapshot(tx)
+        return await sum_balances_any_account(tx, Period(Mode(mode), start, end))
+
+    found = run_in_transaction(work)
     columns: list[ValueColumn[Posting]] = [
         ValueColumn("account", lambda posting: posting.account),
         MoneyColumn("balance", lambda posting: posting.amount_minor, lambda posting: posting.currency),

@@ -3,8 +3,11 @@
 import click
 
 from tonne.base.clock import utc_now
+from tonne.base.errors import TonneError
+from tonne.base.progress import progress
+from tonne.base.settings import Settings
 from tonne.checkout.resend_order import OrderMail, resend_order
-from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.parameters import EMAIL
 from tonne.db.pool import Connection
 from tonne.orders.errors import OrderNotFound
@@ -12,7 +15,7 @@ from tonne.orders.store import find_scope_any_account
 
 
 @click.command("resend")
-@click.argument("order_id")
+@click.argument("order_ids", metavar="ORDER_ID...", nargs=-1, required=True)
 @click.option(
     "--only",
     type=click.Choice([mail.value for mail in OrderMail]),
@@ -20,23 +23,43 @@ from tonne.orders.store import find_scope_any_account
     help="Send only this mail. Repeat for more. [default: all that there are]",
 )
 @click.option("--to", "email", type=EMAIL, help="Correct the customer's address, and send the mails there.")
-def resend(order_id: str, only: tuple[str, ...], email: str | None) -> None:
-    """Send the mails about an order again.
+def resend(order_ids: tuple[str, ...], only: tuple[str, ...], email: str | None) -> None:
+    """Send the mails about orders again.
 
     The receipt and the certificate go to the customer, the invoice to the admins of the organisation. With --to, the
-    order keeps the corrected address.
+    order keeps the corrected address. Of several orders, those without a mail to send are listed, and the exit code is
+    1.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    if email is not None and len(order_ids) > 1:
+        raise click.UsageError("--to corrects the address of one order: name only one.")
     wanted = [OrderMail(name) for name in only] or list(OrderMail)
 
-    async def work(tx: Connection) -> list[str]:
-        scope = await find_scope_any_account(tx, order_id)
-        if scope is None:
-            raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
-        return await resend_order(
-            tx, scope, order_id, wanted, email=email, settings=settings, actor=ACTOR, now=utc_now()
-        )
+    async def send(connection: Connection, settings: Settings, order_id: str) -> list[str]:
+        async with connection.transaction():
+            scope = await find_scope_any_account(connection, order_id)
+            if scope is None:
+                raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
+            return await resend_order(
+                connection, scope, order_id, wanted, email=email, settings=settings, actor=ACTOR, now=utc_now()
+            )
 
-    for sent in run_in_transaction(work):
-        click.echo(f"Will be mailed: {sent}.")
+    async def work(connection: Connection, settings: Settings) -> tuple[list[str], list[str]]:
+        sent, failed = list[str](), list[str]()
+        with progress("Preparing mails", len(order_ids)) as advance:
+            for order_id in order_ids:
+                try:
+                    sent += await send(connection, settings, order_id)
+                except TonneError as error:
+                    if len(order_ids) == 1:
+                        raise
+                    failed.append(f"{order_id}: {error}")
+                advance(1)
+        return sent, failed
+
+    sent, failed = run_connected(work)
+    for each in sent:
+        click.echo(f"Will be mailed: {each}.")
+    for each in failed:
+        click.echo(each, err=True)
+    if failed:
+        raise click.ClickException(f"{len(failed):,} of {len(order_ids):,} orders: nothing was sent.")

@@ -11,6 +11,7 @@ from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settin
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import Format, Output, TimeColumn, TonnesColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
+from tonne.cli.progress import bars_on_terminal
 from tonne.retirements.import_confirmations import import_confirmations
 from tonne.retirements.work_list import Task, export_tasks, list_tasks_any_account
 from tonne.sheets.errors import quoted
@@ -64,10 +65,12 @@ def export(mode: str, output: Path) -> None:
     `tonne retirement import`.
     """
     tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
+    with bars_on_terminal():
+        content = export_tasks(tasks)
     try:
         # Never overwrite: the file may be an earlier list that is partly filled in.
         with output.open("xb") as stream:
-            stream.write(export_tasks(tasks))
+            stream.write(content)
     except FileExistsError as error:
         raise click.ClickException(f"{output} already exists: choose another name, or move the file.") from error
     except OSError as error:

@@ -1,26 +1,21 @@
 """tonne secrets"""
 
-import asyncio
-import sys
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import click
 
 from tonne.base.clock import utc_now
+from tonne.base.progress import progress
 from tonne.base.secret_box import SecretBox, SecretKeyMissing, create_key_file
 from tonne.base.settings import Settings
 from tonne.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
 from tonne.checkout.reseal_link_secrets import reseal_links_any_account
 from tonne.checkout.reseal_mail_links import reseal_card_links_any_account, reseal_order_links_any_account
-from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
+from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
-from tonne.db.migrate import require_compatible
 from tonne.db.pool import Connection
 from tonne.webhooks import reseal_secrets, secret_store
 from tonne.webhooks.check_secret_key import check_secret_key, find_unreadable_any_account
-
-T = TypeVar("T")
 
 
 class KeyUse(NamedTuple):
@@ -45,7 +40,7 @@ def secrets() -> None:
 @output_options
 def status(output: Output) -> None:
     """Show how many values are sealed with which key."""
-    print_rows(_run(_read_status), COLUMNS, output, empty="No keys.")
+    print_rows(run_connected(_read_status), COLUMNS, output, empty="No keys.")
 
 
 @secrets.command("rotate")
@@ -55,7 +50,7 @@ def rotate() -> None:
     Before, set TONNE_SECRET_KEY to the new key and TONNE_SECRET_KEYS_OLD to the previous one, for all processes, and
     restart them. The service can keep running. If the command is interrupted, run it again.
     """
-    box, resealed, unreadable, retired = _run(_rotate)
+    box, resealed, unreadable, retired = run_connected(_rotate)
     click.echo(f"{resealed} secret(s) encrypted again with key {box.key_id}.")
     if retired:
         click.echo(
@@ -77,7 +72,7 @@ def reset() -> None:
     sealed with a lost key deliver nothing, and offset links refuse signed queries, until their owners rotate the
     secret. No event is lost. The URLs of checkouts that the API created cannot be read again; create new ones.
     """
-    box, given_up, unreadable = _run(_reset)
+    box, given_up, unreadable = run_connected(_reset)
     click.echo(f"This database now uses key {box.key_id}.")
     if given_up:
         click.echo(f"Given up: key {' and '.join(given_up)}.")
@@ -85,17 +80,6 @@ def reset() -> None:
         click.echo(f"Rotate {len(unreadable)} secret(s), which cannot be opened:")
         for owner_id in unreadable:
             click.echo(f"- {owner_id}")
-
-
-def _run(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
-    async def checked(connection: Connection) -> T:
-        await require_compatible(connection)
-        return await work(connection, settings)
-
-    with plain_failures():
-        settings = settings_from_environment()
-        with open_database(settings) as url:
-            return asyncio.run(with_connection(url, checked))
 
 
 async def _read_status(connection: Connection, settings: Settings) -> list[KeyUse]:
@@ -124,26 +108,24 @@ async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox
     resealed, unreadable = 0, list[str]()
     counts = await secret_store.count_secrets_any_account(connection)
     left = sum(count for key_id, count in counts.items() if key_id != box.key_id)
-    # Shown on a terminal only.
-    bar = click.progressbar(length=left, label="Encrypting", hidden=not sys.stderr.isatty(), file=sys.stderr)
-    for reseal_batch in (
-        reseal_secrets.reseal_batch_any_account,
-        reseal_links_any_account,
-        reseal_checkouts_any_account,
-        reseal_order_links_any_account,
-        reseal_card_links_any_account,
-    ):
-        after = reseal_secrets.START
-        while True:
-            # One transaction per batch, so that no row is locked for long and an interrupted run loses nothing.
-            async with connection.transaction():
-                batch = await reseal_batch(connection, box, after, actor=ACTOR, now=utc_now())
-            if batch is None:
-                break
-            after, resealed = batch.last, resealed + batch.resealed
-            bar.update(batch.resealed)
-            unreadable += batch.unreadable
-    bar.render_finish()
+    with progress("Encrypting secrets", left) as advance:
+        for reseal_batch in (
+            reseal_secrets.reseal_batch_any_account,
+            reseal_links_any_account,
+            reseal_checkouts_any_account,
+            reseal_order_links_any_account,
+            reseal_card_links_any_account,
+        ):
+            after = reseal_secrets.START
+            while True:
+                # One transaction per batch, so that no row is locked for long and an interrupted run loses nothing.
+                async with connection.transaction():
+                    batch = await reseal_batch(connection, box, after, actor=ACTOR, now=utc_now())
+                if batch is None:
+                    break
+                after, resealed = batch.last, resealed + batch.resealed
+                advance(batch.resealed)
+                unreadable += batch.unreadable
     async with connection.transaction():
         retired = await reseal_secrets.retire_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
     return box, resealed, unreadable, retired

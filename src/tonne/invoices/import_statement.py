@@ -14,6 +14,7 @@ from tonne.banking.own_accounts import with_own_accounts
 from tonne.banking.read_statement import DETECTED, read_statement
 from tonne.banking.statement import StatementFormat, StatementLine
 from tonne.base.actor import Actor
+from tonne.base.progress import progress
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
@@ -112,12 +113,14 @@ async def book_new_lines(
     ]
     if assigned:
         await insert_assignments_any_account(tx, assigned, by_operator=False, actor=actor, now=now)
-    for each in incoming:
-        match = matches[each.transfer_id]
-        if match.settles and match.named:
-            note = f"bank transfer of {each.line.booked_on}"
-            invoice = match.named.invoice
-            entries.append(await mark_invoice_paid(tx, invoice, by_hand=False, actor=actor, now=now, note=note))
+    with progress("Settling invoices", len(incoming)) as advance:
+        for each in incoming:
+            match = matches[each.transfer_id]
+            if match.settles and match.named:
+                note = f"bank transfer of {each.line.booked_on}"
+                invoice = match.named.invoice
+                entries.append(await mark_invoice_paid(tx, invoice, by_hand=False, actor=actor, now=now, note=note))
+            advance(1)
     await audit.record_all(tx, entries, actor=actor, at=now)
     await recognise_returns(tx, mode, [each for each in new if each.line.amount_minor < 0], actor=actor, now=now)
     await transfer_store.refresh_states_any_account(tx, [each.transfer_id for each in new])

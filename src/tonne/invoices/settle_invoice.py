@@ -7,6 +7,7 @@ from datetime import datetime
 from tonne.accounts import audit
 from tonne.accounts.model import PaymentMethod
 from tonne.base.actor import Actor
+from tonne.base.progress import progress
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
@@ -105,16 +106,18 @@ async def mark_invoice_paid(
 async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now: datetime) -> None:
     """Mark the locked orders of settled invoices as paid. Call it last in the transaction."""
     keys = [each.key for each in await find_order_keys_any_account(tx, invoice_ids)]
-    for start in range(0, len(keys), CHUNK):
-        orders = await load_orders(tx, keys[start : start + CHUNK])
-        fulfilled = [order for order in orders if order.status is not OrderStatus.PLACED]
-        moves = [
-            Transitions(order, [with_payment(order)], order.due_at(now))
-            for order in orders
-            if order.status is OrderStatus.PLACED
-        ]
-        paid = [replace(order, payment_state=PaymentState.PAID) for order in fulfilled]
-        await move_orders(tx, moves, now, updated=paid)
+    with progress("Marking orders as paid", len(keys)) as advance:
+        for start in range(0, len(keys), CHUNK):
+            orders = await load_orders(tx, keys[start : start + CHUNK])
+            fulfilled = [order for order in orders if order.status is not OrderStatus.PLACED]
+            moves = [
+                Transitions(order, [with_payment(order)], order.due_at(now))
+                for order in orders
+                if order.status is OrderStatus.PLACED
+            ]
+            paid = [replace(order, payment_state=PaymentState.PAID) for order in fulfilled]
+            await move_orders(tx, moves, now, updated=paid)
+            advance(len(orders))
 
 
 async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:

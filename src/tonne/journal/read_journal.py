@@ -4,6 +4,7 @@ Those records are never edited once they are booked: an invoice is reduced by a 
 a month that is exported again gives the same entries.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 
 import asyncpg
 
+from tonne.base.progress import progress
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.journal.model import JournalEntry, LedgerAccount, Posting
@@ -68,22 +70,29 @@ def _entry(rows: list[asyncpg.Record]) -> JournalEntry:
     )
 
 
-SUM_BALANCES = f"""
+# Postings of one kind: PostgreSQL does not read the tables of the others.
+SUM_KIND = f"""
 SELECT account, currency, sum(amount_minor)::bigint AS amount_minor
-FROM ({all_postings(_IN_PERIOD)}) AS posting GROUP BY account, currency
-HAVING sum(amount_minor) <> 0 ORDER BY account, currency
+FROM ({all_postings(_IN_PERIOD)}) AS posting WHERE kind = $4 GROUP BY account, currency
 """  # noqa: S608 - our own constants
 
 
-async def sum_balances_any_account(connection: Connection, period: Period) -> list[Posting]:
-    """What each account changed by, per currency."""
-    rows = await connection.fetch(SUM_BALANCES, period.mode, period.start, period.end)
-    return [Posting(LedgerAccount(row["account"]), row["currency"], row["amount_minor"]) for row in rows]
+async def sum_balances_any_account(tx: Connection, period: Period) -> list[Posting]:
+    """What each account changed by, per currency. Call it in a transaction that reads one snapshot."""
+    sums: Counter[tuple[str, str]] = Counter()
+    with progress("Summing the journal", len(SOURCES)) as advance:
+        for source in SOURCES:
+            rows = await tx.fetch(SUM_KIND, period.mode, period.start, period.end, source.kind)
+            sums.update({(row["account"], row["currency"]): row["amount_minor"] for row in rows})
+            advance(1)
+    return [
+        Posting(LedgerAccount(account), currency, minor) for (account, currency), minor in sorted(sums.items()) if minor
+    ]
 
 
-async def read_opening_any_account(connection: Connection, before: Period) -> JournalEntry | None:
+async def read_opening_any_account(tx: Connection, before: Period) -> JournalEntry | None:
     """One entry with all balances at the end of `before`; None if nothing was booked."""
-    balances = await sum_balances_any_account(connection, before)
+    balances = await sum_balances_any_account(tx, before)
     if not balances:
         return None
     return JournalEntry(

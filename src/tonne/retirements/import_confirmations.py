@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from tonne.base.actor import Actor
+from tonne.base.progress import progress
 from tonne.base.scope import Mode
 from tonne.base.settings import RegistryPage
 from tonne.base.urls import MAX_URL_LENGTH
@@ -133,22 +134,24 @@ async def import_confirmations(
     new: list[_Recorded] = []
     corrected: list[_Recorded] = []
     known_count = 0
-    for line in lines:
-        try:
-            parcel, is_moved = _find_parcel(book, line, mode)
-            is_known = _check_state(line.row, parcel, certified) and not is_moved
-            _check_facts(line.row, parcel)
+    with progress("Checking parcels", len(lines)) as advance:
+        for line in lines:
+            advance(1)
+            try:
+                parcel, is_moved = _find_parcel(book, line, mode)
+                is_known = _check_state(line.row, parcel, certified) and not is_moved
+                _check_facts(line.row, parcel)
+                if not is_known:
+                    _check_name(line.row, parcel)
+                    _check_page(line.row, parcel, check)
+            except _LineRefused as error:
+                sheet.add_error(line.row.line, error.column, error.message)
+                continue
+            known_count += is_known
             if not is_known:
-                _check_name(line.row, parcel)
-                _check_page(line.row, parcel, check)
-        except _LineRefused as error:
-            sheet.add_error(line.row.line, error.column, error.message)
-            continue
-        known_count += is_known
-        if not is_known:
-            (corrected if parcel.status is ParcelStatus.RETIRED else new).append(_Recorded(line.row, parcel))
-            parcel.status = ParcelStatus.RETIRED
-            parcel.retired_on, parcel.retirement_url = line.row.retired_on, line.row.retirement_url
+                (corrected if parcel.status is ParcelStatus.RETIRED else new).append(_Recorded(line.row, parcel))
+                parcel.status = ParcelStatus.RETIRED
+                parcel.retired_on, parcel.retirement_url = line.row.retired_on, line.row.retirement_url
     if sheet.errors:
         # A line of many parcels may have the same error for each.
         raise SheetInvalid(sorted(dict.fromkeys(sheet.errors), key=lambda error: error.line or 0))

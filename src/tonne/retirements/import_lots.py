@@ -12,6 +12,7 @@ import asyncpg
 from tonne.accounts.audit import record_all
 from tonne.base.actor import Actor
 from tonne.base.ids import new_id
+from tonne.base.progress import progress
 from tonne.base.scope import Mode
 from tonne.catalog.import_audit import catalogue_entries, import_entry, row_entries
 from tonne.catalog.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
@@ -83,9 +84,11 @@ async def import_files(
     if errors:
         order = [file.name for file in files.values()]
         raise SheetInvalid(sorted(errors, key=lambda error: (order.index(error.file), error.line or 0)))
-    with _violations_as_errors():
+    with _violations_as_errors(), progress("Saving", 2) as advance:
         await save_catalogue(tx, head, catalogue, now)
+        advance(1)
         await save_lots(tx, mode, lots.saved, catalogue.project_ids, now)
+        advance(1)
     if catalogue.bundle_projects.removed and await is_removed_project_held_any_account(tx, mode):
         message = "customers who are paying now hold tonnes of a project that is removed: import again in 35 minutes."
         raise SheetInvalid([RowError(catalogue.bundle_projects.file, None, None, message)])

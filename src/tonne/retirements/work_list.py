@@ -11,6 +11,7 @@ from datetime import datetime
 
 from tonne.base.clock import to_wire
 from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.base.progress import progress
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.retirements.model import part_of_tonnes, serial_range
@@ -170,23 +171,25 @@ def _printed(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
 
 
-def export_tasks(tasks: Iterable[Task]) -> bytes:
+def export_tasks(tasks: Sequence[Task]) -> bytes:
     """CSV with a byte order mark: without it, spreadsheets misread names that are not ASCII."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(EXPORT_COLUMNS)
-    for task in tasks:
-        cells = {
-            **asdict(task),
-            "serials": format_runs(task.runs),
-            "kilograms": task.kilograms,
-            "parcels": len(task.parcel_ids),
-            "retired_serials": "",
-            "quantity": format_tonnes(task.quantity_grams),
-            "beneficiary": task.named,
-            "opened_at": to_wire(task.opened_at),
-            "retired_on": "",
-            "retirement_url": "",
-        }
-        writer.writerow([escape_formula(str(cells[column])) for column in EXPORT_COLUMNS])
+    with progress("Writing the work list", len(tasks)) as advance:
+        for task in tasks:
+            cells = {
+                **asdict(task),
+                "serials": format_runs(task.runs),
+                "kilograms": task.kilograms,
+                "parcels": len(task.parcel_ids),
+                "retired_serials": "",
+                "quantity": format_tonnes(task.quantity_grams),
+                "beneficiary": task.named,
+                "opened_at": to_wire(task.opened_at),
+                "retired_on": "",
+                "retirement_url": "",
+            }
+            writer.writerow([escape_formula(str(cells[column])) for column in EXPORT_COLUMNS])
+            advance(1)
     return text.getvalue().encode("utf-8-sig")

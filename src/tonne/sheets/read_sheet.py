@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from tonne.base.progress import progress
 from tonne.sheets.columns import CellError, Column
 from tonne.sheets.csv_lines import SheetFile, Unreadable, read_lines
 from tonne.sheets.errors import RowError, quoted
@@ -71,8 +72,10 @@ def read_sheet(
         return Sheet()
     sheet: Sheet[R] = Sheet(file.name)
     try:
-        for line, cells in _read_rows(sheet, file.content, _fields_of(row_type), set(ignored)):
-            _add_row(sheet, row_type, line, cells, check)
+        with progress(f"Reading {file.name}", file.content.count(b"\n")) as advance:
+            for line, cells in _read_rows(sheet, file.content, _fields_of(row_type), set(ignored)):
+                _add_row(sheet, row_type, line, cells, check)
+                advance(1)
     except Unreadable as error:
         sheet.complete = False
         sheet.add_error(error.line, None, str(error))
