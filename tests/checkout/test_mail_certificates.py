@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from datetime import datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -107,6 +108,9 @@ async def test_the_customer_gets_one_mail_with_the_pdf_and_the_verification_link
     assert "1.5 tonnes" in text
     assert "on behalf of Beneficiary" in text
     assert f"http://tonne.test/verify/{number}\n" in text
+    path = re.search(r"See your order:\nhttp://tonne.test(/o/\S+)\n", text)
+    assert path is not None, text
+    assert number in (await browser.get(path[1])).text
     [attached] = mail.iter_attachments()
     assert attached.get_filename() == f"certificate-{number}.pdf"
     verdict = await browser.get(f"/verify/{number}", params={"sha256": hashlib.sha256(pdf_of(mail)).hexdigest()})

@@ -64,6 +64,7 @@ async def test_the_new_certificate_is_mailed_to_the_customer_who_got_the_old_one
     text = text_of(mail)
     assert f"Your certificate {new['replaces']} was replaced. The name was misspelt." in text
     assert "on behalf of Ada GmbH" in text
+    assert "See your order:\nhttp://tonne.test/o/" in text
     assert pdf_of(mail).startswith(b"%PDF")
 
 
@@ -98,6 +99,7 @@ async def test_a_withdrawal_is_mailed_with_its_reason(post: Post, services: Serv
     _, mail = await post.mails()
     assert mail["Subject"] == f"[TEST] Your certificate {number} was withdrawn"
     assert "The registry cancelled them." in text_of(mail)
+    assert "See your order:\nhttp://tonne.test/o/" in text_of(mail)
     assert list(mail.iter_attachments()) == []
 
 

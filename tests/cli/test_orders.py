@@ -71,7 +71,10 @@ async def test_people_e_an_order_is_found_by_any_of_its_names(
     assert _ids(operator, "--payment-state", "paid", order["id"]) == []
     assert _ids(operator, "--until", "2020-01-01") == []
     assert len(_ids(operator, "--since", "2020-01-01")) == 2
-    assert operator.does("order", "list", "nothing-like-it").startswith("No order matches. To search the metadata")
+    assert _ids(operator, "headquarters") == [order["id"]], "the client's own reference"
+    assert _ids(operator, "headquarters", "--reference", "po-17") == [order["id"]]
+    assert _ids(operator, "headquarters", "--mode", "test") == []
+    assert operator.does("order", "list", "nothing-like-it") == "No order matches."
     assert "tonne org list" in operator.is_refused("order", "list", "--org", "org_nope")
     assert "tonne account list" in operator.is_refused("order", "list", "--account", "acc_nope")
 

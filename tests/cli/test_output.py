@@ -144,7 +144,7 @@ def test_an_object_has_facts_and_tables(capsys: pytest.CaptureFixture[str]) -> N
     ]
     print_object(ROWS[0], COLUMNS, Output(), below)
     assert capsys.readouterr().out.splitlines()[-4:] == [
-        "created  2026-03-01T09:30:15.002Z",
+        "created  2026-03-01 09:30",
         "",
         "day",
         "2026-03-01",

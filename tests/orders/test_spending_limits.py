@@ -1,6 +1,7 @@
 """Spending limits and the minimum order."""
 
 import asyncio
+import json
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
@@ -73,6 +74,10 @@ async def test_a_key_orders_up_to_its_limit_in_one_currency(api: ApiClient, oper
     ours = world.ours_test
     other_key = api.as_key(operator.does("key", "create", ours.scope.account_id))
     assert operator.does("key", "limit", ours.key_id, "20") == f"The monthly limit of {ours.key_id} is 20.00 EUR."
+    listed = operator.does("key", "list", ours.scope.organisation_id, "--json")
+    limits = {key["id"]: (key["monthly_limit"], key["currency"]) for key in map(json.loads, listed.splitlines())}
+    assert limits[ours.key_id] == ("20.00", "EUR")
+    assert "20.00 EUR" in operator.does("key", "list", ours.scope.organisation_id)
     await api.order()
     refused = await api.post("/v1/orders/by-mass", TONNE)
     assert (refused.status_code, codes(refused)) == (403, ["spending_limit_reached"])

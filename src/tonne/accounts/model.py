@@ -142,6 +142,9 @@ class ApiKey:
     created_at: datetime
     last_used_at: datetime | None
     revoked_at: datetime | None
+    # Per month, in the currency of the default account.
+    monthly_limit_minor: int | None = None
+    currency: str = ""
 
 
 def new_secret(mode: Mode) -> str:

@@ -291,7 +291,12 @@ async def find_valid_key(connection: Connection, secret_hash: bytes) -> KeyHolde
     return KeyHolder(row["id"], scope, row["is_closed"])
 
 
-_KEY = "id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at"
+_KEY = """
+id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at,
+monthly_limit_minor,
+(SELECT account.currency FROM accounts account
+ WHERE account.organisation_id = api_keys.organisation_id AND account.id = api_keys.default_account_id) AS currency
+"""
 LIST_KEYS = f"SELECT {_KEY} FROM api_keys WHERE organisation_id = $1 ORDER BY created_at, id"  # noqa: S608 - columns above
 
 

@@ -1,7 +1,6 @@
 """Mailing certificates to the people who paid through an offset link."""
 
 from datetime import timedelta
-from email.message import EmailMessage
 
 import structlog
 
@@ -9,12 +8,12 @@ from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.checkout import queue
+from tonne.checkout.certificate_mails import compose_certificate_mail
 from tonne.checkout.queue import DueMail
 from tonne.db.batches import run_each
 from tonne.db.pool import Database
-from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail, is_mail_address
-from tonne.gateways.mail_layout import one_line
-from tonne.retirements.certificate_record import CertificateRecord
+from tonne.gateways.mail import is_mail_address
+from tonne.receipts.order_links import order_url
 from tonne.retirements.render_certificate import render_certificate
 
 BATCH = 10
@@ -54,28 +53,9 @@ class MailCertificates:
                 await queue.finish_mail(tx, due.scope, due)
             return
         pdf = await render_certificate(self._database, due.record, self._clock)
-        message = compose_certificate_mail(self._settings, due.email, due.record, pdf)
         async with self._database.transaction() as tx:
-            if await queue.finish_mail(tx, due.scope, due):
-                await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.checkout_id)
-
-
-def compose_certificate_mail(settings: Settings, recipient: str, record: CertificateRecord, pdf: bytes) -> EmailMessage:
-    is_test = record.mode == "test"
-    questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
-    text = (
-        "Thank you.\n\n"
-        f"Carbon credits for {record.total_quantity} tonnes of CO2 equivalent were retired on behalf of"
-        f" {one_line(record.beneficiary)}. Your certificate {record.number} is attached.\n\n"
-        "Anyone can verify it here:\n"
-        f"{record.verification_url}\n"
-    )
-    return compose_mail(
-        settings,
-        [recipient],
-        f"{TEST_SUBJECT if is_test else ''}Your certificate {record.number}: {record.total_quantity} t retired",
-        text,
-        notice="This is a test. No money was charged and no credits were retired." if is_test else None,
-        closing=f"{one_line(record.issuer)}\n{questions}",
-        attachment=Attachment(f"certificate-{record.number}.pdf", pdf),
-    )
+            if not await queue.finish_mail(tx, due.scope, due):
+                return
+            url = await order_url(tx, due.scope, due.record.order_id, settings=self._settings, now=self._clock())
+            message = compose_certificate_mail(self._settings, due.email, due.record, pdf, order_url=url)
+            await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.checkout_id)

@@ -1,17 +1,16 @@
 """Mails to customers whose certificate was replaced or withdrawn."""
 
 from datetime import timedelta
-from email.message import EmailMessage
 
 from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
+from tonne.checkout.certificate_mails import compose_replacement, compose_withdrawal
 from tonne.db.batches import run_each
 from tonne.db.pool import Database
-from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail, is_mail_address
-from tonne.gateways.mail_layout import one_line
+from tonne.gateways.mail import is_mail_address
+from tonne.receipts.order_links import order_url
 from tonne.retirements.certificate_mail_store import DueCertificate, claim_changed_any_account, finish_changed
-from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.render_certificate import render_certificate
 
 BATCH = 10
@@ -41,65 +40,19 @@ class MailChangedCertificates:
         return bool(claimed)
 
     async def _mail(self, due: DueCertificate) -> None:
-        message = None
-        if is_mail_address(due.email) and due.withdrawn_reason is not None:
-            message = compose_withdrawal(self._settings, due.email, due.record, due.withdrawn_reason)
+        is_withdrawn = due.withdrawn_reason is not None
         # A customer who has no certificate yet gets this one as the first.
-        elif is_mail_address(due.email) and not due.is_first:
-            pdf = await render_certificate(self._database, due.record, self._clock)
-            message = compose_replacement(self._settings, due.email, due.record, pdf)
+        if not is_mail_address(due.email) or (due.is_first and not is_withdrawn):
+            async with self._database.transaction() as tx:
+                await finish_changed(tx, due.scope, due)
+            return
+        pdf = b"" if is_withdrawn else await render_certificate(self._database, due.record, self._clock)
         async with self._database.transaction() as tx:
-            if await finish_changed(tx, due.scope, due) and message is not None:
+            # Before the certificate: see the lock order.
+            url = await order_url(tx, due.scope, due.order_id, settings=self._settings, now=self._clock())
+            if due.withdrawn_reason is None:
+                message = compose_replacement(self._settings, due.email, due.record, pdf, order_url=url)
+            else:
+                message = compose_withdrawal(self._settings, due.email, due.record, due.withdrawn_reason, order_url=url)
+            if await finish_changed(tx, due.scope, due):
                 await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.order_id)
-
-
-def compose_replacement(settings: Settings, recipient: str, record: CertificateRecord, pdf: bytes) -> EmailMessage:
-    old = "" if record.replaces is None else record.replaces.number
-    reason = "" if record.replaces is None else one_line(record.replaces.reason)
-    text = (
-        f"Your certificate {old} was replaced. {_sentence(reason)}\n\n"
-        f"The new certificate {record.number} is attached: {record.total_quantity} tonnes of CO2 equivalent, on behalf"
-        f" of {one_line(record.beneficiary)}. Please use it instead of the old one. You have nothing to pay.\n\n"
-        "Anyone can verify it here:\n"
-        f"{record.verification_url}\n"
-    )
-    attachment = Attachment(f"certificate-{record.number}.pdf", pdf)
-    return _compose(
-        settings, recipient, f"Your new certificate {record.number}", text, record=record, attachment=attachment
-    )
-
-
-def compose_withdrawal(settings: Settings, recipient: str, record: CertificateRecord, reason: str) -> EmailMessage:
-    text = (
-        f"Your certificate {record.number} over {record.total_quantity} tonnes of CO2 equivalent was withdrawn."
-        f" {_sentence(one_line(reason))}\n\n"
-        "Its page shows its state, and a new certificate as soon as there is one:\n"
-        f"{record.verification_url}\n"
-    )
-    return _compose(settings, recipient, f"Your certificate {record.number} was withdrawn", text, record=record)
-
-
-def _compose(
-    settings: Settings,
-    recipient: str,
-    subject: str,
-    text: str,
-    *,
-    record: CertificateRecord,
-    attachment: Attachment | None = None,
-) -> EmailMessage:
-    is_test = record.mode == "test"
-    questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
-    return compose_mail(
-        settings,
-        [recipient],
-        f"{TEST_SUBJECT if is_test else ''}{subject}",
-        text,
-        notice="This is a test. No money was charged and no credits were retired." if is_test else None,
-        closing=f"{one_line(record.issuer)}\n{questions}",
-        attachment=attachment,
-    )
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."

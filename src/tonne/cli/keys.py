@@ -7,7 +7,7 @@ from tonne.accounts.api_keys import issue_key, revoke_key
 from tonne.accounts.model import ApiKey
 from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.orders.set_limits import set_key_limit
 
 COLUMNS: tuple[ValueColumn[ApiKey], ...] = (
@@ -15,6 +15,7 @@ COLUMNS: tuple[ValueColumn[ApiKey], ...] = (
     ValueColumn("mode", lambda k: k.scope.mode),
     ValueColumn("name", lambda k: k.name, shrinks=True),
     ValueColumn("last_four", lambda k: k.last_four, head="key", show=lambda k: f"...{k.last_four}"),
+    MoneyColumn("monthly_limit", lambda k: k.monthly_limit_minor, lambda k: k.currency),
     TimeColumn("last_used_at", lambda k: k.last_used_at, head="last used"),
     TimeColumn("revoked_at", lambda k: k.revoked_at, head="revoked"),
     ValueColumn("account_id", lambda k: k.scope.account_id, head="default account"),

@@ -1,5 +1,6 @@
 """tonne order"""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -44,8 +45,6 @@ from tonne.orders.search_store import (
 from tonne.orders.store import find_scope_any_account
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 
-_HINT = "To search the metadata, use --metadata."
-
 
 @click.group()
 def order() -> None:
@@ -72,32 +71,36 @@ def list_(term: str | None, limit: int, output: Output, idempotency_key: str | N
     """List the newest orders, or those that TERM names.
 
     TERM is an id, an e-mail address, an idempotency key, the number of a certificate or an invoice, or the reference of
-    a charge or a transfer. An id may be the order's, or that of its charge, invoice, transfer or checkout.
+    a charge or a transfer. An id may be the order's, or that of its charge, invoice, transfer or checkout. If it is
+    none of these, TERM is searched in the metadata, where clients keep their own references.
     """
 
     async def work(tx: Connection) -> tuple[list[FoundOrder], Names]:
-        search, names = OrderSearch(**filters), [each for each in (term, idempotency_key) if each is not None]
+        search = OrderSearch(**filters)
         if search.organisation_id is not None:
             await require_organisation(tx, search.organisation_id)
         if search.account_id is not None:
             await require_account_any_account(tx, search.account_id)
-        found = await _search(tx, names, search, limit + 1)
-        if idempotency_key is not None:
-            found = [each for each in found if each.idempotency_key == idempotency_key]
+        found = await _search(tx, term, idempotency_key, search, limit + 1)
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
-    nothing = "No order matches." if term is None else f"No order matches. {_HINT}"
-    print_rows(found[:limit], _columns(names), output, empty=nothing)
+    print_rows(found[:limit], _columns(names), output, empty="No order matches.")
     if output.format is Format.TABLE and len(found) > limit:
         click.echo(f"There are more: these are the newest {limit:,}. Use --limit or --until.", err=True)
 
 
-async def _search(tx: Connection, terms: list[str], search: OrderSearch, limit: int) -> list[FoundOrder]:
-    if not terms:
+async def _search(
+    tx: Connection, term: str | None, idempotency_key: str | None, search: OrderSearch, limit: int
+) -> list[FoundOrder]:
+    named = [set(await find_keys_any_account(tx, each.strip())) for each in (term, idempotency_key) if each is not None]
+    if term is not None and not named[0] and search.metadata is None:
+        # No index has the client's own reference.
+        search, named = replace(search, metadata=term.strip()), named[1:]
+    if not named:
         return await search_orders_any_account(tx, search, limit)
-    keys = set.intersection(*[set(await find_keys_any_account(tx, term.strip())) for term in terms])
-    return await filter_orders_any_account(tx, sorted(keys), search, limit)
+    found = await filter_orders_any_account(tx, sorted(set.intersection(*named)), search, limit)
+    return [each for each in found if idempotency_key is None or each.idempotency_key == idempotency_key]
 
 
 def _columns(names: Names) -> tuple[ValueColumn[FoundOrder], ...]:

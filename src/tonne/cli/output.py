@@ -127,17 +127,13 @@ class ValueColumn(Generic[T]):
 
 @dataclass(frozen=True)
 class TimeColumn(ValueColumn[T]):
-    """A moment or a day. The table has moments to the minute, in UTC."""
+    """A moment or a day. People see moments to the minute, in UTC."""
 
     def fields(self, row: T) -> dict[str, Any]:
         value: date | None = self.value(row)
         if isinstance(value, datetime):
             return {self.name: to_wire(value)}
         return {self.name: None if value is None else value.isoformat()}
-
-    def fact(self, row: T) -> str:
-        value: date | None = self.value(row)
-        return to_wire(value) if isinstance(value, datetime) and self.show is None else super().fact(row)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import asyncpg
 
@@ -10,6 +11,14 @@ from tonne.base.secret_box import HEADER_BYTES
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
+
+
+class LinkedOrder(NamedTuple):
+    """What the link of an order needs to know of it."""
+
+    scope: Scope
+    id: str
+
 
 INSERT_LINKS = """
 INSERT INTO order_links (account_id, order_id, organisation_id, mode, token_hash, token_box, created_at)
@@ -21,7 +30,11 @@ ON CONFLICT (account_id, order_id) DO NOTHING
 
 
 async def insert_links(
-    tx: Connection, orders: Sequence[Order], hashes: Sequence[bytes], boxes: Sequence[bytes], now: datetime
+    tx: Connection,
+    orders: Sequence[Order | LinkedOrder],
+    hashes: Sequence[bytes],
+    boxes: Sequence[bytes],
+    now: datetime,
 ) -> None:
     """Orders that have a link keep it."""
     values = columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode")

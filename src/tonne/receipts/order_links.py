@@ -6,12 +6,13 @@ from functools import lru_cache
 
 import structlog
 
+from tonne.base.scope import Scope
 from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings, SettingsError
 from tonne.db.pool import Connection
-from tonne.orders.model import Order
+from tonne.orders.model import Order, OrderKey
 from tonne.receipts.link_token import hash_link_token, new_link_token
-from tonne.receipts.order_link_store import find_boxes, insert_links
+from tonne.receipts.order_link_store import LinkedOrder, find_boxes, insert_links
 
 _log = structlog.get_logger()
 
@@ -25,8 +26,13 @@ def box_of(settings: Settings) -> SecretBox | None:
         return None
 
 
+async def order_url(tx: Connection, scope: Scope, order_id: str, *, settings: Settings, now: datetime) -> str | None:
+    """Like `order_urls`, for one order that is not loaded."""
+    return (await order_urls(tx, [LinkedOrder(scope, order_id)], settings=settings, now=now))[order_id]
+
+
 async def order_urls(
-    tx: Connection, orders: Sequence[Order], *, settings: Settings, now: datetime
+    tx: Connection, orders: Sequence[Order | LinkedOrder], *, settings: Settings, now: datetime
 ) -> dict[str, str | None]:
     """The URL of each order's page by order id, created where there is none yet.
 
@@ -39,7 +45,7 @@ async def order_urls(
     tokens = [new_link_token() for _ in orders]
     boxes = [box.seal(token, order.id) for token, order in zip(tokens, orders, strict=True)]
     await insert_links(tx, orders, [hash_link_token(token) for token in tokens], boxes, now)
-    sealed = await find_boxes(tx, [order.key for order in orders])
+    sealed = await find_boxes(tx, [OrderKey(order.scope.account_id, order.id) for order in orders])
     urls: dict[str, str | None] = {}
     for order in orders:
         try:
