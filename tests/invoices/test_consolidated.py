@@ -29,7 +29,7 @@ from tonne.db.pool import Database
 from tonne.invoices.billing_store import OrderToBill
 from tonne.invoices.collect_orders import month_end_after
 from tonne.invoices.consolidated import divide_tax
-from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.invoices.issue_consolidated_invoices import LEASE, IssueConsolidatedInvoices
 from tonne.invoices.waiting import WAITING
 from tonne.orders.load import load_order
 from tonne.orders.schemas import order_document
@@ -104,6 +104,36 @@ async def test_tax_is_known_once_the_orders_are_billed(billing: Billing, world: 
     assert sum(order.tax.tax_minor or 0 for order in found if order) == 795
     assert documents == [order_document(order) for order in found if order]
     assert [tax.tax for tax in invoice.read_record().taxes] == ["7.95"]
+    await billing.check_invariants()
+
+
+FAIL_ON_LAST = """
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'disk full'; END $$;
+CREATE TRIGGER fail BEFORE UPDATE OF tax_minor ON orders FOR EACH ROW WHEN (NEW.id = '%s') EXECUTE FUNCTION fail()
+"""
+STATE = """
+SELECT (SELECT count(*) FROM unbilled_orders), (SELECT count(tax_minor) FROM orders),
+       (SELECT last_number FROM invoice_series WHERE mode = 'live')
+"""
+
+
+async def test_a_run_that_fails_halfway_leaves_nothing_and_is_repeated(
+    billing: Billing, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tonne.invoices.issue_consolidated_invoices.CHUNK", 2)
+    ours = world.ours_live.scope
+    await _monthly(billing, ours)
+    orders = [await billing.place_order(ours) for _ in range(5)]
+    await billing.work()
+    billing.clock.turn_to(4, 1, 1)
+    await billing.execute(FAIL_ON_LAST % orders[-1].id)
+    await billing.issue_consolidated.run_once()
+    assert tuple((await billing.fetch(STATE))[0]) == (5, 0, 0)
+    await billing.execute("DROP TRIGGER fail ON orders")
+    billing.clock.now += LEASE
+    await billing.work()
+    assert tuple((await billing.fetch(STATE))[0]) == (0, 5, 1)
+    assert (await billing.invoice(orders[0])).order_count == 5
     await billing.check_invariants()
 
 
