@@ -36,7 +36,7 @@ format: .venv/dev.done
 
 # Looks up known vulnerabilities of the locked versions. Needs the internet, so CI does not run it; fails without.
 audit: .venv/dev.done
-	@for file in build runtime dev; do \
+	@for file in build runtime dev failover; do \
 		echo "requirements/$$file.txt:"; \
 		$(BIN)/uv tool run --quiet $(AUDITOR) --strict --progress-spinner off --disable-pip --require-hashes \
 			-r requirements/$$file.txt || exit 1; \
@@ -52,6 +52,7 @@ lock: .venv/dev.done
 	@$(LOCK) requirements/build.in -o requirements/build.txt
 	@$(LOCK) requirements/runtime.in -o requirements/runtime.txt
 	@$(LOCK) requirements/dev.in -c requirements/runtime.txt -o requirements/dev.txt
+	@$(LOCK) requirements/failover.in -o requirements/failover.txt
 	@$(BIN)/python -m tests.integration.node_packages
 
 clean:

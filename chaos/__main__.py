@@ -1,4 +1,4 @@
-"""python -m chaos [SCENARIO ...] [--seed SEED] [--quick] [--list] [--keep]"""
+"""python -m chaos [SCENARIO | FAMILY ...] [--seed SEED] [--quick] [--list] [--keep]"""
 
 import argparse
 import asyncio
@@ -14,11 +14,12 @@ from pathlib import Path
 
 from chaos.checker import Tally, check
 from chaos.cluster import Cluster
+from chaos.failover.patroni_cluster import PatroniCluster, install
 from chaos.model import NotAsExpected
 from chaos.report import Report
 from chaos.scenario import Scenario
 from chaos.scenarios import SCENARIOS
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import Databases, PostgresServer
 from tests.support.world import TESTER
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
@@ -28,12 +29,15 @@ from tonne.retirements.import_lots import import_files
 
 # No scenario runs longer, so that the whole run, with the checks, ends within fifteen minutes.
 LIMIT_S = 860.0
+# Scenarios on a Patroni cluster. They wait for leases of Patroni to expire, so they take longer.
+FAILOVER = "failover"
+FAILOVER_LIMIT_S = 3000.0
 TEMPLATE = "chaos_template"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m chaos", description="Inject faults. See docs/chaos.md.")
-    parser.add_argument("names", nargs="*", metavar="SCENARIO", help="only these scenarios (see --list)")
+    parser.add_argument("names", nargs="*", metavar="SCENARIO", help="only these scenarios or families (see --list)")
     seed = random.SystemRandom().randrange(1_000_000)
     parser.add_argument("--seed", type=int, default=seed, help="repeat the random choices of an earlier run")
     parser.add_argument("--quick", action="store_true", help="run one scenario of each kind")
@@ -44,9 +48,9 @@ def main() -> None:
     if arguments.list:
         print("\n".join(names))
         return
-    if unknown := set(arguments.names) - set(names):
-        parser.error(f"unknown scenario {', '.join(sorted(unknown))}: choose from {', '.join(names)}")
-    chosen = [scenario for scenario in SCENARIOS if scenario.name in (arguments.names or names)]
+    if unknown := set(arguments.names) - set(names) - {FAILOVER}:
+        parser.error(f"unknown scenario {', '.join(sorted(unknown))}: choose from {FAILOVER}, {', '.join(names)}")
+    chosen = [scenario for scenario in SCENARIOS if _is_chosen(scenario, arguments.names)]
     if arguments.quick:
         chosen = [scenario for scenario in chosen if scenario.quick or arguments.names]
     folder = Path(tempfile.mkdtemp(prefix="tonne-chaos-"))
@@ -63,6 +67,10 @@ def main() -> None:
     sys.exit(1 if failed else 0)
 
 
+def _is_chosen(scenario: Scenario, names: Sequence[str]) -> bool:
+    return scenario.name in names or scenario.family in names or (not names and scenario.family is None)
+
+
 async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
     """Whether a promise was broken or a fault did not fire."""
     task = asyncio.current_task()
@@ -70,17 +78,34 @@ async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     started = time.monotonic()
     report = Report(seed)
-    postgres = PostgresServer(folder / "postgres")
-    try:
-        await postgres.create(TEMPLATE)
-        await postgres.fill(TEMPLATE, _import_catalogue)
-        for scenario in scenarios:
-            left_s = LIMIT_S - (time.monotonic() - started)
-            await _play(scenario, postgres, folder, report, left_s=left_s, rng=random.Random(f"{seed} {scenario.name}"))
-    finally:
-        await postgres.close()
+    if alone := [scenario for scenario in scenarios if scenario.family is None]:
+        postgres = PostgresServer(folder / "postgres")
+        try:
+            await _play_all(alone, postgres, folder, report, limit_s=LIMIT_S)
+        finally:
+            await postgres.close()
+    if replicated := [scenario for scenario in scenarios if scenario.family == FAILOVER]:
+        install()
+        patroni = PatroniCluster(folder / "patroni")
+        try:
+            await patroni.start()
+            await _play_all(replicated, patroni, folder, report, limit_s=FAILOVER_LIMIT_S)
+        finally:
+            await patroni.close()
     report.print_summary(time.monotonic() - started)
     return report.failed > 0
+
+
+async def _play_all(
+    scenarios: Sequence[Scenario], databases: Databases, folder: Path, report: Report, *, limit_s: float
+) -> None:
+    started = time.monotonic()
+    await databases.create(TEMPLATE)
+    await databases.fill(TEMPLATE, _import_catalogue)
+    for scenario in scenarios:
+        left_s = limit_s - (time.monotonic() - started)
+        rng = random.Random(f"{report.seed} {scenario.name}")
+        await _play(scenario, databases, folder, report, left_s=left_s, rng=rng)
 
 
 async def _import_catalogue(tx: Connection) -> None:
@@ -88,14 +113,14 @@ async def _import_catalogue(tx: Connection) -> None:
 
 
 async def _play(
-    scenario: Scenario, postgres: PostgresServer, folder: Path, report: Report, *, left_s: float, rng: random.Random
+    scenario: Scenario, databases: Databases, folder: Path, report: Report, *, left_s: float, rng: random.Random
 ) -> None:
     started = time.monotonic()
     database = scenario.name.replace("-", "_")
-    await postgres.clone(TEMPLATE, database)
+    await databases.clone(TEMPLATE, database)
     place = folder / scenario.name
     place.mkdir()
-    cluster = Cluster(postgres, database, place, rng, scenario.settings)
+    cluster = Cluster(databases, database, place, rng, scenario.settings)
     tally = Tally()
     try:
         await _inject_faults(scenario, cluster, min(scenario.within_s, left_s))
@@ -106,7 +131,7 @@ async def _play(
     finally:
         await cluster.kill()
     with contextlib.suppress(OSError):
-        await postgres.drop(database)
+        await databases.drop(database)
     report.add(scenario.name, cluster, tally, time.monotonic() - started)
 
 

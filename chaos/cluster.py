@@ -12,9 +12,10 @@ from typing import Any
 import aiohttp
 import asyncpg
 
+from chaos.failover.patroni_cluster import PatroniCluster
 from chaos.model import Fault, Hook, NotAsExpected, Organisation, Payment, Refused, Secret
 from chaos.receivers import Behaviour, Receiver, accept
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import Databases, PostgresServer
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 from tests.support.world import TESTER, add_account
@@ -42,10 +43,11 @@ APPEND_AT_ONCE = 2_000
 
 class Cluster:
     def __init__(
-        self, postgres: PostgresServer, database: str, folder: Path, rng: random.Random, settings: Mapping[str, object]
+        self, databases: Databases, database: str, folder: Path, rng: random.Random, settings: Mapping[str, object]
     ) -> None:
-        self.postgres = postgres
-        self.url = postgres.url(database)
+        self._databases = databases
+        self.database = database
+        self.url = databases.url(database)
         self.folder = folder
         self.rng = rng
         self.faults: list[Fault] = []
@@ -66,6 +68,8 @@ class Cluster:
         # Errors in the logs, or overlapping requests, are problems unless the scenario causes them.
         self.log_errors_expected = False
         self.overlaps_expected = False
+        # With asynchronous replication a failover loses confirmed orders and delivered events; they are counted.
+        self.losses_expected = False
         self.authority = Authority(folder)
         self._port = free_port()
         self.settings: dict[str, object] = {
@@ -180,6 +184,17 @@ class Cluster:
         """A process waits in this statement for a lock that we hold; or none waits there any more."""
         what = f"{'a' if waiting else 'no'} process waits in {statement}"
         await self.until_true(what, WAITING_IN, f"%{statement}%", waiting)
+
+    @property
+    def postgres(self) -> PostgresServer:
+        assert isinstance(self._databases, PostgresServer)
+        return self._databases
+
+    @property
+    def patroni(self) -> PatroniCluster:
+        """Only in scenarios of the family `failover`."""
+        assert isinstance(self._databases, PatroniCluster)
+        return self._databases
 
     async def restart_postgres(self, max_pause_s: float) -> None:
         """Stop the database hard, and start it again after a random pause."""

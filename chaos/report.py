@@ -10,7 +10,7 @@ SHOWN = 6
 
 class Report:
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self.seed = seed
         self._count = self.failed = 0
         print(f"seed {seed}", flush=True)
 
@@ -24,6 +24,8 @@ class Report:
             f"{tally.redelivered} redelivered",
             *([f"{tally.unsettled} acknowledged but not settled"] if tally.unsettled else []),
             *([f"{tally.overlaps} overlapping"] if tally.overlaps else []),
+            *([f"{tally.lost_orders} confirmed orders lost"] if tally.lost_orders else []),
+            *([f"{tally.lost_events} delivered events lost"] if tally.lost_events else []),
             *cluster.notes,
         ]
         print(f"{'FAILED' if problems else 'ok    '} {name:<22} {took_s:5.1f} s  {fired} | {', '.join(facts)}")
@@ -37,4 +39,4 @@ class Report:
 
     def print_summary(self, took_s: float) -> None:
         verdict = f"{self.failed} failed" if self.failed else "all promises kept"
-        print(f"{self._count} scenarios in {took_s:.0f} s, {verdict} (seed {self._seed})", flush=True)
+        print(f"{self._count} scenarios in {took_s:.0f} s, {verdict} (seed {self.seed})", flush=True)

@@ -18,6 +18,8 @@ class Scenario:
     settings: Mapping[str, object]
     # Part of `--quick`.
     quick: bool
+    # Scenarios of a family run only if they or the family are named.
+    family: str | None
 
 
 # In the order in which they are defined, which is the order in which they run.
@@ -25,10 +27,15 @@ SCENARIOS: list[Scenario] = []
 
 
 def scenario(
-    name: str, *, within_s: float = 60.0, settings: Mapping[str, object] = SHORT_TIMES, quick: bool = False
+    name: str,
+    *,
+    within_s: float = 60.0,
+    settings: Mapping[str, object] = SHORT_TIMES,
+    quick: bool = False,
+    family: str | None = None,
 ) -> Callable[[Play], Play]:
     def register(play: Play) -> Play:
-        SCENARIOS.append(Scenario(name, play, within_s, settings, quick))
+        SCENARIOS.append(Scenario(name, play, within_s, settings, quick, family))
         return play
 
     return register

@@ -5,6 +5,7 @@ from chaos.delivery import kills, workers, outages, bad_receivers, changes, park
 from chaos.life import kills as life_kills, load as life_load
 from chaos.money import refunds, billing, bank, lots, receipts
 from chaos.operations import database, jobs, visitors
+from chaos.failover import scenarios as failover
 from chaos.scenario import SCENARIOS
 
 MODULES = (
@@ -12,5 +13,6 @@ MODULES = (
     *(life_kills, life_load),
     *(refunds, billing, bank, lots, receipts),
     *(database, jobs, visitors),
+    failover,
 )
 __all__ = ["MODULES", "SCENARIOS"]

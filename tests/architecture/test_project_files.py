@@ -15,8 +15,8 @@ from tests.architecture.source import ROOT, imports, modules
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
 
-def test_there_are_locks_for_build_runtime_and_development() -> None:
-    assert [lock.stem for lock in LOCKS] == ["build", "dev", "runtime"]
+def test_there_are_locks_for_build_runtime_development_and_failover() -> None:
+    assert [lock.stem for lock in LOCKS] == ["build", "dev", "failover", "runtime"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)

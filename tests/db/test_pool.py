@@ -228,6 +228,22 @@ async def test_operations_3_a_statement_on_a_frozen_server_is_given_up_and_its_c
         assert await connection.fetchval("SELECT pg_backend_pid()") != pid
 
 
+async def test_after_a_frozen_connection_no_other_one_to_that_server_is_tried(db: Database) -> None:
+    async with db.connection() as one, db.connection() as two:
+        pids = {await connection.fetchval("SELECT pg_backend_pid()") for connection in (one, two)}
+    for pid in pids:
+        psutil.Process(pid).suspend()
+    try:
+        with pytest.raises(TimeoutError):
+            async with db.connection() as connection:
+                await connection.fetchval("SELECT 1", timeout=0.1)
+        async with db.connection() as connection:
+            assert await connection.fetchval("SELECT pg_backend_pid()", timeout=10) not in pids
+    finally:
+        for pid in pids:
+            psutil.Process(pid).resume()
+
+
 async def test_operations_11_a_locked_row_is_waited_for_only_for_a_moment(server: Server, settings: Settings) -> None:
     quick = msgspec.structs.replace(settings, lock_timeout_s=0.05)
     database = await Database(server.url("postgres"), quick).open()
@@ -239,11 +255,14 @@ async def test_operations_11_a_locked_row_is_waited_for_only_for_a_moment(server
     await database.close()
 
 
-async def test_operations_14_a_connection_to_a_server_that_became_a_replica_is_closed(db: Database) -> None:
+async def test_operations_14_connections_to_a_server_that_became_a_replica_are_closed(db: Database) -> None:
+    async with db.connection(), db.connection() as idle:
+        idle_pid = await idle.fetchval("SELECT pg_backend_pid()")
     with pytest.raises(asyncpg.ReadOnlySQLTransactionError):  # noqa: PT012 - the second statement fails
         async with db.connection() as connection:
             pid = await connection.fetchval("SELECT pg_backend_pid()")
             await connection.execute("SET default_transaction_read_only = on")
             await connection.execute(INSERT, "org_never")
-    async with db.connection() as connection:
-        assert await connection.fetchval("SELECT pg_backend_pid()") != pid
+    async with db.connection() as one, db.connection() as two:
+        pids = {await connection.fetchval("SELECT pg_backend_pid()") for connection in (one, two)}
+    assert not pids & {pid, idle_pid}

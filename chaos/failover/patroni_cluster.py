@@ -1,0 +1,253 @@
+"""Three database machines and HAProxy on this machine, configured with the files of deploy/patroni."""
+
+import asyncio
+import contextlib
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+
+from chaos.failover.member import Daemon, Member, find_program
+from chaos.model import NotAsExpected
+from tests.support.postgres import Databases
+from tests.support.processes import HOST, ROOT, free_port
+from tonne.db.postmaster import postgres_binaries
+
+SAMPLES = ROOT / "deploy" / "patroni"
+INSTALLED = ROOT / "var" / "patroni"
+# The addresses of the samples are 10.0.0.11 to 13; here they are 127.0.0.11 to 13.
+SAMPLE_NETWORK, NETWORK = "10.0.0.", "127.0.0."
+NODES = {"node1": "11", "node2": "12", "node3": "13"}
+SAMPLE_PORTS = ("5432", "8008", "2379", "2380", "5000", "5001")
+HEALTHY_WITHIN_S = 120.0
+# What scenarios change, as the sample has it.
+RECOMMENDED: Mapping[str, Any] = {
+    "synchronous_mode": True,
+    "failsafe_mode": True,
+    "maximum_lag_on_failover": 1048576,
+    "postgresql": {"parameters": {"wal_sender_timeout": "5s", "wal_receiver_timeout": "5s"}},
+}
+
+
+class PatroniCluster(Databases):
+    """`url` leads through HAProxy to the primary."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(self._url)
+        self._folder = folder
+        folder.mkdir(parents=True)
+        self._ports = {sample: str(free_port()) for sample in SAMPLE_PORTS}
+        self._paths = {
+            "/usr/lib/postgresql/18/bin": str(postgres_binaries()),
+            "/var/lib/postgresql/pgpass": "{folder}/pgpass",
+            "/var/lib/postgresql/18/tonne": "{folder}/data",
+            "/var/run/postgresql": "{folder}",
+            "/var/lib/etcd/tonne": "{folder}/etcd",
+        }
+        self.passwords = _variables(SAMPLES / "node.env")
+        self.members = [self._member(name, NETWORK + ending) for name, ending in NODES.items()]
+        config = folder / "haproxy.cfg"
+        config.write_text(self._local((SAMPLES / "haproxy.cfg").read_text(encoding="utf-8"), folder), encoding="utf-8")
+        command = (find_program("haproxy"), "-db", "-f", str(config))
+        self.haproxy = Daemon(command, {}, folder / "haproxy.log")
+
+    async def start(self) -> None:
+        """Start everything, and wait until both replicas stream."""
+        for member in self.members:
+            member.etcd.start()
+        for member in self.members:
+            member.patroni.start()
+        self.haproxy.start()
+        await self.until_healthy()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(asyncio.to_thread(member.stop) for member in self.members))
+        await asyncio.to_thread(self.haproxy.stop)
+
+    async def restore(self) -> None:
+        """Undo what a scenario did: all members run with the recommended configuration."""
+        for member in self.members:
+            member.etcd.start()
+            member.resume()
+            member.patroni.start()
+        await self.configure(RECOMMENDED)
+        await self.until_healthy()
+
+    # Addresses and files --------------------------------------------------------------------------------------------
+
+    def member_url(self, member: Member) -> str:
+        """The URL of Patroni's REST API."""
+        return f"http://{member.address}:{self._ports['8008']}"
+
+    def port(self, sample: str) -> str:
+        """The port that stands here for a port of the samples."""
+        return self._ports[sample]
+
+    def multi_host_url(self, database: str) -> str:
+        """Without HAProxy: the driver looks for the primary."""
+        hosts = ",".join(f"{member.address}:{self._ports['5432']}" for member in self.members)
+        return f"{self._login}@{hosts}/{database}?target_session_attrs=read-write"
+
+    def _url(self, database: str) -> str:
+        return f"{self._login}@{HOST}:{self._ports['5000']}/{database}?target_session_attrs=read-write"
+
+    @property
+    def _login(self) -> str:
+        return f"postgresql://postgres:{self.passwords['PATRONI_SUPERUSER_PASSWORD']}"
+
+    def _local(self, text: str, folder: Path) -> str:
+        """The text of a sample with the addresses, ports and folders of this cluster."""
+        for sample, path in self._paths.items():
+            text = text.replace(sample, path.format(folder=folder))
+        text = text.replace(SAMPLE_NETWORK, NETWORK)
+        for sample, port in self._ports.items():
+            text = text.replace(f":{sample}", f":{port}").replace(f"port {sample}", f"port {port}")
+        return text
+
+    def _member(self, name: str, address: str) -> Member:
+        folder = self._folder / name
+        folder.mkdir()
+        config = folder / "patroni.yml"
+        config.write_text(self._local((SAMPLES / "patroni.yml").read_text(encoding="utf-8"), folder), encoding="utf-8")
+
+        def variables(sample: str) -> dict[str, str]:
+            """The samples are those of node1."""
+            found = _variables(SAMPLES / sample)
+            for key, value in found.items():
+                own = value if key == "ETCD_INITIAL_CLUSTER" else value.replace("node1", name)
+                if key != "ETCD_INITIAL_CLUSTER":
+                    own = own.replace(SAMPLE_NETWORK + NODES["node1"], address)
+                found[key] = self._local(own, folder)
+            return found
+
+        etcd_variables = variables("etcd.env")
+        if platform.machine() == "aarch64":
+            # Debian's etcd starts on this architecture only when told to.
+            etcd_variables["ETCD_UNSUPPORTED_ARCH"] = "arm64"
+        etcd = Daemon((find_program("etcd"),), etcd_variables, folder / "etcd.log")
+        command = (str(INSTALLED / "bin" / "patroni"), str(config))
+        return Member(name, address, folder, etcd, Daemon(command, variables("node.env"), folder / "patroni.log"))
+
+    # Patroni --------------------------------------------------------------------------------------------------------
+
+    async def state(self) -> dict[str, dict[str, Any]]:
+        """The members by name, according to the first Patroni that answers."""
+        for member in self.members:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                found = await self._call(member, "GET", "/cluster", within_s=2.0)
+                return {entry["name"]: entry for entry in found["members"]}
+        return {}
+
+    async def primary(self) -> Member:
+        state = await self.until(self._find_primary, "there is a primary")
+        return next(member for member in self.members if member.name == state)
+
+    async def replicas(self) -> list[Member]:
+        primary = await self.primary()
+        return [member for member in self.members if member is not primary]
+
+    async def _find_primary(self) -> str | None:
+        leaders = [name for name, entry in (await self.state()).items() if entry["role"] == "leader"]
+        return leaders[0] if leaders else None
+
+    async def until_healthy(self, within_s: float = HEALTHY_WITHIN_S) -> None:
+        await self.until(self._is_healthy, "all members run and replicate", within_s)
+
+    async def _is_healthy(self) -> bool:
+        """One primary that accepts writes through HAProxy, and two replicas without lag."""
+        state = await self.state()
+        roles = sorted(entry["role"] for entry in state.values())
+        config = await self.configuration()
+        if config is None or roles != [
+            "leader",
+            "replica",
+            "sync_standby" if config["synchronous_mode"] else "replica",
+        ]:
+            return False
+        for entry in state.values():
+            is_streaming = entry["state"] == "streaming" and entry.get("lag") == 0
+            if entry["state"] != "running" and not is_streaming:
+                return False
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
+            connection = await asyncpg.connect(self.url("postgres"), timeout=3)
+            try:
+                return not await connection.fetchval("SELECT pg_is_in_recovery()")
+            finally:
+                connection.terminate()
+        return False
+
+    async def configuration(self) -> dict[str, Any] | None:
+        """Patroni's dynamic configuration, from etcd. None while no Patroni answers."""
+        for member in self.members:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                found: dict[str, Any] = await self._call(member, "GET", "/config", within_s=2.0)
+                return found
+        return None
+
+    async def configure(self, changes: Mapping[str, Any]) -> None:
+        """Change the dynamic configuration, as `patronictl edit-config` does. Members apply it within `loop_wait`."""
+
+        async def change() -> bool:
+            for member in self.members:
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                    await self._call(member, "PATCH", "/config", changes, within_s=5.0)
+                    return True
+            return False
+
+        await self.until(change, "Patroni accepts the configuration")
+
+    async def ttl_s(self) -> float:
+        config = await self.configuration()
+        if config is None:
+            raise NotAsExpected("no Patroni answers")
+        return float(config["ttl"])
+
+    async def switchover(self) -> None:
+        """Ask Patroni to make a replica the primary, as `patronictl switchover` does. Returns when it is done."""
+        primary = await self.primary()
+        state = await self.state()
+        candidates = [name for name, entry in state.items() if entry["role"] == "sync_standby"]
+        body = {"leader": primary.name, "candidate": candidates[0] if candidates else None}
+        await self._call(primary, "POST", "/switchover", body, within_s=60.0)
+
+    async def _call(
+        self, member: Member, method: str, path: str, body: Mapping[str, Any] | None = None, *, within_s: float
+    ) -> Any:
+        auth = aiohttp.BasicAuth(self.passwords["PATRONI_RESTAPI_USERNAME"], self.passwords["PATRONI_RESTAPI_PASSWORD"])
+        timeout = aiohttp.ClientTimeout(total=within_s)
+        async with (
+            aiohttp.ClientSession(self.member_url(member), timeout=timeout, auth=auth) as session,
+            session.request(method, path, json=body, raise_for_status=False) as response,
+        ):
+            if response.status >= 300:
+                raise aiohttp.ClientPayloadError(f"{method} {path}: {response.status} {await response.text()}")
+            return await response.json(content_type=None) if response.content_type == "application/json" else None
+
+    @staticmethod
+    async def until(holds: Callable[[], Awaitable[Any]], what: str, within_s: float = 60.0) -> Any:
+        deadline = time.monotonic() + within_s
+        while not (found := await holds()):
+            if time.monotonic() > deadline:
+                raise NotAsExpected(f"not within {within_s:g} s: {what}")
+            await asyncio.sleep(0.2)
+        return found
+
+
+def install() -> None:
+    """Patroni in an environment of its own below `var`, etcd and HAProxy from Debian."""
+    variables = os.environ | {"PYTHON": sys.executable}
+    done = subprocess.run([str(SAMPLES / "install.sh"), str(INSTALLED)], env=variables, check=False)
+    if done.returncode != 0:
+        raise NotAsExpected("Patroni, etcd and HAProxy could not be installed")
+
+
+def _variables(path: Path) -> dict[str, str]:
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
