@@ -10,12 +10,16 @@ from urllib.parse import parse_qsl
 
 import stripe
 from aiohttp import web
-from stripe.params import PaymentIntentCreateParams, RefundCreateParams
+from stripe.params import PaymentIntentCreateParams, PaymentMethodDetachParams, RefundCreateParams
 
 from tonne.gateways.card_stripe import TIMEOUT_S
 
 Responder = Callable[[web.Request], Awaitable[web.StreamResponse]]
-CREATE_PARAMS = {"/v1/payment_intents": PaymentIntentCreateParams, "/v1/refunds": RefundCreateParams}
+CREATE_PARAMS: dict[str, type] = {
+    "/v1/payment_intents": PaymentIntentCreateParams,
+    "/v1/refunds": RefundCreateParams,
+    "/v1/payment_methods/pm_1/detach": PaymentMethodDetachParams,
+}
 
 
 @dataclass(frozen=True)

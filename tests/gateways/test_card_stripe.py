@@ -250,12 +250,14 @@ async def test_a_refund_is_not_repeated_after_its_idempotency_key_expired(
         ("succeeded", "refunded"),
         ("pending", "pending"),
         ("requires_action", "pending"),
+        # The field may be null: then nothing is decided yet.
+        (None, "pending"),
         ("failed", "failed"),
         ("canceled", "failed"),
     ],
 )
 async def test_a_refund_is_requested_under_its_id_and_its_status_decides(
-    server: FakeStripe, gateway: StripeCardGateway, status: str, kind: str
+    server: FakeStripe, gateway: StripeCardGateway, status: str | None, kind: str
 ) -> None:
     server.respond_with(page(url="/v1/refunds"), respond(200, refund(status=status)))
     refunded = await gateway.refund("rfd_1", "pi_1", 5, "ISK")
@@ -263,6 +265,39 @@ async def test_a_refund_is_requested_under_its_id_and_its_status_decides(
     asked = server.requests[1]
     assert asked.fields == {"payment_intent": "pi_1", "amount": "500", "metadata[refund_id]": "rfd_1"}
     assert asked.headers["Idempotency-Key"] == "rfd_1"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {
+            "code": "resource_missing",
+            "message": "No such payment_intent: 'pi_1'; a similar object exists in live mode, but a test mode key was "
+            "used to make this request.",
+        },
+        {"code": "parameter_unknown", "message": "Received unknown parameter: limit"},
+    ],
+    ids=["key of the other mode", "request rejected"],
+)
+async def test_a_refund_that_could_not_be_searched_for_has_not_failed(
+    server: FakeStripe, gateway: StripeCardGateway, error: dict[str, str]
+) -> None:
+    """An earlier request may have made it. A failure would cause another refund, under another id."""
+    server.respond_with(error_response(404, type="invalid_request_error", **error))
+    refunded = await gateway.refund("rfd_1", "pi_1", 1999, "EUR")
+    assert refunded.kind is RefundOutcome.UNAVAILABLE
+    assert [asked.method for asked in server.requests] == ["GET"]
+
+
+async def test_a_charge_that_was_found_is_not_missing_because_its_refunds_are(
+    server: FakeStripe, gateway: StripeCardGateway
+) -> None:
+    asked = request(CARD)
+    server.respond_with(
+        page(intent(metadata={"charge_id": asked.id})),
+        error_response(404, type="invalid_request_error", code="resource_missing", message="No such payment_intent."),
+    )
+    assert (await gateway.look_up(asked)).kind is ChargeOutcome.UNKNOWN
 
 
 async def test_a_card_of_another_customer_is_not_found(subject: StripeUnderTest) -> None:

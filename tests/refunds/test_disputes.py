@@ -1,11 +1,15 @@
 """Payments that payers dispute at their banks, and refunds that begin at the gateway."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.cards.card_scene import ANSWER_LOST, total
 from tests.refunds.refund_scene import RefundScene
-from tonne.gateways.payment_record import DisputeState
+from tonne.cards.captured_store import find_captured_any_account
+from tonne.gateways.payment_record import DisputeState, RecordedDispute
 from tonne.refunds.errors import NothingToDispute, NothingToRefund
+from tonne.refunds.record_payment import record_payment
 
 
 async def test_a_disputed_order_is_held_until_the_dispute_is_won(scene: RefundScene) -> None:
@@ -172,3 +176,30 @@ async def test_a_gateway_that_is_down_is_asked_again(scene: RefundScene) -> None
     scene.clock.advance(minutes=15)
     await scene.send()
     assert await scene.states(order) == [("succeeded", 500)]
+
+
+@pytest.mark.parametrize("disputed", [0, 1], ids=["the whole payment", "more than the payment"])
+async def test_a_bank_may_take_back_what_was_refunded_before(scene: RefundScene, disputed: int) -> None:
+    """The amount of a dispute may differ from what is left, for example because of exchange rates."""
+    order = await scene.paid()
+    await scene.allocate()
+    await scene.refund(order, 500)
+    await scene.send()
+    await scene.refund(order, 100)
+    [charge] = await scene.charges(order)
+    seen = await scene.gateway.inner.read_payment(charge["reference"])
+    dispute = RecordedDispute(
+        reference="dp_1",
+        state=DisputeState.OPENED,
+        amount_minor=total(order) + disputed,
+        withdrawn_minor=total(order) + disputed,
+        reason="fraudulent",
+        opened_at=scene.clock(),
+    )
+    async with scene.database.transaction() as tx:
+        found = await find_captured_any_account(tx, charge["id"])
+        assert found is not None
+        await record_payment(tx, found, replace(seen, disputes=(dispute,)), held_until=None, now=scene.clock())
+    assert await scene.states(order) == [("succeeded", 500), ("cancelled", 100)], "nothing more is sent"
+    assert await scene.money(order) == ("complete", "disputed", 500)
+    assert await scene.breaches() == {}

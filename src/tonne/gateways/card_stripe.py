@@ -69,6 +69,8 @@ TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
 # How far back to search for a page whose id was not recorded. Older pages have expired; the hour allows for clock skew.
 _LOOK_BACK = MAX_PAGE_LIFE + timedelta(hours=1)
+# What Stripe says about an object of the mode that the key does not belong to.
+_OTHER_MODE = "a similar object exists in"
 _KEY = re.compile(r"[sr]k_(live|test)_[A-Za-z0-9_]{1,250}")
 
 _log = structlog.get_logger()
@@ -143,9 +145,6 @@ class StripeCardGateway:
                 return ChargeResult(ChargeOutcome.NOT_FOUND)
             return await self._with_refunds(result_of(intent))
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
-            if _is_missing(error):
-                # Stripe has no such customer, so it has no charge either.
-                return ChargeResult(ChargeOutcome.NOT_FOUND)
             return self._unknown(error, request)
 
     async def cancel(self, request: ChargeRequest) -> ChargeResult:
@@ -222,8 +221,15 @@ class StripeCardGateway:
             message = f"Stripe cannot refund {money}: the amount must be positive and in units that Stripe supports."
             return RefundResult(RefundOutcome.FAILED, message=message)
         try:
-            if (earlier := await self._find_refund(refund_id, reference)) is not None:
-                return refund_result_of(earlier)
+            earlier = await self._find_refund(refund_id, reference)
+        except Exception as error:  # noqa: BLE001 - nothing was sent, but an earlier request may have made the refund
+            failure = self._classify(error, refund_id=refund_id)
+            is_unknown = _is_missing(error) and _OTHER_MODE not in str(error)
+            kind = RefundOutcome.FAILED if is_unknown else RefundOutcome(failure.kind)
+            return RefundResult(kind, message=failure.message)
+        if earlier is not None:
+            return refund_result_of(earlier)
+        try:
             made = await self._stripe.refunds.create_async(
                 {"payment_intent": reference, "amount": amount, "metadata": {"refund_id": refund_id}},
                 {"idempotency_key": refund_id},
@@ -289,7 +295,13 @@ class StripeCardGateway:
 
     async def _find_intent(self, request: ChargeRequest) -> PaymentIntentObject | None:
         """Of a charge of a stored card, by listing the customer's intents, newest first."""
-        first = await self._stripe.payment_intents.list_async({"customer": request.card.customer, "limit": 100})
+        try:
+            first = await self._stripe.payment_intents.list_async({"customer": request.card.customer, "limit": 100})
+        except stripe.InvalidRequestError as error:
+            if _is_missing(error):
+                # Stripe has no such customer, so it has no charge either.
+                return None
+            raise
         async for intent in items(first):
             if (intent.get("metadata") or {}).get("charge_id") == request.id:
                 return msgspec.convert(intent, PaymentIntentObject)

@@ -27,7 +27,7 @@ _CLOSED["prevented"] = DisputeState.WON
 
 class RefundObject(msgspec.Struct, frozen=True):
     id: str
-    status: str
+    status: str | None
     amount: int = 0
     currency: str = ""
     payment_intent: str | None = None
@@ -77,7 +77,7 @@ async def read_payment(client: V1Services, reference: str) -> RecordedPayment:
         raise PaymentNotRead(f"The payment {reference} is {intent.status} at Stripe, not succeeded.")
     captured = intent.amount if intent.amount_received is None else intent.amount_received
     first = await client.disputes.list_async({"payment_intent": reference, "limit": 100})
-    disputes = [msgspec.convert(item, DisputeObject) async for item in items(first)]
+    disputes = [_in_currency_of(intent, msgspec.convert(item, DisputeObject)) async for item in items(first)]
     return RecordedPayment(
         reference=reference,
         captured_minor=_minor(captured, intent.currency),
@@ -86,6 +86,14 @@ async def read_payment(client: V1Services, reference: str) -> RecordedPayment:
         refunds=tuple(recorded_refund(each) for each in await list_refunds(client, reference)),
         disputes=tuple(recorded_dispute(each) for each in disputes),
     )
+
+
+def _in_currency_of(intent: PaymentIntentObject, dispute: DisputeObject) -> DisputeObject:
+    """The amount of a dispute in another currency cannot be compared with the payment: it then counts as all of it."""
+    if dispute.currency == intent.currency:
+        return dispute
+    captured = intent.amount if intent.amount_received is None else intent.amount_received
+    return msgspec.structs.replace(dispute, amount=captured, currency=intent.currency)
 
 
 async def list_changed(client: V1Services, since: datetime) -> set[str]:
@@ -98,10 +106,10 @@ async def list_changed(client: V1Services, since: datetime) -> set[str]:
 
 
 def refund_result_of(refund: RefundObject) -> RefundResult:
-    """`pending` and `requires_action`: Stripe has accepted it, and the bank may still reject it."""
+    """`pending`, `requires_action` or null: Stripe has accepted it, and the bank may still reject it."""
     if refund.status == "succeeded":
         return RefundResult(RefundOutcome.REFUNDED, refund.id)
-    if refund.status in {"pending", "requires_action"}:
+    if refund.status in {"pending", "requires_action", None}:
         return RefundResult(RefundOutcome.PENDING, refund.id)
     return RefundResult(
         RefundOutcome.FAILED, refund.id, f"Stripe could not refund: {refund.failure_reason or refund.status}."
@@ -132,7 +140,8 @@ def recorded_dispute(dispute: DisputeObject) -> RecordedDispute:
         withdrawn_minor=amount_minor if is_taken else 0,
         reason=dispute.reason,
         opened_at=datetime.fromtimestamp(dispute.created, UTC),
-        evidence_due=None if due_by is None else datetime.fromtimestamp(due_by, UTC),
+        # 0: the bank allows no response.
+        evidence_due=datetime.fromtimestamp(due_by, UTC) if due_by else None,
     )
 
 

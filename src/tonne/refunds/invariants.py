@@ -4,19 +4,22 @@ from tonne.db.invariant import Invariant
 INVARIANTS = (
     Invariant(
         "no more is refunded than was captured",
-        "The refunds of a charge that did not fail, and what disputes took back, exceed what was captured.",
+        "The refunds of a charge exceed what was captured; or one is to be sent although disputes took the money back.",
         """
         SELECT format('charge %s of order %s: %s captured, %s refunded, %s disputed', charges.id, charges.order_id,
                       charges.captured_minor, refunded.amount_minor, disputed.amount_minor) AS "where"
         FROM charges
         CROSS JOIN LATERAL (
-            SELECT coalesce(sum(amount_minor), 0) AS amount_minor FROM refunds
+            SELECT coalesce(sum(amount_minor), 0) AS amount_minor,
+                   coalesce(bool_or(state IN ('approval', 'due')), false) AS is_to_be_sent
+            FROM refunds
             WHERE refunds.account_id = charges.account_id AND refunds.charge_id = charges.id
               AND state IN ('approval', 'due', 'pending', 'succeeded')) refunded
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(withdrawn_minor), 0) AS amount_minor FROM disputes
             WHERE disputes.account_id = charges.account_id AND disputes.charge_id = charges.id) disputed
-        WHERE refunded.amount_minor + disputed.amount_minor > coalesce(charges.captured_minor, 0)
+        WHERE refunded.amount_minor + CASE WHEN refunded.is_to_be_sent THEN disputed.amount_minor ELSE 0 END
+              > coalesce(charges.captured_minor, 0)
         """,
     ),
     Invariant(
