@@ -82,7 +82,7 @@ from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.invoices.waiting import QUEUES as INVOICE_QUEUES
 from tonne.orders.endpoints import OrderEndpoints
-from tonne.orders.place_order import PlaceOrder
+from tonne.orders.place_orders import PlaceOrders
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
 from tonne.orders.waiting import QUEUES as ORDER_QUEUES
@@ -152,10 +152,16 @@ class Services:
         self.catalogues = Catalogues(database, settings, clock)
         self.authenticator = Authenticator(self.directory, settings)
         self.notifier = Notifier(database)
-        place_order = PlaceOrder(
-            database, self.catalogues, self.directory, clock=clock, settings=settings, notifier=self.notifier
+        # Waiting for a share holds no connection, so it may take as long as a statement.
+        self.shares = FairShare(max(1, settings.database_connections // 2), settings.statement_timeout_s)
+        self.place_orders = PlaceOrders(
+            *(database, self.catalogues, self.directory),
+            clock=clock,
+            settings=settings,
+            notifier=self.notifier,
+            shares=self.shares,
         )
-        self.orders = OrderEndpoints(database, self.catalogues, self.directory, place_order)
+        self.orders = OrderEndpoints(database, self.catalogues, self.directory, self.place_orders)
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
         gateway_meter = GatewayMetrics()
@@ -195,7 +201,7 @@ class Services:
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.prune_attempts = PruneAttempts(database, settings)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
-        for part in (database, self.notifier, gateway_meter, self.mails, self.deliverer.measured):
+        for part in (database, self.notifier, self.place_orders, gateway_meter, self.mails, self.deliverer.measured):
             self.metrics.add(*part.metrics)
 
     def _open_pages(self, clock: Clock) -> None:
@@ -363,15 +369,14 @@ def build_app(services: Services) -> AsgiApp:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        await services.place_orders.drain()
         await services.directory.write_uses()
         await serving.stop()
         await services.webhooks.close()
         await services.close()
 
     settings = services.settings
-    # Waiting here holds no connection, so it may take as long as a statement.
-    shares = FairShare(max(1, settings.database_connections // 2), settings.statement_timeout_s)
-    app = Application(services.routes(), services.authenticator, shares, start=start, stop=stop)
+    app = Application(services.routes(), services.authenticator, services.shares, start=start, stop=stop)
     return RequestMiddleware(app, services.metrics, settings)
 
 

@@ -1,6 +1,7 @@
 """SQL of estimates."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from tonne.base.mass import MassUnit
 from tonne.base.scope import Scope
@@ -14,6 +15,26 @@ FIND_MASS = "SELECT mass_grams FROM estimates WHERE account_id = $1 AND id = $2"
 async def find_mass_grams(connection: Connection, scope: Scope, estimate_id: str) -> int | None:
     mass_grams: int | None = await connection.fetchval(FIND_MASS, scope.account_id, estimate_id)
     return mass_grams
+
+
+FIND_MASSES = """
+SELECT estimates.account_id, estimates.id, estimates.mass_grams
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN estimates ON estimates.account_id = wanted.account_id AND estimates.id = wanted.id
+"""
+
+
+class EstimateKey(NamedTuple):
+    """The primary key of an estimate."""
+
+    account_id: str
+    id: str
+
+
+async def find_masses_grams(connection: Connection, keys: Sequence[EstimateKey]) -> dict[EstimateKey, int]:
+    """The masses of several estimates. Unknown ones are missing."""
+    rows = await connection.fetch(FIND_MASSES, *columns(keys, "account_id, id"))
+    return {EstimateKey(row["account_id"], row["id"]): row["mass_grams"] for row in rows}
 
 
 _COLUMNS = "id, idempotency_key, mass_grams, mass_amount, mass_unit, description, metadata, created_at"

@@ -8,6 +8,7 @@ from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
+from tonne.events.notification import Stream
 
 API_VERSION = "v1"
 # The fields of NewEvent.
@@ -76,6 +77,20 @@ async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: 
     )
     if status != f"INSERT 0 {len(events)}":
         raise LookupError(f"no event stream for {scope.organisation_id} in {scope.mode} mode")
+
+
+LIST_UNLOCKED_STREAMS = """
+SELECT stream.organisation_id, stream.mode FROM event_streams stream
+JOIN unnest($1::text[], $2::text[]) AS wanted (organisation_id, mode)
+  ON stream.organisation_id = wanted.organisation_id AND stream.mode = wanted.mode
+FOR UPDATE OF stream SKIP LOCKED
+"""
+
+
+async def list_unlocked_streams(connection: Connection, streams: Sequence[Stream]) -> set[Stream]:
+    """Those that no other transaction has locked now. Call it outside of a transaction: it holds no lock."""
+    rows = await connection.fetch(LIST_UNLOCKED_STREAMS, *columns(streams, "organisation_id, mode"))
+    return {Stream(row["organisation_id"], Mode(row["mode"])) for row in rows}
 
 
 # Sorted to prevent deadlocks between transactions that append to several streams.

@@ -220,6 +220,8 @@ class Route:
     shows: Mapping[str, Any] = field(default_factory=dict)
     # An example of the body; without it the OpenAPI document shows the examples of the body's fields.
     example: Any = None
+    # False if the endpoint itself limits how much one organisation uses at a time.
+    takes_fair_share: bool = True
     # Renders errors as a page, with the request id. Without it, errors are JSON.
     show_error: Callable[[TonneError, str], Response] | None = None
 

@@ -116,7 +116,7 @@ class Application:
             )
             if asgi["query_string"] and route.path.startswith("/v1/"):
                 request.check_query({parameter.name for parameter in route.query})
-            if scope is None:
+            if scope is None or not route.takes_fair_share:
                 return await route.endpoint(request)
             await self._shares.enter(scope.organisation_id)
             try:

@@ -20,18 +20,19 @@ from tonne.http.lists import Paging, raw_list_response
 from tonne.http.route import Request, Response, json_response
 from tonne.orders import store
 from tonne.orders.errors import OrderNotFound
-from tonne.orders.place_order import OrderRequest, PlaceOrder, resolve_amount
+from tonne.orders.place_order import OrderRequest, resolve_amount
+from tonne.orders.place_orders import PlaceOrders
 from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, OrderIn, position_of
 
 
 class OrderEndpoints:
     def __init__(
-        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, place_order: PlaceOrder
+        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, place_orders: PlaceOrders
     ) -> None:
         self._database = database
         self._catalogues = catalogues
         self._directory = directory
-        self._place_order = place_order
+        self._place_orders = place_orders
 
     async def place_by_estimate(self, request: Request) -> Response:
         """Place an order by estimate.
@@ -132,7 +133,7 @@ class OrderEndpoints:
     async def _place(self, request: Request, shape: type[OrderIn]) -> Response:
         document = request.json()
         idempotency = idempotency_of(shape.__name__, document)
-        body, original_digest = await self._place_order.place(
+        body, original_digest = await self._place_orders.place(
             request.scope,
             idempotency,
             lambda terms: _read(request, document, shape, terms, idempotency),

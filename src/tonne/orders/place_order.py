@@ -1,32 +1,26 @@
 """Place an order: price and insert it with its events, or return the original if its idempotency key is known."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.clock import Clock
-from tonne.base.idempotency import Idempotency, create_once
+from tonne.base.idempotency import Idempotency
 from tonne.base.ids import new_id
 from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.base.spending_limit import SpendingLimit
 from tonne.catalog.model import Catalogue
 from tonne.catalog.price import OrderType, PriceRequest, price_if_available
 from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import storable
-from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Connection, Database
+from tonne.db.pool import Connection
 from tonne.estimates.store import find_mass_grams
-from tonne.events.log import append
-from tonne.events.notify import Notifier
+from tonne.events.log import NewEvent, append
 from tonne.http.errors import AccountClosed
-from tonne.orders import store
 from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.due_work import work_after
 from tonne.orders.errors import EstimateUnknown
+from tonne.orders.insert_store import NewOrder, insert_order
 from tonne.orders.model import Order, OrderStatus, OrderTax
 from tonne.orders.move_order import event_of
 from tonne.orders.order_tax import tax_of
@@ -57,6 +51,13 @@ class OrderRequest:
     key_id: str | None = None
 
 
+class ComposedOrder(NamedTuple):
+    """A new order, and what is written with it."""
+
+    new: NewOrder
+    events: list[NewEvent]
+
+
 class PlacedOrder(NamedTuple):
     order: Order
     document: bytes
@@ -81,30 +82,44 @@ async def place_order(
     """
     if terms.is_closed:
         raise AccountClosed
+    wanted = await resolve_amount(tx, scope, request)
+    new, events = compose_order(scope, request, wanted, terms, catalogue, now=now, retry_after=retry_after)
+    if not await insert_order(tx, new):
+        return None
+    if limits:
+        await count_spending(tx, new.order, limits)
+    await append(tx, scope, events, now)
+    return PlacedOrder(new.order, new.document)
+
+
+def compose_order(
+    scope: Scope,
+    request: OrderRequest,
+    wanted: PriceRequest,
+    terms: Terms,
+    catalogue: Catalogue,
+    *,
+    now: datetime,
+    retry_after: timedelta,
+) -> ComposedOrder:
+    """Price the order and make its document and events. `wanted` has its amount, also if it names an estimate."""
     if request.customer is not None:
         terms = terms.at_checkout()
-    wanted = await resolve_amount(tx, scope, request)
     order = _compose(scope, request, wanted, terms, priced=price_if_available(wanted, terms, catalogue), now=now)
     document = order_document(order)
     is_waiting = order.priced is None
-    inserted = await store.insert_order(
-        tx,
-        order,
+    events = [event_of(order, document)]
+    if not is_waiting:
+        received = replace(order, status=OrderStatus.RECEIVED, priced=None, tax=OrderTax())
+        events.insert(0, event_of(received, order_document(received)))
+    new = NewOrder(
+        order=order,
         request_digest=request.idempotency.digest,
         document=document,
         next_attempt_at=now + retry_after if is_waiting else order.due_at(now),
         placed_by_key=request.key_id,
     )
-    if not inserted:
-        return None
-    if limits:
-        await count_spending(tx, order, limits)
-    events = [event_of(order, document)]
-    if not is_waiting:
-        received = replace(order, status=OrderStatus.RECEIVED, priced=None, tax=OrderTax())
-        events.insert(0, event_of(received, order_document(received)))
-    await append(tx, scope, events, now)
-    return PlacedOrder(order, document)
+    return ComposedOrder(new, events)
 
 
 async def resolve_amount(connection: Connection, scope: Scope, request: OrderRequest) -> PriceRequest:
@@ -145,54 +160,3 @@ def _compose(
         tax=OrderTax() if priced is None else tax_of(priced, terms),
         auto_advance=terms.auto_advance,
     )
-
-
-class PlaceOrder:
-    """Places orders for clients, in a transaction of its own."""
-
-    def __init__(
-        self,
-        database: Database,
-        catalogues: Catalogues,
-        directory: AccountDirectory,
-        *,
-        clock: Clock,
-        settings: Settings,
-        notifier: Notifier,
-    ) -> None:
-        self._database = database
-        self._catalogues = catalogues
-        self._directory = directory
-        self._clock = clock
-        self._retry_after = timedelta(seconds=settings.pricing_retry_s)
-        self._notifier = notifier
-
-    async def place(
-        self,
-        scope: Scope,
-        idempotency: Idempotency,
-        read: Callable[[Terms], OrderRequest],
-        *,
-        key_id: str | None = None,
-    ) -> tuple[bytes, bytes | None]:
-        """The document of the new order; or of the original with this key, and the digest of the original request."""
-        # Before taking a connection: holding one while waiting for another can exhaust the pool.
-        terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
-        limits = await self._directory.limits_of(scope, key_id)
-        async with self._database.connection() as connection:
-
-            async def create() -> bytes | None:
-                request = read(terms)
-                async with connection.transaction():
-                    placed = await place_order(
-                        *(connection, scope, request, terms, catalogue),
-                        now=self._clock(),
-                        retry_after=self._retry_after,
-                        limits=limits,
-                    )
-                if placed is None:
-                    return None
-                self._notifier.notify(*work_after(placed.order), scope=scope)
-                return placed.document
-
-            return await create_once(idempotency.key, create, lambda key: store.find_by_key(connection, scope, key))

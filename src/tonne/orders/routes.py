@@ -37,7 +37,12 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
         )
         name = f"OrderBy{way.capitalize()}"
         routes += [
-            route(path, place, placed, *errors, SpendingLimitReached, operation_id=f"place{name}", body=body),
+            route(
+                *(path, place, placed, *errors, SpendingLimitReached),
+                operation_id=f"place{name}",
+                body=body,
+                takes_fair_share=False,
+            ),
             route(
                 *(f"{path}/quote", quote, QuoteOut, *errors, PriceUnavailable), operation_id=f"quote{name}", body=body
             ),

@@ -1,6 +1,5 @@
 """SQL of orders and their lines."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -98,71 +97,6 @@ async def list_orders_of_link(
     place = (scope.account_id, start.created_at, start.id, limit)
     [row] = await connection.fetch(LIST_ORDERS_OF_LINK, *place, offset_link_id)
     return JoinedOrders(**row)
-
-
-# Inserts order and lines in one round trip. Returns false, and inserts nothing, if the idempotency key is taken.
-INSERT_ORDER = f"""
-WITH new AS (
-    INSERT INTO orders (account_id, id, organisation_id, mode, idempotency_key, request_digest, type, status, currency,
-                        payment_method, requested_quantity_grams, requested_value_minor, bundle_selection,
-                        quantity_grams, offset_cost_minor, total_cost_minor, commission_minor, fee_rate, exchange_rate,
-                        exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, email, metadata,
-                        beneficiary, created_at, status_changed_at, next_attempt_at, wire_document, placed_by_key,
-                        tax_treatment, tax_rate, tax_minor, beneficiary_kind, beneficiary_is_public)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::jsonb, $14, $15, $16, $17, $18, $19, $20, $21,
-            $22, $23, $24, $25, $26, $27, $27, $28, $29, $38, $39, $40, $41, $42, $43)
-    ON CONFLICT (account_id, idempotency_key) DO NOTHING
-    RETURNING account_id, id
-), lines AS (
-    INSERT INTO order_lines (account_id, order_id, {LINE_COLUMNS}, position)
-    SELECT new.account_id, new.id, line.*
-    FROM new, unnest($30::text[], $31::text[], $32::text[], $33::bigint[], $34::bigint[], $35::bigint[],
-                     $36::bigint[], $37::boolean[]) WITH ORDINALITY AS line
-)
-SELECT EXISTS (SELECT FROM new)
-"""  # noqa: S608 - a constant
-
-
-async def insert_order(
-    tx: Connection,
-    order: Order,
-    *,
-    request_digest: bytes,
-    document: bytes,
-    next_attempt_at: datetime | None,
-    placed_by_key: str | None,
-) -> bool:
-    inserted: bool = await tx.fetchval(
-        INSERT_ORDER,
-        order.scope.account_id,
-        order.id,
-        order.scope.organisation_id,
-        order.scope.mode,
-        order.idempotency_key,
-        request_digest,
-        order.type,
-        order.status,
-        order.currency,
-        order.payment_method,
-        order.requested_quantity_grams,
-        order.requested_value_minor,
-        None if order.bundle_selection is None else json.dumps(order.bundle_selection),
-        *_price_columns(order.priced),
-        order.estimate_id,
-        order.offset_link_id,
-        order.email,
-        order.metadata,
-        order.beneficiary,
-        order.created_at,
-        next_attempt_at,
-        document,
-        *columns(order.lines, LINE_COLUMNS),
-        placed_by_key,
-        *_tax_columns(order.tax),
-        order.beneficiary_kind,
-        order.beneficiary_is_public,
-    )
-    return inserted
 
 
 # Compare-and-set on the status.
@@ -340,9 +274,9 @@ async def price_order(tx: Connection, order: Order) -> None:
         PRICE_ORDER,
         order.scope.account_id,
         order.id,
-        *_price_columns(order.priced),
+        *price_columns(order.priced),
         *columns(order.lines, LINE_COLUMNS),
-        *_tax_columns(order.tax),
+        *tax_columns(order.tax),
     )
 
 
@@ -376,7 +310,7 @@ async def replace_projects(tx: Connection, order: Order) -> None:
     await insert_projects(tx, [order])
 
 
-def _price_columns(priced: Priced | None) -> tuple[object, ...]:
+def price_columns(priced: Priced | None) -> tuple[object, ...]:
     if priced is None:
         return (None,) * 8
     exchange = priced.exchange
@@ -392,7 +326,7 @@ def _price_columns(priced: Priced | None) -> tuple[object, ...]:
     )
 
 
-def _tax_columns(tax: OrderTax) -> tuple[object, ...]:
+def tax_columns(tax: OrderTax) -> tuple[object, ...]:
     return tax.treatment, _numeric(tax.rate), tax.tax_minor
 
 
