@@ -13,7 +13,7 @@ from tonne.db.pool import Database
 def test_the_statements_are_found() -> None:
     labels = {statement.label for statement in statements()}
     assert len(labels) > 200
-    assert {"src/tonne/orders/store.py INSERT_ORDER", "src/tonne/events/log.py APPEND"} <= labels
+    assert {"src/tonne/orders/insert_store.py INSERT_ORDER", "src/tonne/events/log.py APPEND"} <= labels
 
 
 def test_every_statement_is_an_upper_case_constant() -> None:
