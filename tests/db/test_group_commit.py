@@ -139,10 +139,10 @@ async def test_a_lane_whose_lock_is_held_does_not_delay_the_others_and_stays_in_
     stuck = writer.start(Item("a", 0, NotWritten.LOCKED), Item("b", 1))
     await _until_started(writer, 2)
     later = writer.start(Item("a", 2), Item("b", 3), Item("a", 4))
-    assert await asyncio.gather(stuck[1], later[1]) == [1, 3]
+    assert list(await asyncio.gather(stuck[1], later[1])) == [1, 3]
     assert not any(task.done() for task in (stuck[0], later[0], later[2]))
     writer.held[0].set()
-    assert await asyncio.gather(stuck[0], later[0], later[2]) == [0, 2, 4]
+    assert list(await asyncio.gather(stuck[0], later[0], later[2])) == [0, 2, 4]
     assert writer.batches == [[0, 1], [0], [3], [2, 4]]
 
 

@@ -265,10 +265,11 @@ async def test_a_batch_whose_connection_is_lost_answers_503_and_writes_nothing_t
     answers = await asyncio.gather(*tasks)
     lost = [answer for answer in answers if answer.status_code == 503]
     assert len(lost) > 1, "all orders of the batch"
-    assert {answer.status_code for answer in answers} == {201, 503}
+    assert {answer.status_code for answer in answers} <= {201, 503}
     assert all("retry-after" in answer.headers for answer in lost)
     await services.place_orders.drain()
     assert await scene.fetchval("SELECT count(*) FROM orders") == 21 - len(lost)
+    await api.order()
     await scene.check_invariants()
 
 
