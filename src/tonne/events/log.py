@@ -87,9 +87,9 @@ FOR UPDATE OF stream SKIP LOCKED
 """
 
 
-async def list_unlocked_streams(connection: Connection, streams: Sequence[Stream]) -> set[Stream]:
+async def list_unlocked_streams(connection: Connection, keys: Sequence[Stream]) -> set[Stream]:
     """Those that no other transaction has locked now. Call it outside of a transaction: it holds no lock."""
-    rows = await connection.fetch(LIST_UNLOCKED_STREAMS, *columns(streams, "organisation_id, mode"))
+    rows = await connection.fetch(LIST_UNLOCKED_STREAMS, *columns(keys, "organisation_id, mode"))
     return {Stream(row["organisation_id"], Mode(row["mode"])) for row in rows}
 
 
