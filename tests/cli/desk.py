@@ -114,6 +114,16 @@ async def _fulfilled_on_credit(desk: Desk) -> str:
     return "TN-LIVE-000001"
 
 
+async def _unapproved_write_off(desk: Desk) -> str:
+    await desk.invoice()
+    await desk.execute(
+        "INSERT INTO write_offs (id, invoice_id, amount_minor, reason, releases_credit, state, requested_at, "
+        "requested_by) SELECT 'wof_1', id, 100, 'x', false, 'approval', $1, '' FROM invoices",
+        desk.clock(),
+    )
+    return "TN-LIVE-000001"
+
+
 async def _pending(desk: Desk) -> str:
     await desk.charge("pending")
     return "chg_1"
@@ -227,9 +237,10 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_unbilled, timedelta(days=29, hours=17), "live consolidated invoices are issued within an hour"),
     (
         _fulfilled_on_credit,
-        timedelta(days=60, hours=15),
-        "live invoices of fulfilled orders are paid within 30 days of their due date",
+        timedelta(days=44, hours=15),
+        "live invoices of fulfilled orders are paid before others would be cancelled",
     ),
+    (_unapproved_write_off, timedelta(days=3), "write-offs are approved within three days"),
     (_pending, timedelta(days=2), "live charges have an outcome within two days"),
     (_unconfirmed, timedelta(days=5), "live payments are confirmed at least two days before the end"),
     (_unmailed, timedelta(hours=1), "live invoices are mailed within an hour"),

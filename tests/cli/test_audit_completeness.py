@@ -27,7 +27,8 @@ SECRETS = ("tonne_test_", "tonne_live_", "whsec_", "lsec_")
 READING = (
     "demo, secrets status, doctor, audit, org list, org show, account list, account show, key list, link list, "
     "link show, page show, catalogue list, card show, invoice list, invoice pdf, invoice show, invoice "
-    "credit-pdf, invoice ageing, invoice statement, retirement export, retirement list, order list, order show, charge "
+    "credit-pdf, invoice ageing, invoice statement, invoice write-offs, "
+    "retirement export, retirement list, order list, order show, charge "
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
     "dispute show, payout list, export journal, export balances"
@@ -120,6 +121,26 @@ class Story:
 
     async def numbered(self, *words: str) -> Words:
         return (await self.invoice(), *words)
+
+    async def on_credit(self, *words: str) -> Words:
+        """The invoice of an order that was fulfilled before it was paid."""
+        reference = await self.invoice()
+        await self.execute(
+            "UPDATE orders SET status = 'retiring' WHERE id = (SELECT order_id FROM invoice_orders JOIN invoices "
+            "ON invoices.id = invoice_id WHERE invoices.reference = $1)",
+            reference,
+        )
+        return (reference, *words)
+
+    async def written_off(self, state: str, *words: str) -> Words:
+        (reference,) = await self.on_credit()
+        await self.execute(
+            "INSERT INTO write_offs (id, invoice_id, amount_minor, reason, releases_credit, state, requested_at, "
+            "requested_by, booked_at) SELECT 'wof_' || number, id, 100, 'x', false, $2::text, now(), "
+            "'cli:somebody@office', CASE $2::text WHEN 'booked' THEN now() END FROM invoices WHERE reference = $1",
+            *(reference, state),
+        )
+        return (reference, *words)
 
     async def invoiced_order(self) -> Words:
         return (await self.live_order(), "--only", "invoice")
@@ -310,6 +331,9 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "invoice resend": lambda story: story.numbered(),
     "order resend": lambda story: story.invoiced_order(),
     "invoice settle": lambda story: story.numbered(),
+    "invoice write-off": lambda story: story.on_credit("--reason", "Insolvent"),
+    "invoice approve-write-off": lambda story: story.written_off("approval"),
+    "invoice reinstate": lambda story: story.written_off("booked", "--reason", "They pay"),
     "invoice credit": lambda story: story.numbered("0.01", "--reason", "Late delivery"),
     "invoice import-statement": lambda story: story.words(story.file("march.csv", STATEMENT), "--mode", "live"),
     "payout import": lambda story: story.words(story.file("payouts.csv", PAYOUTS)),

@@ -33,6 +33,7 @@ class Reading(Story):
         await self.unmatched_transfer()
         await self.open_unit()
         self.run("invoice", "settle", await self.invoice())
+        await self.written_off("booked")
         await self.services.allocate_orders.run_once()
         self.run("account", "update", account_id, "--payment-method", "card")
         self.services.directory.forget_terms(self.world.ours_test.scope)
@@ -69,6 +70,7 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "charge list": lambda story: story.words(),
     "charge show": lambda story: story.id_in("charges"),
     "invoice list": lambda story: story.words(),
+    "invoice write-offs": lambda story: story.words(),
     "invoice show": lambda story: story.words("TN-LIVE-000001"),
     "payout list": lambda story: story.words(),
     "transfer list": lambda story: story.words(),

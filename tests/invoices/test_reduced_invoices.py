@@ -1,5 +1,6 @@
 """Open invoices with a part payment or a credit note ask for what is left, not for the total."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,16 @@ from tests.invoices.billing import Billing, pdf_of, pdf_text, text_of
 from tests.invoices.documents import document, line
 from tests.invoices.test_pdf_parts import embedded
 from tests.support.command import Operator
-from tests.support.world import World
+from tests.support.world import TESTER, World
+from tonne.base.scope import Mode
+from tonne.invoices.assign_transfer import unassign_transfer
+from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.epc_qr import epc_qr_svg
+from tonne.invoices.import_statement import import_statement
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import Remaining
+from tonne.orders.model import Order
+from tonne.sheets.csv_lines import SheetFile
 
 RECORD = document(line("standard", "19"))
 PAID = Remaining(received="1.00", credited=None, due="99.00")
@@ -55,3 +62,50 @@ async def test_a_credited_invoice_is_resent_for_the_rest(
     assert "Please pay EUR 10.00" in words(pdf_text(path.read_bytes()))
     shown = operator.does("invoice", "show", "TN-LIVE-000001")
     assert "still due     10.00 EUR" in shown
+
+
+async def test_the_mail_of_a_credit_note_says_what_is_left_to_pay(billing: Billing, world: World) -> None:
+    order = await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    await _receive(billing, "1.00")
+    await _credit(billing, order, 395)
+    await billing.mail_credit_notes.run_once()
+    said = words(text_of((await billing.mails())[-1]))
+    assert "9.00 EUR is left to pay of the invoice." in said
+    assert "with the reference TN-LIVE-000001" in said
+    await _credit(billing, order, 900)
+    await billing.work()
+    assert "Nothing is left to pay of the invoice." in words(text_of((await billing.mails())[-1]))
+
+
+async def test_an_invoice_is_not_settled_with_money_that_was_just_assigned_elsewhere(
+    billing: Billing, world: World
+) -> None:
+    order = await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    await _receive(billing, "10.00")
+    await _credit(billing, order, 395)
+    invoice = await billing.invoice(order)
+    assigned = await billing.fetchval("SELECT id FROM transfer_assignments")
+    async with billing.database.transaction() as tx:
+        await unassign_transfer(tx, assigned, note="Of another customer", actor=TESTER, now=billing.clock())
+        # The worker has found that the invoice is covered, and waits for its order.
+        worker = asyncio.create_task(billing.follow_up._take_step(invoice))
+        await billing.until_waiting_for_lock()
+    await worker
+    assert (await billing.invoice(order)).status == "open"
+    assert await billing.status(order) == "placed"
+    await billing.check_invariants()
+
+
+async def _credit(billing: Billing, order: Order, minor: int) -> None:
+    async with billing.database.transaction() as tx:
+        invoice = await billing.invoice(order)
+        await correct_invoice(tx, invoice, None, minor, reason="Agreed", actor=TESTER, now=billing.clock())
+
+
+async def _receive(billing: Billing, amount: str) -> None:
+    content = f"booked_on,amount,currency,payer,reference\n2026-03-02,{amount},EUR,Ada,TN-LIVE-000001\n"
+    async with billing.database.transaction() as tx:
+        file = SheetFile("statement.csv", content.encode())
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())

@@ -13,7 +13,9 @@ from tests.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
-from tonne.accounts.model import PaymentMethod
+from tonne.accounts.change_account import AccountChange, change_account
+from tonne.accounts.change_billing import BillingChange
+from tonne.accounts.model import Fulfil, PaymentMethod
 from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
 from tonne.base.errors import TonneError
@@ -22,11 +24,14 @@ from tonne.base.tax import TaxTreatment
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.gateways.payment_record import DisputeState
 from tonne.invoices.assign_transfer import assign_transfer
+from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.import_statement import import_statement
+from tonne.invoices.model import Invoice
 from tonne.invoices.resolve_transfer import resolve_transfer
 from tonne.invoices.return_transfer import confirm_return, return_transfer
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_by_references_any_account
+from tonne.invoices.write_off import reinstate_invoice, write_off_invoice
 from tonne.journal.import_payouts import import_payouts
 from tonne.orders.model import Order
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
@@ -39,6 +44,9 @@ _LEFT_OUT = {"deliver_webhooks", "send_mails", "prune_attempts"}
 OPEN_INVOICES = """
 SELECT reference, total_minor - credited_minor AS due_minor FROM invoices
 WHERE mode = 'live' AND status = 'open' ORDER BY number
+"""
+WRITTEN_OFF = """
+SELECT reference FROM invoices WHERE mode = 'live' AND status = 'open' AND written_off_at IS NOT NULL ORDER BY number
 """
 
 
@@ -62,6 +70,8 @@ class Month(Scene):
                 self.order_by_card,
                 self.order_by_invoice,
                 self.order_by_invoice,
+                self.order_on_credit,
+                self.order_on_credit,
                 self.work,
                 self.work,
                 self.next_day,
@@ -69,6 +79,7 @@ class Month(Scene):
             *(self.pay_invoice, self.pay_invoice, self.pay_something, self.import_again, self.settle_by_hand),
             *(self.refund, self.cancel, self.dispute, self.return_money, self.send_money_back, self.assign),
             *(self.resolve, self.pay_out, self.confirm_retirements),
+            *(self.write_off, self.write_off, self.reinstate, self.recover, self.recover, self.correct),
         )
 
     async def begin(self) -> None:
@@ -76,6 +87,9 @@ class Month(Scene):
             ours = self.world.ours_test.scope.organisation_id
             self.card = await add_account(tx, ours, Mode.TEST, method=PaymentMethod.CARD, now=self.clock.now)
             self.live = await add_account(tx, ours, Mode.LIVE, now=self.clock.now)
+            self.trusted = await add_account(tx, ours, Mode.LIVE, now=self.clock.now)
+            credit = BillingChange(fulfil=Fulfil.ON_ORDER, credit_limit="400.00")
+            await change_account(tx, self.trusted, AccountChange(billing=credit), actor=TESTER, now=self.clock.now)
             stored = await describe_card(self.services.card_gateways, Mode.TEST, None, GOOD)
             await store_card(tx, self.card, stored, actor=TESTER, now=self.clock.now)
             if self.rng.random() < 0.7:
@@ -92,6 +106,9 @@ class Month(Scene):
 
     async def order_by_invoice(self) -> None:
         await self._order(self.live)
+
+    async def order_on_credit(self) -> None:
+        await self._order(self.trusted)
 
     async def _order(self, scope: Scope) -> None:
         value = self.rng.choice((None, self.rng.randint(100, 50_000)))
@@ -145,6 +162,40 @@ class Month(Scene):
                 reference = self.rng.choice(invoices)["reference"]
                 [invoice] = await find_by_references_any_account(tx, [reference])
                 await settle_invoice(tx, invoice, actor=TESTER, now=self.clock.now)
+
+    async def write_off(self) -> None:
+        """An open invoice. It is refused if its order was not fulfilled."""
+        if invoice := await self._open_invoice():
+            how = {"reason": "Insolvent", "releases_credit": self.rng.random() < 0.5, "settings": self.settings}
+            await self._attempt(write_off_invoice, invoice, **how, actor=TESTER, now=self.clock.now)
+
+    async def reinstate(self) -> None:
+        if self.rng.random() < 0.5 and (invoice := await self._open_invoice(WRITTEN_OFF)):
+            await self._attempt(reinstate_invoice, invoice, reason="They pay", actor=TESTER, now=self.clock.now)
+
+    async def recover(self) -> None:
+        """A transfer for a written-off invoice, for all of it or a part, or too much."""
+        if invoice := await self._open_invoice(WRITTEN_OFF):
+            amount = self.rng.choice((invoice.due_minor, invoice.due_minor // 2 + 1, invoice.due_minor + 7))
+            if amount > 0:
+                number = f"B{len(self.lines)}"
+                await self._bank(Line(self.clock.now.date(), amount, invoice.reference, reference=number))
+
+    async def correct(self) -> None:
+        """With a credit note for a part of an invoice, or, if its order was fulfilled, for all of it."""
+        if invoice := await self._open_invoice(self.rng.choice((OPEN_INVOICES, WRITTEN_OFF))):
+            amount = self.rng.choice((1, invoice.due_minor // 3, invoice.due_minor))
+            await self._attempt(
+                correct_invoice, invoice, None, max(amount, 1), reason="Discount", actor=TESTER, now=self.clock.now
+            )
+
+    async def _open_invoice(self, among: str = OPEN_INVOICES) -> Invoice | None:
+        found = await self.fetch(among)
+        if not found:
+            return None
+        async with self.database.connection() as connection:
+            [invoice] = await find_by_references_any_account(connection, [self.rng.choice(found)["reference"]])
+        return invoice
 
     async def refund(self) -> None:
         if self.orders:

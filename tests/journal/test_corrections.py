@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,8 +16,13 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
+from tonne.base.actor import Actor
 from tonne.base.scope import Mode
+from tonne.db.pool import Connection
 from tonne.gateways.card import ChargeRequest, ChargeResult
+from tonne.invoices.assign_transfer import unassign_transfer
+from tonne.invoices.errors import ReturnInvalid, TransferNotUnresolved
+from tonne.invoices.export_returns import export_returns
 from tonne.invoices.resolve_transfer import resolve_transfer
 from tonne.invoices.return_transfer import confirm_return, fail_return, return_transfer
 from tonne.journal.match_payout import reopen_and_unmatch
@@ -89,6 +94,63 @@ async def test_a_return_that_comes_back_is_booked_when_it_does(billing: Billing)
     assert await _march(billing, Mode.LIVE) == before
     assert await _balances(billing, Mode.LIVE) == {LedgerAccount.BANK: 500, LedgerAccount.UNALLOCATED: -500}
     await billing.check_invariants()
+
+
+async def test_a_return_that_comes_back_as_a_line_of_a_statement_is_counted_once(billing: Billing) -> None:
+    await import_file(billing, camt_file([Line(DAY, 500, "A mistake", reference="R1")]))
+    first = await billing.fetchval("SELECT id FROM bank_transfers")
+    facts: dict[str, Any] = {"actor": ADA, "now": billing.clock.now}
+    async with billing.database.transaction() as tx:
+        planned = await return_transfer(tx, first, None, reason="A mistake", to=None, **facts)
+        await _export(tx, billing, **facts)
+    paid_on = DAY + timedelta(days=2)
+    await import_file(billing, camt_file([Line(paid_on, -500, planned.payment_id, reference="R2")]))
+    assert await _balances(billing, Mode.LIVE) == {}
+    returned_at = await billing.fetchval("SELECT returned_at FROM transfer_returns")
+    assert returned_at.date() == paid_on, "the day of the bank's booking, not that of the import"
+    async with billing.database.transaction() as tx:
+        with pytest.raises(ReturnInvalid, match="--transfer"):
+            await fail_return(tx, planned.id, "It came back", **facts)
+    # The bank repeats our text, which names the invoice that the payer meant.
+    text = f"RETURN {planned.payment_id[:20]} {planned.payment_id[20:]} ACCOUNT CLOSED"
+    await import_file(billing, camt_file([Line(DAY + timedelta(days=5), 500, text, reference="R3")]))
+    back = await billing.fetchval("SELECT id FROM bank_transfers WHERE state = 'unmatched'")
+    assert await _balances(billing, Mode.LIVE) == {LedgerAccount.BANK: 500, LedgerAccount.UNALLOCATED: -500}
+    async with billing.database.transaction() as tx:
+        await fail_return(tx, planned.id, "It came back", incoming_id=back, **facts)
+    assert await _balances(billing, Mode.LIVE) == {LedgerAccount.BANK: 500, LedgerAccount.UNALLOCATED: -500}
+    rows = await billing.fetch("SELECT id, state FROM bank_transfers WHERE amount_minor > 0")
+    assert {row["id"]: row["state"] for row in rows} == {first: "unmatched", back: "assigned"}
+    async with billing.database.transaction() as tx:
+        with pytest.raises(TransferNotUnresolved, match="brought return"):
+            await reopen_and_unmatch(tx, back, "Mine", **facts)
+    await billing.check_invariants()
+
+
+async def test_a_return_that_comes_back_does_not_pay_the_invoice_that_its_text_names(
+    billing: Billing, world: World
+) -> None:
+    order = await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    await import_file(billing, camt_file([Line(DAY, 500, "TN-LIVE-000001 and 999", reference="R1")]))
+    first = await billing.fetchval("SELECT id FROM bank_transfers")
+    facts: dict[str, Any] = {"actor": ADA, "now": billing.clock.now}
+    async with billing.database.transaction() as tx:
+        assigned = await billing.fetchval("SELECT id FROM transfer_assignments")
+        await unassign_transfer(tx, assigned, note="Another order", **facts)
+        planned = await return_transfer(tx, first, None, reason="Another order", to=None, **facts)
+        await _export(tx, billing, **facts)
+    text = f"{planned.payment_id} TN-LIVE-000001"
+    await import_file(billing, camt_file([Line(DAY + timedelta(days=5), 500, text, reference="R3")]))
+    assert await billing.fetchval("SELECT sum(amount_minor) FROM transfer_assignments") == 0
+    assert await billing.status(order) == "placed"
+
+
+async def _export(tx: Connection, billing: Billing, *, actor: Actor, now: datetime) -> None:
+    exported = await export_returns(
+        tx, Mode.LIVE, "EUR", format_="sepa", settings=billing.settings, actor=actor, now=now
+    )
+    assert len(exported.exported) == 1
 
 
 async def test_a_reversed_payment_leaves_the_bank_when_it_is_resolved(billing: Billing) -> None:

@@ -24,14 +24,26 @@ SELECT coalesce(sum(charge.amount_minor - charge.refunded_minor), 0)::bigint
 FROM simulated_charges charge WHERE charge.status = 'captured'
 """
 WITHDRAWN = "SELECT coalesce(sum(amount_minor), 0)::bigint FROM simulated_disputes WHERE status = 'opened'"
-# What customers owe, less what is on its way back to them.
+# What customers owe and are expected to pay, less what is on its way back to them.
 OWED = """
 SELECT coalesce(sum(invoice.total_minor - invoice.credited_minor), 0)::bigint
      - coalesce((SELECT sum(assignment.amount_minor) FROM transfer_assignments assignment
-                 JOIN invoices paid ON paid.id = assignment.invoice_id WHERE paid.mode = 'live'), 0)::bigint
+                 JOIN invoices paid ON paid.id = assignment.invoice_id
+                 WHERE paid.mode = 'live'
+                   AND NOT (paid.status = 'open' AND paid.written_off_at IS NOT NULL)), 0)::bigint
      + coalesce((SELECT sum(back.amount_minor) FROM transfer_returns back
                  WHERE back.status = 'returned' AND back.invoice_id IS NOT NULL), 0)::bigint
-FROM invoices invoice WHERE invoice.mode = 'live' AND NOT invoice.settled_by_hand
+FROM invoices invoice
+WHERE invoice.mode = 'live' AND NOT invoice.settled_by_hand
+  AND NOT (invoice.status = 'open' AND invoice.written_off_at IS NOT NULL)
+"""
+# What is written off and was neither paid nor credited since.
+WRITTEN_OFF = """
+SELECT coalesce(sum(invoice.total_minor - invoice.credited_minor - coalesce(received.minor, 0)), 0)::bigint
+FROM invoices invoice
+LEFT JOIN (SELECT invoice_id, sum(amount_minor) AS minor FROM transfer_assignments GROUP BY invoice_id) AS received
+  ON received.invoice_id = invoice.id
+WHERE invoice.mode = 'live' AND invoice.status = 'open' AND invoice.written_off_at IS NOT NULL
 """
 
 
@@ -60,6 +72,7 @@ async def check(month: Month) -> None:
         "SELECT coalesce(sum(withdrawn_minor), 0) FROM disputes WHERE state = 'opened'"
     )
     assert live.get(LedgerAccount.BANK, 0) == month.banked["received"] - month.banked["returned"]
+    assert live.get(LedgerAccount.BAD_DEBTS, 0) == await month.fetchval(WRITTEN_OFF)
     if not await month.fetchval("SELECT count(*) FROM invoices WHERE settled_by_hand"):
         assert live.get(LedgerAccount.RECEIVABLES, 0) == await month.fetchval(OWED)
     for mode in Mode:

@@ -32,6 +32,7 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE
 from tonne.cli.receivables import ageing, statement
+from tonne.cli.write_offs import WRITE_OFFS, approve, reinstate, write_off, write_offs
 from tonne.db.pool import Connection
 from tonne.invoices.annex import Annex, load_annex
 from tonne.invoices.assignment_store import sum_received_any_account
@@ -49,6 +50,7 @@ from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
 from tonne.invoices.transfer_model import Transfer, TransferState
 from tonne.invoices.transfer_store import list_transfers_any_account
+from tonne.invoices.write_off_store import list_write_offs_of_invoice_any_account
 from tonne.sheets.errors import quoted
 
 # Orders named in a message.
@@ -72,6 +74,7 @@ FACTS: tuple[ValueColumn[Invoice], ...] = (
     ValueColumn("organisation_id", lambda i: i.organisation_id, head="organisation"),
     MoneyColumn("credited", lambda i: i.credited_minor, lambda i: i.currency),
     ValueColumn("billing", lambda i: i.billing),
+    TimeColumn("written_off_at", lambda i: i.written_off_at, head="written off"),
 )
 TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
     ValueColumn("id", lambda t: t.id, head="transfer"),
@@ -99,6 +102,10 @@ invoice.add_command(credit)
 invoice.add_command(credit_pdf)
 invoice.add_command(ageing)
 invoice.add_command(statement)
+invoice.add_command(write_off)
+invoice.add_command(approve)
+invoice.add_command(reinstate)
+invoice.add_command(write_offs)
 
 
 @invoice.command("list")
@@ -152,21 +159,25 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
 @_mode_of_number
 @output_options
 def show_(number: str, mode: str | None, output: Output) -> None:
-    """Show an invoice, its payments and its credit notes. NUMBER is 123 or TN-LIVE-000123."""
+    """Show an invoice, its payments, credit notes and write-offs. NUMBER is 123 or TN-LIVE-000123."""
 
-    async def work(tx: Connection) -> tuple[Invoice, int, list[Transfer], list[CreditNote]]:
+    async def work(tx: Connection) -> tuple[Invoice, int, list[Table[Any]]]:
         found = await _find(tx, number, mode)
         received = (await sum_received_any_account(tx, [found.id])).get(found.id, 0)
         transfers = await list_transfers_any_account(tx, [*TransferState], invoice_id=found.id)
-        return found, received, transfers, await list_credit_notes(tx, found)
+        tables: list[Table[Any]] = [
+            Table("transfers", transfers, TRANSFERS),
+            Table("credit_notes", await list_credit_notes(tx, found), CREDIT_NOTES),
+            Table("write_offs", await list_write_offs_of_invoice_any_account(tx, found), WRITE_OFFS[1:]),
+        ]
+        return found, received, tables
 
-    found, received, transfers, notes = run_in_transaction(work)
+    found, received, tables = run_in_transaction(work)
     left = max(found.due_minor - received, 0) if found.closing is None else 0
     sums: tuple[ValueColumn[Invoice], ...] = (
         MoneyColumn("received", lambda _: received, lambda i: i.currency),
         MoneyColumn("still_due", lambda _: left, lambda i: i.currency, head="still due"),
     )
-    tables: list[Table[Any]] = [Table("transfers", transfers, TRANSFERS), Table("credit_notes", notes, CREDIT_NOTES)]
     print_object(found, (*FACTS, *sums), output, tables)
 
 

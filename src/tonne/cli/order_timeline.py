@@ -16,6 +16,7 @@ from tonne.invoices.timeline import (
     invoice_timeline,
     return_timeline,
     transfer_timeline,
+    write_off_timeline,
 )
 from tonne.orders.timeline import order_timeline
 from tonne.refunds.timeline import dispute_timeline, refund_timeline
@@ -33,6 +34,7 @@ SOURCES: tuple[TimelineSource, ...] = (
     invoice_timeline,
     transfer_timeline,
     credit_note_timeline,
+    write_off_timeline,
     refund_timeline,
     return_timeline,
     dispute_timeline,

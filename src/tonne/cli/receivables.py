@@ -33,6 +33,7 @@ _AGED: tuple[ValueColumn[AgedDebt], ...] = (
     MoneyColumn("older", lambda d: d.older_minor, lambda d: d.currency, head="90+"),
     MoneyColumn("total", lambda d: d.total_minor, lambda d: d.currency),
     MoneyColumn("overdue", lambda d: d.overdue_minor, lambda d: d.currency),
+    MoneyColumn("written_off", lambda d: d.written_off_minor, lambda d: d.currency, head="written off"),
     ValueColumn("organisation_id", lambda d: d.organisation_id, in_table=False),
 )
 
@@ -45,7 +46,7 @@ def ageing(mode: str, organisation_id: str | None, output: Output) -> None:
     """List what organisations owe, by age.
 
     The age is in days since the invoice was issued. Part payments and credit notes are subtracted. Overdue is the part
-    after its due date.
+    after its due date. What was written off is in a column of its own and in none of the others.
     """
     today = utc_now().astimezone(UTC).date()
     found = run_in_transaction(list_aged_debts, Mode(mode), today, organisation_id)
@@ -94,6 +95,7 @@ def statement(
     """Print an organisation's statement of account.
 
     It has the opening balance, the invoices, credit notes, payments and refunds of the period, and the closing balance.
+    Write-offs are listed here, but not in the PDF, which is for the customer: what is written off is still owed.
     """
     first, last = _day(first_day), _day(last_day)
     if last < first:

@@ -143,13 +143,16 @@ def returned(return_id: str, note: str) -> None:
 @click.command("return-failed")
 @click.argument("return_id")
 @_NOTE
-def failed(return_id: str, note: str) -> None:
+@click.option("--transfer", "incoming_id", help="The transfer that brought the money back, if a statement shows it.")
+def failed(return_id: str, note: str, incoming_id: str | None) -> None:
     """Record that the bank did not pay a return.
 
-    Also for a payment that came back. The money waits for a decision again: plan a new return, which gets a new id. A
-    return that is part of a refund is planned again by a worker.
+    Also for a payment that came back: name the transfer that brought it back, which is then dealt with. The money waits
+    for a decision again: plan a new return, which gets a new id. A return that is part of a refund is planned again by
+    a worker.
     """
-    found = run_in_transaction(fail_refund_return, return_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
+    text = check_text(note, "--note")
+    found = run_in_transaction(fail_refund_return, return_id, text, incoming_id=incoming_id, actor=ACTOR, now=utc_now())
     if found.invoice_id is None:
         click.echo(f"Return {found.id} of {found.amount} has failed. Plan it again with `tonne transfer return`.")
     else:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -48,9 +49,10 @@ class AccountStatement:
         return self.entries[-1].balance_minor if self.entries else self.opening_minor
 
 
-# Part payments count on the day the bank booked them, what was settled by hand on that day.
+# Payments and returns count on the day the bank booked them, what was settled by hand on that day. A return that came
+# back, or was not paid after all, has two entries.
 LIST_ENTRIES = """
-SELECT entry.day, entry.kind, entry.reference, entry.text, entry.currency, entry.amount_minor
+SELECT entry.day, entry.place, entry.kind, entry.reference, entry.text, entry.currency, entry.amount_minor
 FROM (
     SELECT issued_on AS day, 1 AS place, 'invoice' AS kind, reference, format('due on %s', due_on) AS text, currency,
            total_minor AS amount_minor
@@ -77,20 +79,62 @@ FROM (
     WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND invoices.status = 'paid'
       AND received.minor < invoices.settled_minor
     UNION ALL
-    SELECT (back.closed_at AT TIME ZONE 'UTC')::date, 4, 'refund', back.id,
+    SELECT (back.returned_at AT TIME ZONE 'UTC')::date, 4, 'refund', back.id,
            format('returned by bank: invoice %s', invoices.reference), invoices.currency, back.amount_minor
     FROM transfer_returns back JOIN invoices ON invoices.id = back.invoice_id
-    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND back.status = 'returned'
+    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND back.returned_at IS NOT NULL
+    UNION ALL
+    SELECT coalesce(incoming.booked_on, (back.closed_at AT TIME ZONE 'UTC')::date), 4, 'refund_failed', back.id,
+           format('not returned after all: invoice %s', invoices.reference), invoices.currency, -back.amount_minor
+    FROM transfer_returns back JOIN invoices ON invoices.id = back.invoice_id
+    LEFT JOIN bank_transfers incoming ON incoming.id = back.incoming_id
+    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND back.returned_at IS NOT NULL
+      AND back.status = 'failed'
 ) AS entry
 WHERE entry.day <= $3 ORDER BY entry.currency, entry.day, entry.place, entry.reference
 """
+
+
+# They change nothing that the customer owes.
+LIST_WRITE_OFFS = """
+SELECT (written.booked_at AT TIME ZONE 'UTC')::date AS day, 'write_off' AS kind, invoices.reference, invoices.currency,
+       written.amount_minor
+FROM write_offs written JOIN invoices ON invoices.id = written.invoice_id
+WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND written.booked_at IS NOT NULL
+UNION ALL
+SELECT (written.undone_at AT TIME ZONE 'UTC')::date, 'reinstated', invoices.reference, invoices.currency,
+       written.undone_minor
+FROM write_offs written JOIN invoices ON invoices.id = written.invoice_id
+WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND written.undone_minor IS NOT NULL
+"""
+_WORDS = {"write_off": "written off, and still owed", "reinstated": "expected to be paid again"}
+# After all entries of a day.
+_LAST_PLACE = 9
+
+
+async def _list_write_offs(connection: Connection, organisation_id: str, mode: Mode) -> list[dict[str, Any]]:
+    """As entries without an amount."""
+    return [
+        {
+            **row,
+            "place": _LAST_PLACE,
+            "text": f"{format_money(row['amount_minor'], row['currency'])} {_WORDS[row['kind']]}",
+            "amount_minor": 0,
+        }
+        for row in await connection.fetch(LIST_WRITE_OFFS, organisation_id, mode)
+    ]
 
 
 async def make_statements(
     connection: Connection, organisation_id: str, mode: Mode, first_day: date, last_day: date
 ) -> list[AccountStatement]:
     """One for each currency in which the organisation was ever billed up to `last_day`."""
-    rows = await connection.fetch(LIST_ENTRIES, organisation_id, mode, last_day)
+    written_off = await _list_write_offs(connection, organisation_id, mode)
+    rows = [
+        *map(dict, await connection.fetch(LIST_ENTRIES, organisation_id, mode, last_day)),
+        *(each for each in written_off if each["day"] <= last_day),
+    ]
+    rows.sort(key=lambda row: (row["currency"], row["day"], row["place"], row["reference"]))
     statements = []
     for currency in dict.fromkeys(row["currency"] for row in rows):
         opening = balance = 0
@@ -133,6 +177,7 @@ class PrintedStatement(msgspec.Struct, frozen=True):
 async def print_statement(
     connection: Connection, statement: AccountStatement, organisation_id: str, settings: Settings
 ) -> PrintedStatement:
+    """For the customer: without write-offs, which are internal."""
     organisation = await find_billed_organisation(connection, organisation_id)
     currency = statement.currency
     return PrintedStatement(
@@ -154,6 +199,7 @@ async def print_statement(
                 balance=signed_money(entry.balance_minor, currency),
             )
             for entry in statement.entries
+            if entry.kind not in _WORDS
         ],
     )
 

@@ -22,17 +22,23 @@ class AgedDebt:
     older_minor: int
     overdue_minor: int
     total_minor: int
+    # Not part of the other amounts.
+    written_off_minor: int
 
 
 LIST_AGED = """
-SELECT debt.organisation_id, organisations.name AS organisation_name, debt.currency, count(*)::integer AS invoices,
+SELECT debt.organisation_id, organisations.name AS organisation_name, debt.currency,
+       count(*) FILTER (WHERE debt.is_expected)::integer AS invoices,
        coalesce(sum(debt.open_minor) FILTER (WHERE debt.age <= 30), 0)::bigint AS up_to_30_minor,
        coalesce(sum(debt.open_minor) FILTER (WHERE debt.age BETWEEN 31 AND 60), 0)::bigint AS up_to_60_minor,
        coalesce(sum(debt.open_minor) FILTER (WHERE debt.age BETWEEN 61 AND 90), 0)::bigint AS up_to_90_minor,
        coalesce(sum(debt.open_minor) FILTER (WHERE debt.age > 90), 0)::bigint AS older_minor,
        coalesce(sum(debt.open_minor) FILTER (WHERE debt.due_on < $2), 0)::bigint AS overdue_minor,
-       sum(debt.open_minor)::bigint AS total_minor
-FROM (SELECT invoices.organisation_id, invoices.currency, invoices.due_on, $2::date - invoices.issued_on AS age,
+       coalesce(sum(debt.open_minor) FILTER (WHERE debt.is_expected), 0)::bigint AS total_minor,
+       coalesce(sum(debt.open_minor) FILTER (WHERE NOT debt.is_expected), 0)::bigint AS written_off_minor
+FROM (SELECT invoices.organisation_id, invoices.currency, invoices.written_off_at IS NULL AS is_expected,
+             CASE WHEN invoices.written_off_at IS NULL THEN invoices.due_on END AS due_on,
+             CASE WHEN invoices.written_off_at IS NULL THEN $2::date - invoices.issued_on END AS age,
              invoices.total_minor - invoices.credited_minor
              - coalesce((SELECT sum(paid.amount_minor) FROM transfer_assignments paid
                          WHERE paid.invoice_id = invoices.id), 0) AS open_minor

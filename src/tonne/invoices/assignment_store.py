@@ -29,9 +29,11 @@ async def sum_received_any_account(connection: Connection, invoice_ids: Sequence
 
 
 INSERT_ASSIGNMENTS = """
-INSERT INTO transfer_assignments (id, transfer_id, invoice_id, amount_minor, by_operator, note, created_at, created_by)
-SELECT new.id, new.transfer_id, new.invoice_id, new.amount_minor, $1, $2, $3, $4
+INSERT INTO transfer_assignments (id, transfer_id, invoice_id, amount_minor, by_operator, note, created_at, created_by,
+                                  recovers)
+SELECT new.id, new.transfer_id, new.invoice_id, new.amount_minor, $1, $2, $3, $4, invoices.written_off_at IS NOT NULL
 FROM unnest($5::text[], $6::text[], $7::text[], $8::bigint[]) AS new (id, transfer_id, invoice_id, amount_minor)
+JOIN invoices ON invoices.id = new.invoice_id
 """
 
 
@@ -51,11 +53,12 @@ async def insert_assignments_any_account(
 
 UNDO_ASSIGNMENTS = """
 INSERT INTO transfer_assignments (id, transfer_id, invoice_id, amount_minor, by_operator, undoes, note, created_at,
-                                  created_by)
+                                  created_by, recovers)
 SELECT undone.id, assignment.transfer_id, assignment.invoice_id, -assignment.amount_minor, assignment.by_operator,
-       assignment.id, $3, $4, $5
+       assignment.id, $3, $4, $5, invoices.written_off_at IS NOT NULL
 FROM unnest($1::text[], $2::text[]) AS undone (id, undoes)
 JOIN transfer_assignments assignment ON assignment.id = undone.undoes
+JOIN invoices ON invoices.id = assignment.invoice_id
 """
 
 

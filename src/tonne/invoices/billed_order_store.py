@@ -70,6 +70,20 @@ async def find_order_keys_any_account(connection: Connection, invoice_ids: Seque
     return [InvoiceOrderKey(row["invoice_id"], OrderKey(row["account_id"], row["order_id"])) for row in rows]
 
 
+LIST_UNFULFILLED = """
+SELECT billed.account_id, billed.order_id FROM invoice_orders billed
+JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+WHERE billed.invoice_id = $1 AND NOT billed.cancelled AND orders.status NOT IN ('paid', 'retiring', 'complete')
+ORDER BY billed.account_id, billed.order_id
+"""
+
+
+async def list_unfulfilled_orders(connection: Connection, invoice: Invoice) -> list[OrderKey]:
+    """The orders of an open invoice that wait for the payment."""
+    rows = await connection.fetch(LIST_UNFULFILLED, invoice.id)
+    return [OrderKey(row["account_id"], row["order_id"]) for row in rows]
+
+
 MARK_CANCELLED = """
 UPDATE invoice_orders SET cancelled = true
 FROM unnest($2::text[], $3::text[]) AS credited (account_id, id)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.base.actor import Actor
 from tonne.db.pool import Connection
-from tonne.invoices.billed_order_store import find_order_keys_any_account
+from tonne.invoices.billed_order_store import find_order_keys_any_account, list_unfulfilled_orders
 from tonne.invoices.credit_note import CreditCause, CreditNote
 from tonne.invoices.errors import CreditTooHigh, InvoiceNotOpen
 from tonne.invoices.issue_credit_note import credit_order
@@ -24,7 +24,10 @@ async def correct_invoice(
     actor: Actor,
     now: datetime,
 ) -> CreditNote:
-    """Something must be left: cancelling an order takes it off its invoice. What was paid is refunded instead."""
+    """Something must be left unless all orders were fulfilled on credit: others are cancelled instead.
+
+    What was paid is refunded instead.
+    """
     [locked] = await lock_with_orders_any_account(tx, [invoice.id])
     if locked.status is not InvoiceStatus.OPEN:
         raise InvoiceNotOpen(
@@ -35,7 +38,8 @@ async def correct_invoice(
     if len(wanted) != 1:
         raise OrderNotFound(f"Name one of the {len(keys):,} orders of invoice {locked.reference} with --order.")
     [order] = await load_orders(tx, wanted)
-    if amount_minor >= locked.due_minor:
+    leaves_nothing = amount_minor >= locked.due_minor
+    if amount_minor > locked.due_minor or (leaves_nothing and await list_unfulfilled_orders(tx, locked)):
         raise CreditTooHigh(f"{locked.due} are due. To credit all of it, cancel the orders with `tonne order cancel`.")
     note = await credit_order(
         tx, order, amount_minor, cause=CreditCause.CORRECTION, reason=reason, actor=actor, now=now

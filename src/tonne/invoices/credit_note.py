@@ -130,6 +130,7 @@ def compose_credit_note(
     reason: str | None,
     refund_id: str | None,
     issued_by: str,
+    cancels_invoice: bool,
     returned_minor: int = 0,
 ) -> CreditNote:
     total_minor = sum(each.total_minor for each in credited)
@@ -142,7 +143,7 @@ def compose_credit_note(
         issued_on=issued_on.isoformat(),
         invoice_number=invoice.reference,
         invoice_issued_on=invoice.issued_on.isoformat(),
-        cancels_invoice=total_minor == invoice.due_minor,
+        cancels_invoice=cancels_invoice,
         seller=issued.seller,
         buyer=issued.buyer,
         currency=currency,

@@ -41,8 +41,8 @@ async def find_credit_date_any_account(tx: Connection, mode: Mode, number: int) 
 
 INSERT_NOTE = """
 INSERT INTO credit_notes (id, invoice_id, organisation_id, mode, number, reference, currency, total_minor, tax_minor,
-                          cause, reason, refund_id, issued_on, issued_by, record, created_at, next_attempt_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+                          cause, reason, refund_id, issued_on, issued_by, record, created_at, next_attempt_at, recovers)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
 """
 
 
@@ -53,7 +53,7 @@ async def insert_credit_note(
         INSERT_NOTE,
         *(note.id, invoice.id, note.organisation_id, note.mode, note.number, note.reference, note.currency),
         *(note.total_minor, note.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.issued_by),
-        *(note.record, now, mail_at),
+        *(note.record, now, mail_at, invoice.is_written_off),
     )
 
 

@@ -23,6 +23,10 @@ class OrderPaidByCard(TonneError, kind=Kind.CONFLICT, code="order_paid_by_card")
     message = "This order is paid by card, not by invoice. Use the pay test helper."
 
 
+class WriteOffInvalid(TonneError, kind=Kind.CONFLICT, code="write_off_invalid"):
+    message = "The invoice cannot be written off."
+
+
 class CreditTooHigh(TonneError, kind=Kind.CONFLICT, code="credit_too_high"):
     message = "The credit is higher than what is left of the invoice."
 

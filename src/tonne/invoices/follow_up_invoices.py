@@ -1,7 +1,6 @@
 """Follow up open invoices: mail them, remind of them, and cancel the order if they stay unpaid."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,9 +15,7 @@ from tonne.db.pool import Connection, Database
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store as invoice_store
 from tonne.invoices.annex import load_annex
-from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.cancel_invoice import cancel_invoice
-from tonne.invoices.errors import InvoiceNotOpen
 from tonne.invoices.mail import (
     ComposeMail,
     compose_invoice_mail,
@@ -29,7 +26,7 @@ from tonne.invoices.mail import (
 )
 from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.invoices.remaining import find_remaining
-from tonne.invoices.settle_invoice import settle_invoice
+from tonne.invoices.settle_invoice import is_covered, settle_if_covered
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
@@ -68,7 +65,10 @@ class FollowUpInvoices:
     async def _take_step(self, invoice: Invoice) -> None:
         now, schedule = self.clock(), FollowUpSchedule.from_settings(self.settings)
         async with self.database.connection() as connection:
-            settles_itself = await self._is_settled(connection, invoice)
+            settles_itself = await is_covered(connection, invoice)
+            if invoice.is_written_off and not settles_itself:
+                await invoice_store.postpone(connection, invoice, None)
+                return
             step, due_at = schedule.next_step(invoice, now, settles_itself=settles_itself)
             if due_at > now:
                 await invoice_store.postpone(connection, invoice, due_at)
@@ -82,20 +82,10 @@ class FollowUpInvoices:
             _, due_at = schedule.next_step(reminded, now, settles_itself=False)
             await self._send(reminded, compose_reminder, invoice_store.mark_reminded, due_at)
         elif step is InvoiceStep.SETTLE:
-            # A test helper or an operator may have settled it meanwhile.
-            with suppress(InvoiceNotOpen):
-                async with self.database.transaction() as tx:
-                    note = "settled automatically"
-                    await settle_invoice(tx, invoice, actor=ACTOR, now=now, note=note)
+            async with self.database.transaction() as tx:
+                await settle_if_covered(tx, invoice, actor=ACTOR, now=now)
         else:
             await self._cancel(invoice, now)
-
-    async def _is_settled(self, connection: Connection, invoice: Invoice) -> bool:
-        """Whether it settles itself in test mode, or a credit note has left no more than was already paid."""
-        if await invoice_store.settles_itself(connection, invoice):
-            return True
-        received = await sum_received_any_account(connection, [invoice.id])
-        return invoice.credited_minor > 0 and received.get(invoice.id, 0) >= invoice.due_minor
 
     async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime) -> None:
         """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""

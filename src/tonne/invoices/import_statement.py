@@ -22,7 +22,7 @@ from tonne.invoices import doubtful_store, transfer_store
 from tonne.invoices import store as invoice_store
 from tonne.invoices.assignment_store import NewAssignment, insert_assignments_any_account, sum_received_any_account
 from tonne.invoices.match_line import Match, NamedInvoice, match_line, named_references
-from tonne.invoices.recognise_returns import recognise_returns
+from tonne.invoices.recognise_returns import find_came_back, recognise_returns
 from tonne.invoices.return_store import find_returns_by_outgoing_any_account
 from tonne.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.invoices.transfer_model import TransferState
@@ -98,7 +98,13 @@ async def book_new_lines(
     incoming = [each for each in new if each.line.amount_minor > 0]
     invoices = await _named_invoices(tx, [each.line for each in incoming])
     matches, entries = {}, []
+    came_back = await find_came_back(tx, incoming)
     for each in incoming:
+        if (sent := came_back.get(each.transfer_id)) is not None:
+            command = f"tonne transfer return-failed {sent.id} --transfer {each.transfer_id}"
+            message = f"return {sent.id} came back: `{command}`."
+            matches[each.transfer_id] = Match(None, 0, settles=False, message=message)
+            continue
         match = match_line(each.line, mode, invoices)
         matches[each.transfer_id] = match
         if match.settles and match.named:

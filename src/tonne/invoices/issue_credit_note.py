@@ -1,6 +1,6 @@
 """Issue a credit note, which cancels an invoice or reduces it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 from tonne.accounts import audit
@@ -21,7 +21,7 @@ from tonne.invoices.credit_note import (
 from tonne.invoices.errors import CreditTooHigh
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.return_transfer import return_part_payments
-from tonne.orders.model import Order
+from tonne.orders.model import Order, OrderKey
 
 
 async def credit_order(
@@ -64,12 +64,20 @@ async def credit_order(
     )
 
 
-async def credit_rest_of_invoice(
-    tx: Connection, invoice: Invoice, *, cause: CreditCause, reason: str | None, actor: Actor, now: datetime
+async def credit_orders(
+    tx: Connection,
+    invoice: Invoice,
+    keys: Collection[OrderKey],
+    *,
+    cause: CreditCause,
+    reason: str | None,
+    actor: Actor,
+    now: datetime,
 ) -> CreditNote | None:
-    """Issue one credit note for all that is left of a locked invoice. None if nothing is."""
+    """Issue one credit note for all that is left of these orders on a locked invoice. None if nothing is."""
     earlier = await credit_note_store.sum_credited(tx, invoice)
-    left = [without(billed, earlier.get(billed.order_id)) for billed in await list_billed_orders(tx, invoice)]
+    wanted = [billed for billed in await list_billed_orders(tx, invoice) if billed.key in keys]
+    left = [without(billed, earlier.get(billed.order_id)) for billed in wanted]
     credited = [credit_in_full(each) for each in left if each.total_minor > 0]
     if not credited:
         return None
@@ -89,13 +97,16 @@ async def issue_credit_note(
 ) -> CreditNote:
     """Issue a credit note on a locked invoice. An open invoice of which nothing is left becomes cancelled.
 
-    What a cancelled invoice had received is then to be returned.
+    What a cancelled invoice had received is then to be returned. If orders of it were fulfilled on credit, it stays
+    open instead, and a worker settles it: nothing is left to pay.
 
     The row of the series is locked from here to the commit, which makes the numbers gapless: only events may be
     appended afterwards. The note is mailed if the invoice was.
     """
-    is_cancelled = invoice.status is InvoiceStatus.OPEN
-    is_cancelled = is_cancelled and sum(each.total_minor for each in credited) == invoice.due_minor
+    if cause is CreditCause.CANCELLATION:
+        await mark_cancelled(tx, invoice, [each.key for each in credited])
+    is_open, leaves_nothing = invoice.status is InvoiceStatus.OPEN, _total(credited) == invoice.due_minor
+    is_cancelled = is_open and leaves_nothing and not await store.has_fulfilled_orders(tx, invoice)
     # Transfers are locked before the series.
     returned_minor = await return_part_payments(tx, invoice, actor=actor, now=now) if is_cancelled else 0
     number = await credit_note_store.take_credit_number(tx, invoice.mode)
@@ -108,19 +119,22 @@ async def issue_credit_note(
         reason=reason,
         refund_id=refund_id,
         issued_by=str(actor),
+        cancels_invoice=is_cancelled or (leaves_nothing and not is_open),
         returned_minor=returned_minor,
     )
-    status = await store.add_credit(tx, invoice, note.total_minor, actor=actor, now=now)
+    status = await store.add_credit(tx, invoice, note.total_minor, cancels=is_cancelled, actor=actor, now=now)
     if status is None:
         raise CreditTooHigh(f"Only {invoice.due} of invoice {invoice.reference} are left to credit.")
     await credit_note_store.insert_credit_note(
         tx, invoice, note, now, mail_at=None if invoice.mailed_at is None else now
     )
     await credit_note_store.insert_credited_orders(tx, note.id, credited)
-    if cause is CreditCause.CANCELLATION:
-        await mark_cancelled(tx, invoice, [each.key for each in credited])
     await audit.record_all(tx, _entries(invoice, note, status, len(credited)), actor=actor, at=now)
     return note
+
+
+def _total(credited: Sequence[CreditedOrder]) -> int:
+    return sum(each.total_minor for each in credited)
 
 
 def _entries(invoice: Invoice, note: CreditNote, status: InvoiceStatus, orders: int) -> list[audit.Entry]:

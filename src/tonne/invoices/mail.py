@@ -121,9 +121,9 @@ def compose_reminder(
 
 
 def compose_credit_mail(
-    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, pdf: bytes
+    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, pdf: bytes, left: str
 ) -> EmailMessage:
-    """For a credit note, which is attached. It says what is left of the invoice."""
+    """For a credit note, which is attached. `left` is what is left to pay of the invoice, without a currency."""
     invoice, total = record.invoice_number, f"{record.total} {record.currency}"
     orders = f"Order {record.lines[0].order_id}" if record.order_count == 1 else f"{record.order_count:,} orders"
     paid = "If you have already paid it, contact us and we will refund you."
@@ -144,15 +144,20 @@ def compose_credit_mail(
         text = (
             f"Please find attached credit note {record.number} for {total}. It reduces invoice {invoice} by this"
             f" amount ({orders[0].lower()}{orders[1:]}).\n\n{_reason(record)}\n\n"
-            f"{_after_credit(record)}\n"
+            f"{_after_credit(record, left)}\n"
         )
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
 
 
-def _after_credit(record: CreditNoteRecord) -> str:
+def _after_credit(record: CreditNoteRecord, left: str) -> str:
     if record.invoice_paid:
         return "The invoice was paid, so we return this amount to you."
-    return "If you have not paid the invoice yet, please pay what is left of it, with the same reference."
+    if not left.strip("0."):
+        return "Nothing is left to pay of the invoice."
+    return (
+        f"{left} {record.currency} is left to pay of the invoice. If you have not paid it yet, please do so with the "
+        f"reference {record.invoice_number}."
+    )
 
 
 def _reason(record: CreditNoteRecord) -> str:

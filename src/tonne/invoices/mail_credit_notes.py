@@ -13,6 +13,8 @@ from tonne.invoices import credit_note_store
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.mail import compose_credit_mail, find_recipients
 from tonne.invoices.pdf import credit_note_pdf
+from tonne.invoices.remaining import find_remaining
+from tonne.invoices.store import find_by_references_any_account
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
@@ -48,9 +50,12 @@ class MailCreditNotes:
                 until = now + NO_RECIPIENT_RETRY
                 await credit_note_store.postpone_note_any_account(connection, note.id, until)
                 return
-        record = note.read_record()
+            record = note.read_record()
+            [invoice] = await find_by_references_any_account(connection, [record.invoice_number])
+            remaining = await find_remaining(connection, invoice)
+        left = "0" if remaining is None else remaining.due
         pdf = await asyncio.to_thread(credit_note_pdf, record)
-        message = compose_credit_mail(self.settings, recipients, record, pdf=pdf)
+        message = compose_credit_mail(self.settings, recipients, record, pdf=pdf, left=left)
         async with self.database.transaction() as tx:
             if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
                 await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id)

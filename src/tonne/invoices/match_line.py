@@ -52,7 +52,9 @@ def match_line(line: StatementLine, mode: Mode, invoices: Mapping[str, NamedInvo
     assigned = min(line.amount_minor, missing)
     surplus = line.amount_minor - assigned
     named.received_minor += assigned
-    if invoice.status is InvoiceStatus.PAID:
+    if invoice.is_written_off:
+        message = f"{invoice.money(assigned)} of the written-off invoice recovered."
+    elif invoice.status is InvoiceStatus.PAID:
         message = "the invoice was settled by hand: this is its payment."
     elif assigned < missing:
         message = f"{invoice.money(missing - assigned)} of {invoice.due} still missing."

@@ -72,6 +72,12 @@ class Invoice:
     settled_at: datetime | None = None
     settled_by: str | None = None
     settled_by_hand: bool = False
+    written_off_at: datetime | None = None
+
+    @property
+    def is_written_off(self) -> bool:
+        """Whether it is open, but not expected to be paid."""
+        return self.status is InvoiceStatus.OPEN and self.written_off_at is not None
 
     @property
     def due_minor(self) -> int:

@@ -1,5 +1,6 @@
-"""Outgoing lines of a statement that are returns which Tonne exported."""
+"""Lines of a statement that show returns which Tonne exported: going out, or coming back."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -8,10 +9,13 @@ from tonne.banking.statement import StatementLine
 from tonne.base.actor import Actor
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.invoices.return_store import find_returns_any_account, list_open_returns_any_account
+from tonne.invoices.return_store import BookedReturn, find_returns_any_account, list_open_returns_any_account
 from tonne.invoices.return_transfer import close_return
 from tonne.invoices.transfer_model import BankReturn, ReturnStatus
 from tonne.invoices.transfer_store import lock_transfers_any_account
+
+# `payment_id` of a return. Matches may overlap.
+_PAYMENT_ID = re.compile(r"(?=RET([0-9A-Z]{26}))")
 
 
 async def recognise_returns(
@@ -34,14 +38,33 @@ async def recognise_returns(
     current = {each.id: each for each in await find_returns_any_account(tx, [found.id for found, _ in pairs])}
     for found, line in pairs:
         if current[found.id].status in {ReturnStatus.PLANNED, ReturnStatus.EXPORTED}:
-            note, outgoing_id = f"bank statement of {line.line.booked_on}", line.transfer_id
-            status = ReturnStatus.RETURNED
-            await close_return(tx, found, status, note=note, actor=actor, now=now, outgoing_id=outgoing_id)
+            note, status = f"bank statement of {line.line.booked_on}", ReturnStatus.RETURNED
+            shown = BookedReturn(line.line.booked_on, outgoing_id=line.transfer_id)
+            await close_return(tx, found, status, note=note, actor=actor, now=now, line=shown)
+
+
+async def find_came_back(tx: Connection, incoming: Sequence[Identified]) -> dict[str, BankReturn]:
+    """The returns that incoming lines name, by transfer: the bank could not deliver them.
+
+    Such a line may also name the invoice that was paid too much, but it is no payment of it.
+    """
+    named = {line.transfer_id: _named_ids(line.line) for line in incoming}
+    found = await find_returns_any_account(tx, sorted({id_ for ids in named.values() for id_ in ids}))
+    sent = {each.id: each for each in found if each.status not in {ReturnStatus.PLANNED, ReturnStatus.CANCELLED}}
+    return {transfer_id: sent[id_] for transfer_id, ids in named.items() for id_ in ids if id_ in sent}
+
+
+def _named_ids(line: StatementLine) -> list[str]:
+    """The ids of returns that the text may contain."""
+    return [f"ret_{found[1].lower()}" for found in _PAYMENT_ID.finditer(_letters_of(line))]
+
+
+def _letters_of(line: StatementLine) -> str:
+    """Banks break texts, so ids are looked for in the letters and digits alone."""
+    return "".join(filter(str.isalnum, f"{line.end_to_end_id} {line.reference}")).upper()
 
 
 def _shows(line: StatementLine, found: BankReturn) -> bool:
-    """Banks break texts, so the id is looked for in the letters alone."""
     if (-line.amount_minor, line.currency) != (found.amount_minor, found.currency):
         return False
-    text = f"{line.end_to_end_id} {line.reference}"
-    return found.payment_id in "".join(filter(str.isalnum, text)).upper()
+    return found.payment_id in _letters_of(line)

@@ -6,6 +6,7 @@ from tonne.accounts import audit
 from tonne.base.actor import Actor
 from tonne.db.pool import Connection
 from tonne.invoices.errors import TransferNotFound, TransferNotUnresolved
+from tonne.invoices.return_store import find_return_by_incoming_any_account
 from tonne.invoices.transfer_model import Transfer, TransferState
 from tonne.invoices.transfer_store import (
     add_resolution_any_account,
@@ -33,6 +34,8 @@ async def reopen_transfer(tx: Connection, transfer_id: str, note: str, *, actor:
     found = await _lock(tx, transfer_id)
     if found.resolved_minor == 0:
         raise TransferNotUnresolved(f"Transfer {found.id} was not resolved.")
+    if (return_id := await find_return_by_incoming_any_account(tx, found.id)) is not None:
+        raise TransferNotUnresolved(f"Transfer {found.id} brought return {return_id} back: there is nothing to decide.")
     await undo_resolutions_any_account(tx, found, note=note, actor=actor, now=now)
     await refresh_states_any_account(tx, [found.id])
     await _record(tx, found, "transfer.reopened", actor=actor, now=now, note=note)

@@ -1,7 +1,8 @@
 """SQL of `transfer_returns` and `return_batches`: money that goes back to payers."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime, time
+from typing import NamedTuple
 
 import asyncpg
 
@@ -13,10 +14,21 @@ from tonne.invoices.transfer_model import BankReturn, ReturnStatus
 _RETURN = """
 sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.own_account, transfer.currency,
        sent.amount_minor, sent.to_iban, sent.to_bic, sent.to_name, sent.reason, sent.status, sent.to_other_account,
-       sent.approved_by, sent.batch_id, transfer.reference AS payer_reference, sent.note, sent.created_at,
-       sent.created_by
+       sent.approved_by, sent.batch_id, sent.outgoing_id, transfer.reference AS payer_reference, sent.note,
+       sent.created_at, sent.created_by
 FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
 """
+
+
+class BookedReturn(NamedTuple):
+    """The line of a statement that shows a return: going out, or coming back."""
+
+    booked_on: date | None = None
+    outgoing_id: str | None = None
+    incoming_id: str | None = None
+
+
+NOT_BOOKED = BookedReturn()
 
 
 def _return(row: asyncpg.Record) -> BankReturn:
@@ -64,10 +76,13 @@ async def list_open_returns_any_account(connection: Connection, mode: Mode | Non
     return [_return(row) for row in await connection.fetch(LIST_OPEN, mode)]
 
 
-# The transfer is locked before, so two commands cannot change one return at the same time.
+# The transfer is locked before, so two commands cannot change one return at the same time. Money that came back has
+# left before, even if no statement showed that.
 SET_STATUS = """
-UPDATE transfer_returns SET status = $2, note = $3, closed_at = $4, outgoing_id = coalesce($5, outgoing_id),
-                            returned_at = CASE WHEN $2 = 'returned' THEN $4::timestamptz ELSE returned_at END
+UPDATE transfer_returns
+SET status = $2, note = $3, closed_at = $4, outgoing_id = coalesce($5, outgoing_id), incoming_id = $6,
+    returned_at = CASE WHEN $2 = 'returned' OR $6::text IS NOT NULL
+                       THEN coalesce(returned_at, $7::timestamptz, $4::timestamptz) ELSE returned_at END
 WHERE id = $1
 """
 
@@ -79,10 +94,21 @@ async def set_status_any_account(
     *,
     note: str,
     closed_at: datetime | None,
-    outgoing_id: str | None = None,
+    line: BookedReturn = NOT_BOOKED,
 ) -> None:
     """Then refresh the state of the transfer."""
-    await tx.execute(SET_STATUS, return_id, status, note, closed_at, outgoing_id)
+    booked_at = None if line.booked_on is None else datetime.combine(line.booked_on, time(), UTC)
+    new = (return_id, status, note, closed_at, line.outgoing_id, line.incoming_id, booked_at)
+    await tx.execute(SET_STATUS, *new)
+
+
+FIND_BY_INCOMING = "SELECT id FROM transfer_returns WHERE incoming_id = $1"
+
+
+async def find_return_by_incoming_any_account(connection: Connection, transfer_id: str) -> str | None:
+    """The id of the return whose money this transfer brought back."""
+    return_id: str | None = await connection.fetchval(FIND_BY_INCOMING, transfer_id)
+    return return_id
 
 
 APPROVE = "UPDATE transfer_returns SET approved_by = $2, approved_at = $3 WHERE id = $1"

@@ -17,8 +17,13 @@ from tonne.db.pool import Connection
 from tonne.invoices import assignment_store, return_store
 from tonne.invoices.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded, TransferNotFound
 from tonne.invoices.model import Invoice
+from tonne.invoices.return_store import NOT_BOOKED, BookedReturn
 from tonne.invoices.transfer_model import Assignment, BankReturn, ReturnStatus, Transfer
-from tonne.invoices.transfer_store import lock_transfers_any_account, refresh_states_any_account
+from tonne.invoices.transfer_store import (
+    add_resolution_any_account,
+    lock_transfers_any_account,
+    refresh_states_any_account,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +165,52 @@ async def cancel_return(tx: Connection, return_id: str, note: str, *, actor: Act
     return found
 
 
-async def fail_return(tx: Connection, return_id: str, note: str, *, actor: Actor, now: datetime) -> BankReturn:
-    """The bank did not execute an exported return, or it came back. The money waits for a decision again."""
+async def fail_return(
+    tx: Connection, return_id: str, note: str, *, incoming_id: str | None = None, actor: Actor, now: datetime
+) -> BankReturn:
+    """The bank did not execute an exported return, or it came back. The money waits for a decision again.
+
+    `incoming_id` is the transfer that brought it back. It is then dealt with: the money is that of the first transfer.
+    """
+    await lock_transfers_any_account(tx, [] if incoming_id is None else await _transfers_of(tx, return_id, incoming_id))
     found = await lock_return(tx, return_id)
     if found.status not in {ReturnStatus.EXPORTED, ReturnStatus.RETURNED}:
         raise ReturnInvalid(f"Return {found.id} is {found.status}: it was not sent to the bank.")
-    await close_return(tx, found, ReturnStatus.FAILED, note=note, actor=actor, now=now)
+    line = NOT_BOOKED
+    if incoming_id is not None:
+        line = await _take_back(tx, found, incoming_id, actor=actor, now=now)
+    elif found.outgoing_id is not None:
+        # Its money would be counted twice as soon as the line is imported that shows it coming back.
+        raise ReturnInvalid(
+            f"A bank statement shows that return {found.id} was paid. If it came back, import the statement that shows "
+            "that, and name its line with --transfer."
+        )
+    await close_return(tx, found, ReturnStatus.FAILED, note=note, actor=actor, now=now, line=line)
     return found
+
+
+async def _transfers_of(tx: Connection, return_id: str, incoming_id: str) -> list[str]:
+    """Of both transfers: they are locked in the order of their ids."""
+    found = await return_store.find_returns_any_account(tx, [return_id])
+    return [incoming_id, *(each.transfer_id for each in found)]
+
+
+async def _take_back(
+    tx: Connection, found: BankReturn, incoming_id: str, *, actor: Actor, now: datetime
+) -> BookedReturn:
+    """Resolve the transfer that brought a return back. The bank may have kept a fee."""
+    incoming = await _lock(tx, incoming_id)
+    is_same_money = (incoming.mode, incoming.currency) == (found.mode, found.currency)
+    is_untouched = incoming.rest_minor == incoming.amount_minor
+    if not is_same_money or not is_untouched or not 0 < incoming.amount_minor <= found.amount_minor:
+        raise ReturnInvalid(
+            f"Transfer {incoming.id} of {incoming.amount} cannot be return {found.id} of {found.amount} coming back: "
+            "it must be unmatched, in the same currency, and not higher."
+        )
+    note = f"Return {found.id} came back"
+    await add_resolution_any_account(tx, incoming, is_payout=False, note=note, actor=actor, now=now)
+    await refresh_states_any_account(tx, [incoming.id])
+    return BookedReturn(incoming.booked_on, incoming_id=incoming.id)
 
 
 async def confirm_return(
@@ -190,10 +234,10 @@ async def close_return(
     note: str,
     actor: Actor,
     now: datetime,
-    outgoing_id: str | None = None,
+    line: BookedReturn = NOT_BOOKED,
 ) -> None:
     """Set the final status of a return whose transfer is locked."""
-    await return_store.set_status_any_account(tx, found.id, status, note=note, closed_at=now, outgoing_id=outgoing_id)
+    await return_store.set_status_any_account(tx, found.id, status, note=note, closed_at=now, line=line)
     await refresh_states_any_account(tx, [found.transfer_id])
     action = "transfer.returned" if status is ReturnStatus.RETURNED else f"transfer.return_{status}"
     await _record(
@@ -263,6 +307,7 @@ def _compose(
         to_other_account=not is_same_account,
         approved_by=None,
         batch_id=None,
+        outgoing_id=None,
         payer_reference=transfer.reference,
         note="",
         created_at=now,

@@ -43,6 +43,22 @@ async def settle_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, now:
     await pay_orders_any_account(tx, [locked.id], now)
 
 
+async def is_covered(connection: Connection, invoice: Invoice) -> bool:
+    """Whether it settles itself in test mode, or a credit note has left no more than was already paid."""
+    if await invoice_store.settles_itself(connection, invoice):
+        return True
+    received = await sum_received_any_account(connection, [invoice.id])
+    return invoice.credited_minor > 0 and received.get(invoice.id, 0) >= invoice.due_minor
+
+
+async def settle_if_covered(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> None:
+    """Settle an invoice that needs no further money. Does nothing if that is no longer so. Call it last."""
+    [locked] = await lock_with_orders_any_account(tx, [invoice.id])
+    # Read under the lock: a transfer may have been assigned elsewhere since the worker looked.
+    if locked.status is InvoiceStatus.OPEN and await is_covered(tx, locked):
+        await settle_invoice(tx, locked, actor=actor, now=now, note="settled automatically")
+
+
 async def settle_test_invoice(
     tx: Connection, scope: Scope, order_id: str, *, settings: Settings, actor: Actor, now: datetime
 ) -> Order:

@@ -19,6 +19,7 @@ invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.
 invoices.total_minor, invoices.tax_minor, invoices.credited_minor, invoices.settled_minor, invoices.billing,
 invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
 invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by, invoices.settled_by_hand,
+invoices.written_off_at,
 (SELECT each.order_id FROM invoice_orders each WHERE each.invoice_id = invoices.id LIMIT 1) AS first_order_id
 """
 
@@ -182,7 +183,8 @@ async def claim_due_any_account(connection: Connection, now: datetime, until: da
 POSTPONE = "UPDATE invoices SET next_attempt_at = $2 WHERE id = $1 AND status = 'open'"
 
 
-async def postpone(connection: Connection, invoice: Invoice, until: datetime) -> None:
+async def postpone(connection: Connection, invoice: Invoice, until: datetime | None) -> None:
+    """None: no worker looks at it until something changes."""
     await connection.execute(POSTPONE, invoice.id, until)
 
 
@@ -279,21 +281,20 @@ async def mark_settled_by_hand(tx: Connection, invoice: Invoice) -> None:
     await tx.execute(MARK_BY_HAND, invoice.id)
 
 
-# A fully credited invoice that nobody has paid is cancelled; nothing is left to pay. Otherwise a worker looks whether
-# part payments now cover what is left.
+# Unless it is cancelled, a worker looks whether part payments now cover what is left.
 CREDIT = """
 UPDATE invoices SET credited_minor = credited_minor + $2,
-    status = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN 'cancelled' ELSE status END,
-    settled_at = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN $3 ELSE settled_at END,
-    settled_by = CASE WHEN status = 'open' AND credited_minor + $2 = total_minor THEN $4 ELSE settled_by END,
-    next_attempt_at = CASE WHEN status = 'open' AND credited_minor + $2 < total_minor THEN $3 END
+    status = CASE WHEN status = 'open' AND $5 THEN 'cancelled' ELSE status END,
+    settled_at = CASE WHEN status = 'open' AND $5 THEN $3 ELSE settled_at END,
+    settled_by = CASE WHEN status = 'open' AND $5 THEN $4 ELSE settled_by END,
+    next_attempt_at = CASE WHEN status = 'open' AND NOT $5 THEN $3 END
 WHERE id = $1 AND credited_minor + $2 <= total_minor RETURNING status
 """
 
 
 async def add_credit(
-    tx: Connection, invoice: Invoice, amount_minor: int, *, actor: Actor, now: datetime
+    tx: Connection, invoice: Invoice, amount_minor: int, *, cancels: bool, actor: Actor, now: datetime
 ) -> InvoiceStatus | None:
     """Returns the new status of the locked invoice; None if the credit would exceed its total."""
-    status = await tx.fetchval(CREDIT, invoice.id, amount_minor, now, str(actor))
+    status = await tx.fetchval(CREDIT, invoice.id, amount_minor, now, str(actor), cancels)
     return None if status is None else InvoiceStatus(status)

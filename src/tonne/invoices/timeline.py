@@ -38,6 +38,34 @@ def _entries(row: asyncpg.Record) -> list[TimelineEntry]:
     return entries
 
 
+LIST_WRITE_OFFS_OF_ORDER = """
+SELECT written.id, written.amount_minor, written.reason, written.booked_at, written.requested_by, written.approved_by,
+       written.undone_at, written.undone_by, written.undo_reason, invoices.reference, invoices.currency
+FROM invoice_orders billed
+JOIN invoices ON invoices.id = billed.invoice_id
+JOIN write_offs written ON written.invoice_id = invoices.id
+WHERE billed.account_id = $1 AND billed.order_id = $2 AND written.booked_at IS NOT NULL ORDER BY written.booked_at
+"""
+
+
+async def write_off_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+    """Invoices of the order that were written off, and reinstated."""
+    entries = []
+    for row in await connection.fetch(LIST_WRITE_OFFS_OF_ORDER, scope.account_id, order_id):
+        amount, reference = f"{format_money(row['amount_minor'], row['currency'])} {row['currency']}", row["reference"]
+        text = f"{amount} of {reference} written off: {row['reason']}"
+        actor = row["approved_by"] or row["requested_by"]
+        entry = TimelineEntry(at=row["booked_at"], kind="invoice", text=text, actor=actor, subject_id=row["id"])
+        entries.append(entry)
+        if row["undone_at"] is not None:
+            text = f"{reference} reinstated: {row['undo_reason']}"
+            entry = TimelineEntry(
+                at=row["undone_at"], kind="invoice", text=text, actor=row["undone_by"], subject_id=row["id"]
+            )
+            entries.append(entry)
+    return entries
+
+
 LIST_TRANSFERS_OF_ORDER = """
 SELECT part.id, part.amount_minor, part.created_at, part.created_by, part.note, transfer.id AS transfer_id,
        transfer.currency, transfer.payer, transfer.booked_on, invoices.reference

@@ -136,6 +136,8 @@ class BankReturn:
     to_other_account: bool
     approved_by: str | None
     batch_id: str | None
+    # The line of a statement that shows the payment.
+    outgoing_id: str | None
     payer_reference: str
     note: str
     created_at: datetime

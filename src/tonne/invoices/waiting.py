@@ -22,6 +22,11 @@ def _held_back_by(settings: Settings, _: datetime) -> Sequence[object]:
     return (json.dumps(missing),)
 
 
+def _since_deadline(settings: Settings, now: datetime) -> Sequence[object]:
+    """After these days an unpaid invoice would be cancelled, if its orders were not fulfilled."""
+    return now, settings.invoice_cancel_days
+
+
 QUEUES = (
     # Open invoices have a date for their reminder or cancellation: only those that are due wait for a worker.
     Queue(
@@ -115,21 +120,39 @@ WAITING = (
         """,
     ),
     WaitingCheck(
-        "live invoices of fulfilled orders are paid within 30 days of their due date",
-        "Orders were fulfilled on credit, and their invoice is not paid. It is not cancelled automatically.",
-        "Ask the customer for payment. `tonne invoice ageing` lists what is open.",
+        "live invoices of fulfilled orders are paid before others would be cancelled",
+        "Orders were fulfilled on credit, and their invoice is not paid. It is not cancelled, and nobody is "
+        "reminded again.",
+        "Ask the customer for payment; `tonne invoice ageing` lists what is open. If it is not expected any more, run "
+        "`tonne invoice write-off`.",
         """
         SELECT format('invoice %s of organisation %s: %s minor units of %s, due on %s', invoices.reference,
                       invoices.organisation_id, invoices.total_minor - invoices.credited_minor, invoices.currency,
                       invoices.due_on) AS "where"
         FROM invoices
         WHERE invoices.mode = 'live' AND invoices.status = 'open'
-          AND invoices.due_on < ($1::timestamptz AT TIME ZONE 'UTC')::date - 30
+          AND invoices.written_off_at IS NULL
+          AND invoices.due_on < ($1::timestamptz AT TIME ZONE 'UTC')::date - $2::integer
           AND EXISTS (SELECT FROM invoice_orders billed
                       JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
                       WHERE billed.invoice_id = invoices.id AND orders.payment_state = 'unpaid'
                         AND orders.status IN ('paid', 'retiring', 'complete'))
         ORDER BY invoices.due_on, invoices.number
+        """,
+        _since_deadline,
+    ),
+    WaitingCheck(
+        "write-offs are approved within three days",
+        "An invoice is to be written off, and the amount needs the approval of a second person.",
+        "Another person than the one who requested it runs `tonne invoice approve-write-off`, or `tonne invoice "
+        "reinstate` to withdraw it.",
+        """
+        SELECT format('invoice %s of organisation %s: %s minor units of %s, requested by %s', invoices.reference,
+                      invoices.organisation_id, written.amount_minor, invoices.currency,
+                      written.requested_by) AS "where"
+        FROM write_offs written JOIN invoices ON invoices.id = written.invoice_id
+        WHERE written.state = 'approval' AND written.requested_at < $1::timestamptz - interval '3 days'
+        ORDER BY written.requested_at
         """,
     ),
     WaitingCheck(
@@ -138,7 +161,7 @@ WAITING = (
         "Add an admin with `tonne org add-admin`. The worker then mails the invoice.",
         """
         SELECT format('invoice %s of organisation %s, issued on %s', reference, organisation_id, issued_on) AS "where"
-        FROM invoices WHERE mode = 'live' AND status = 'open' AND mailed_at IS NULL
+        FROM invoices WHERE mode = 'live' AND status = 'open' AND mailed_at IS NULL AND written_off_at IS NULL
           AND created_at < $1::timestamptz - interval '1 hour'
         ORDER BY created_at
         """,
@@ -166,7 +189,7 @@ WAITING = (
                       sum(each.amount_minor), invoices.total_minor - invoices.credited_minor, invoices.currency,
                       to_char(max(each.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
         FROM invoices JOIN transfer_assignments each ON each.invoice_id = invoices.id
-        WHERE invoices.mode = 'live' AND invoices.status = 'open'
+        WHERE invoices.mode = 'live' AND invoices.status = 'open' AND invoices.written_off_at IS NULL
         GROUP BY invoices.id
         HAVING max(each.created_at) < $1::timestamptz - interval '7 days' AND sum(each.amount_minor) > 0
         ORDER BY max(each.created_at)

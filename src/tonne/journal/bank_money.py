@@ -28,8 +28,8 @@ ASSIGNED = JournalSource(
     JOIN invoices invoice ON invoice.id = assignment.invoice_id
     CROSS JOIN LATERAL (VALUES
         ('{To.UNALLOCATED}', assignment.amount_minor),
-        (CASE WHEN invoice.settled_by_hand AND assignment.created_at > invoice.settled_at
-              THEN '{To.SETTLED_BY_HAND}' ELSE '{To.RECEIVABLES}' END, -assignment.amount_minor)
+        (CASE WHEN invoice.settled_by_hand AND assignment.created_at > invoice.settled_at THEN '{To.SETTLED_BY_HAND}'
+              WHEN assignment.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END, -assignment.amount_minor)
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )
@@ -47,13 +47,15 @@ SETTLED = JournalSource(
     ) AS missing
     CROSS JOIN LATERAL (VALUES
         ('{To.SETTLED_BY_HAND}', missing.rest_minor),
-        ('{To.RECEIVABLES}', -missing.rest_minor)
+        (CASE WHEN invoice.written_off_at IS NULL THEN '{To.RECEIVABLES}' ELSE '{To.BAD_DEBTS}' END,
+         -missing.rest_minor)
     ) AS posting (account, amount_minor)
     WHERE invoice.settled_by_hand
     """,  # noqa: S608 - made of our own constants
 )
 
 
+# Money that came back has been booked with the transfer that brought it: that is resolved at the same moment.
 def _return_sql(at: str, amount_minor: str) -> str:
     return f"""
     SELECT transfer.mode, {at} AS at, back.id AS source_id, coalesce(invoice.reference, transfer.id) AS subject,
@@ -63,7 +65,8 @@ def _return_sql(at: str, amount_minor: str) -> str:
     LEFT JOIN invoices invoice ON invoice.id = back.invoice_id
     CROSS JOIN LATERAL (VALUES
         (CASE WHEN back.invoice_id IS NULL THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END, {amount_minor}),
-        ('{To.BANK}', -({amount_minor}))
+        (CASE WHEN {amount_minor} < 0 AND back.incoming_id IS NOT NULL THEN '{To.RESOLVED_BY_HAND}'
+              ELSE '{To.BANK}' END, -({amount_minor}))
     ) AS posting (account, amount_minor)
     WHERE back.returned_at IS NOT NULL AND {at} IS NOT NULL
     """  # noqa: S608 - made of our own constants

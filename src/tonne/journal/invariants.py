@@ -4,6 +4,7 @@ from tonne.db.invariant import Invariant
 from tonne.journal.model import LedgerAccount
 from tonne.journal.sources import all_postings
 
+_IS_BAD_DEBT = f"account = '{LedgerAccount.BAD_DEBTS}'"
 _IS_DEFERRED = f"account = '{LedgerAccount.DEFERRED}'"
 
 INVARIANTS = (
@@ -14,6 +15,25 @@ INVARIANTS = (
         SELECT format('%s %s (%s): %s %s too much', kind, source_id, subject, sum(amount_minor), currency) AS "where"
         FROM ({all_postings("true")}) AS posting
         GROUP BY mode, kind, source_id, subject, currency HAVING sum(amount_minor) <> 0
+        """,  # noqa: S608 - our own constants
+    ),
+    Invariant(
+        "bad debts are what is written off and still open",
+        "The journal and the invoices disagree about what was written off.",
+        f"""
+        SELECT format('%s %s: %s in the journal, %s of the invoices', mode, currency, booked.amount_minor,
+                      written.amount_minor) AS "where"
+        FROM (SELECT mode, currency, sum(amount_minor) AS amount_minor FROM ({all_postings(_IS_BAD_DEBT)}) AS posting
+              GROUP BY mode, currency) AS booked
+        FULL JOIN (
+            SELECT invoices.mode, invoices.currency,
+                   sum(invoices.total_minor - invoices.credited_minor
+                       - coalesce((SELECT sum(paid.amount_minor) FROM transfer_assignments paid
+                                   WHERE paid.invoice_id = invoices.id), 0)) AS amount_minor
+            FROM invoices WHERE invoices.status = 'open' AND invoices.written_off_at IS NOT NULL
+            GROUP BY invoices.mode, invoices.currency
+        ) AS written USING (mode, currency)
+        WHERE coalesce(booked.amount_minor, 0) <> coalesce(written.amount_minor, 0)
         """,  # noqa: S608 - our own constants
     ),
     Invariant(

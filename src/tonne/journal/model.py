@@ -32,6 +32,8 @@ class LedgerAccount(StrEnum):
     REFUNDS = "Income:Refunds"
     COST_OF_CREDITS = "Expenses:Cost-Of-Credits"
     GATEWAY_FEES = "Expenses:Gateway-Fees"
+    # Written off, and neither paid nor credited since.
+    BAD_DEBTS = "Expenses:Bad-Debts"
     DISPUTE_LOSSES = "Expenses:Dispute-Losses"
 
 

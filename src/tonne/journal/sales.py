@@ -35,7 +35,7 @@ CREDITED = JournalSource(
     CROSS JOIN LATERAL (VALUES
         ('{To.REFUNDS}', orders.net_minor),
         ('{To.TAX}', coalesce(note.tax_minor, 0)),
-        ('{To.RECEIVABLES}', -note.total_minor)
+        (CASE WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END, -note.total_minor)
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )

@@ -1,5 +1,6 @@
 """All kinds of business events that are booked."""
 
+from tonne.journal.bad_debts import REINSTATED, WRITTEN_OFF
 from tonne.journal.bank_money import (
     ASSIGNED,
     RECEIVED,
@@ -23,6 +24,7 @@ from tonne.journal.sales import CANCELLED, COMPLETED, CREDITED, INVOICED
 
 SOURCES = (
     *(INVOICED, CREDITED, RECEIVED, ASSIGNED, SETTLED, RETURNED, RETURN_FAILED, RESOLVED, REFUNDED_BY_HAND),
+    *(WRITTEN_OFF, REINSTATED),
     *(CAPTURED, ACCEPTED, REFUNDED, REFUND_FAILED, WITHDRAWN, DISPUTE_CLOSED, PAID_OUT),
     *(COMPLETED, CANCELLED, DELIVERED, RESUPPLIED),
 )

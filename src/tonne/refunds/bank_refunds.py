@@ -58,11 +58,13 @@ async def _plan_returns(
         return []
 
 
-async def fail_refund_return(tx: Connection, return_id: str, note: str, *, actor: Actor, now: datetime) -> BankReturn:
+async def fail_refund_return(
+    tx: Connection, return_id: str, note: str, *, incoming_id: str | None = None, actor: Actor, now: datetime
+) -> BankReturn:
     """Record that a return was not paid, or came back. A worker then repeats the refund that it belongs to, if any."""
     # Before the transfer is locked: see the lock order.
     await wake_bank_refund_any_account(tx, return_id, now)
-    return await fail_return(tx, return_id, note, actor=actor, now=now)
+    return await fail_return(tx, return_id, note, incoming_id=incoming_id, actor=actor, now=now)
 
 
 @dataclass(frozen=True, slots=True)
