@@ -1,5 +1,7 @@
 """The customer's name at checkout, and certificates that were replaced, in a browser."""
 
+from urllib.parse import urlsplit
+
 from playwright.async_api import expect
 
 from tests.browser.checks import check_page
@@ -50,3 +52,20 @@ async def test_people_1_a_customer_sees_their_name_before_they_pay(
     await expect(page.get_by_text("Valid certificate")).to_be_visible()
     await expect(page.get_by_text("She asked for her short name.")).to_be_visible()
     await check_page(page, "verify-replacement")
+
+
+async def test_people_1_a_checkout_of_the_api_asks_for_the_name(
+    visit: Visit, asking: OffsetLink, api: ApiClient
+) -> None:
+    body = {"offset_link_id": asking.id, "email": "ann@example.com", "quantity": "1"}
+    made = (await api.post("/v1/checkouts", body)).json()
+    page = await visit(urlsplit(made["url"]).path)
+    await expect(page.get_by_label("Show my name publicly")).not_to_be_checked()
+    await page.get_by_label("Name on the certificate").fill("x" * 10 + "\u202e")
+    await pay(page)
+    await expect(page.locator("#name-fault")).to_be_visible()
+    await check_page(page, "name-api-checkout-fault")
+    await page.get_by_label("Name on the certificate").fill(LONG)
+    await check_page(page, "name-api-checkout")
+    await pay(page)
+    await expect(page.get_by_text("in the name of")).to_contain_text(LONG)

@@ -1,11 +1,13 @@
 """The name on the certificate: the account's, or one that the customer enters."""
 
 import json
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.checkout.scene import HOSTILE, Rows, age, work
-from tests.checkout.shopper import Shopper, form_of, make_link, signed
+from tests.checkout.scene import HOSTILE, Rows, age, change_price, work
+from tests.checkout.shopper import GOOD_CARD, STOLEN_CARD, Shopper, form_of, make_link, signed
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
 from tonne.app import Services
@@ -138,3 +140,71 @@ async def test_the_setting_of_a_link(api: ApiClient) -> None:
     assert asked["beneficiary"] == "customer"
     bad = await api.post("/v1/offset-links", {"title": "Three", "beneficiary": "nobody"})
     assert (bad.status_code, fields(bad)) == (400, ["beneficiary"])
+
+
+async def _api_checkout(api: ApiClient, link: OffsetLink, **body: object) -> dict[str, Any]:
+    wanted = {"offset_link_id": link.id, "email": "ann@example.com", "quantity": "2", **body}
+    made: dict[str, Any] = (await api.post("/v1/checkouts", wanted)).json()
+    return made
+
+
+async def test_people_1_a_checkout_of_the_api_asks_for_the_name_that_the_client_left_out(
+    services: Services, shopper: Shopper, asking: OffsetLink, api: ApiClient, rows: Rows
+) -> None:
+    made = await _api_checkout(api, asking)
+    address = urlsplit(made["url"]).path
+    page = await shopper.open(address)
+    form = form_of(page)
+    assert NAME in form.values()
+    assert PUBLIC not in form.values(), "not ticked by default"
+    wrong = await shopper.http.post(form.action, data=form.values(card_number=GOOD_CARD, **{NAME: "Ada \u202e"}))
+    assert wrong.status_code == 422
+    assert await rows(ORDERS) == []
+    declined = await shopper.http.post(
+        form.action, data=form.values(card_number=STOLEN_CARD, **{NAME: " Maria Keller ", PUBLIC: "1"})
+    )
+    assert declined.status_code == 303
+    page = await shopper.open(address)
+    assert NAME not in form_of(page).values(), "the order has its name"
+    assert "will be in the name of <strong><bdi>Maria Keller</bdi></strong>" in page.text
+    await shopper.pay(address)
+    await work(services)
+    [order] = await rows(ORDERS)
+    assert (order["beneficiary"], order["beneficiary_kind"]) == ("Maria Keller", "person")
+    assert order["beneficiary_is_public"]
+    assert (await api.get(f"/v1/checkouts/{made['id']}")).json()["beneficiary"]["name"] == "Maria Keller"
+
+
+async def test_a_checkout_of_the_api_asks_only_if_the_link_does_and_there_is_no_name(
+    services: Services, shopper: Shopper, asking: OffsetLink, api: ApiClient, rows: Rows
+) -> None:
+    silent = await make_link(services, asking.scope)
+    named = await _api_checkout(api, asking, beneficiary={"name": "Ada GmbH", "kind": "organisation"})
+    for made in (named, await _api_checkout(api, silent)):
+        form = form_of(await shopper.open(urlsplit(made["url"]).path))
+        assert NAME not in form.values()
+        await shopper.http.post(form.action, data=form.values(card_number=GOOD_CARD, **{NAME: "Mallory"}))
+    [account] = await rows(ACCOUNT.format(asking.scope.account_id))
+    assert {order["beneficiary"] for order in await rows(ORDERS)} == {"Ada GmbH", account["beneficiary"]}
+
+
+async def test_without_a_name_the_certificate_of_an_api_checkout_is_in_the_accounts_name(
+    shopper: Shopper, asking: OffsetLink, api: ApiClient, rows: Rows
+) -> None:
+    made = await _api_checkout(api, asking)
+    await shopper.pay(urlsplit(made["url"]).path)
+    [account] = await rows(ACCOUNT.format(asking.scope.account_id))
+    [order] = await rows(ORDERS)
+    assert order["beneficiary"] == account["beneficiary"]
+
+
+async def test_a_changed_offer_does_not_lose_the_name(
+    services: Services, shopper: Shopper, asking: OffsetLink, api: ApiClient
+) -> None:
+    made = await _api_checkout(api, asking, quantity=None, value="50.00")
+    form = form_of(await shopper.open(urlsplit(made["url"]).path))
+    await change_price(services)
+    page = await shopper.http.post(form.action, data=form.values(card_number=GOOD_CARD, **{NAME: "Maria Keller"}))
+    assert page.status_code == 200
+    assert "instead of" in page.text
+    assert form_of(page).values()[NAME] == ["Maria Keller"]

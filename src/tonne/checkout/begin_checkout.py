@@ -27,6 +27,7 @@ from tonne.orders.model import BeneficiaryKind
 
 # The field of the form.
 NAME_FIELD = "name_on_certificate"
+PUBLIC_FIELD = "is_name_public"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The page of a checkout: the order, the payment, and the progress up to the certificate."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from tonne.cards.model import ChargeStatus
 from tonne.cards.read_test_card import read_test_card
 from tonne.checkout import store
 from tonne.checkout.attempt_limit import AttemptLimit
+from tonne.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, read_customer_name
 from tonne.checkout.errors import (
     CheckoutNotFound,
     CheckoutOver,
@@ -59,6 +61,10 @@ _DECLINED = {
 }
 
 
+Fields = Mapping[str, Sequence[str]]
+NO_FIELDS: Fields = {}
+
+
 @dataclass(frozen=True, slots=True)
 class _CheckoutView:
     """Everything the page shows, read from one snapshot."""
@@ -86,6 +92,10 @@ class _CheckoutView:
             return "cancelled"
         return "under_way" if self.is_pending else "to_pay"
 
+    @property
+    def asks_for_name(self) -> bool:
+        return self.checkout.is_without_name and self.link.asks_for_name
+
 
 class StateOut(msgspec.Struct):
     state: str
@@ -107,7 +117,8 @@ class CheckoutPage:
         if returned is not None and view.order is not None and view.is_pending:
             await self.payment.look_up_now(view.order)
         if view.state == "to_pay":
-            return await self._show_payment(request, view)
+            (changed,) = request.query("changed")
+            return await self._show_payment(request, view, was_refused=changed is not None)
         return await self._show_progress(request, view)
 
     async def pay(self, request: Request) -> Response:
@@ -117,17 +128,21 @@ class CheckoutPage:
         view = await self._view(request)
         shown = read_shown_offer(fields)
         try:
+            customer = _customer(view, fields)
             if view.checkout.scope.mode is Mode.TEST:
                 number = read_test_card((fields.get("card_number") or [""])[0])
-                await self.payment.pay_by_test_card(view.token, shown, number)
+                await self.payment.pay_by_test_card(view.token, shown, number, customer=customer)
                 return see_other(f"/checkout/{view.token}")
-            url = await self.payment.open_page(view.token, shown, request.limited_as)
+            url = await self.payment.open_page(view.token, shown, request.limited_as, customer=customer)
         except OfferChanged:
+            if view.asks_for_name:
+                # A redirect would lose the name.
+                return await self._show_payment(request, view, fields=fields, was_refused=True)
             return see_other(f"/checkout/{view.token}?changed=1")
         except (CheckoutNotFound, CheckoutOver, OffsetLinkClosed):
             raise
         except TonneError as fault:
-            return await self._show_payment(request, await self._view(request), fault)
+            return await self._show_payment(request, await self._view(request), fault=fault, fields=fields)
         if url is None:
             return see_other(f"/checkout/{view.token}")
         # Not a redirect: `form-action` in the content security policy would block it.
@@ -177,7 +192,15 @@ class CheckoutPage:
                 withdrawn_reason=await find_withdrawal(connection, order.scope, order.id),
             )
 
-    async def _show_payment(self, request: Request, view: _CheckoutView, fault: TonneError | None = None) -> Response:
+    async def _show_payment(
+        self,
+        request: Request,
+        view: _CheckoutView,
+        *,
+        fault: TonneError | None = None,
+        fields: Fields = NO_FIELDS,
+        was_refused: bool = False,
+    ) -> Response:
         checkout = view.checkout
         is_over = checkout.status is CheckoutStatus.CLOSED or self.clock() >= checkout.expires_at
         if is_over:
@@ -190,7 +213,6 @@ class CheckoutPage:
             offer = await self._offer(view)
         except TonneError as unpriced:
             fault = fault or unpriced
-        (was_refused,) = request.query("changed")
         token, headers = self.guard.issue(request)
         failure = view.failure
         return self.renderer.page(
@@ -203,15 +225,24 @@ class CheckoutPage:
             tax=None if offer is None else offer.tax,
             offer=None if offer is None else offer.digest.hex(),
             change=None if offer is None else compare_with_start(checkout, offer),
-            was_refused=was_refused is not None,
+            was_refused=was_refused,
             can_pay=can_pay,
             fault=None if fault is None else fault.faults[0],
             declined=None if failure is None or fault is not None else _explain(failure),
             form_token=token,
             cards=SIMULATED_CARDS,
             beneficiary=await self._beneficiary(view),
+            **await self._name_form(view, fields),
             **_frame(view),
         )
+
+    async def _name_form(self, view: _CheckoutView, fields: Fields) -> dict[str, Any]:
+        """The values of `_name.html`, if the page asks for the customer's name."""
+        if not view.asks_for_name:
+            return {"filled": None}
+        terms = await self.payment.directory.terms_of(view.checkout.scope)
+        name, is_public = _name_fields(fields)
+        return {"filled": {"name": name, "is_name_public": is_public}, "account_beneficiary": terms.beneficiary}
 
     async def _offer(self, view: _CheckoutView) -> PricedOffer:
         """The current offer, or what was ordered."""
@@ -251,6 +282,17 @@ class CheckoutPage:
             refresh_s=None if view.state in {"complete", "cancelled"} else 5,
             **_frame(view),
         )
+
+
+def _customer(view: _CheckoutView, fields: Fields) -> Beneficiary | None:
+    if not view.asks_for_name:
+        return None
+    name, is_public = _name_fields(fields)
+    return read_customer_name(name, is_public=is_public)
+
+
+def _name_fields(fields: Fields) -> tuple[str, bool]:
+    return (fields.get(NAME_FIELD) or [""])[0], bool(fields.get(PUBLIC_FIELD))
 
 
 async def _find_order(connection: Connection, checkout: Checkout) -> Order | None:

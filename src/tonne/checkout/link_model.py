@@ -40,6 +40,11 @@ class OffsetLink:
     created_at: datetime
     beneficiary: LinkBeneficiary = LinkBeneficiary.ACCOUNT
 
+    @property
+    def asks_for_name(self) -> bool:
+        """Whether customers are asked for the name on the certificate."""
+        return self.beneficiary is LinkBeneficiary.CUSTOMER
+
     def is_open(self, now: datetime) -> bool:
         return self.enabled and (self.expires_at is None or now < self.expires_at)
 

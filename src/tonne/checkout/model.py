@@ -65,6 +65,12 @@ class Checkout:
         return self.total_cost_minor + self.tax_minor
 
     @property
+    def is_without_name(self) -> bool:
+        """Whether the API created it without a name, and it is not ordered yet: its page may ask the customer."""
+        is_open = self.status is CheckoutStatus.OPEN
+        return is_open and self.metadata is not None and self.beneficiary is None
+
+    @property
     def can_start_again(self) -> bool:
         """Whether a visitor can begin the same checkout on the page of the link."""
         return self.metadata is None and not self.is_verified

@@ -8,7 +8,7 @@ from tonne.base.errors import TonneError
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.catalog.price import PriceRequest
-from tonne.checkout.begin_checkout import NAME_FIELD
+from tonne.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD
 from tonne.checkout.offer import LinkOffer, choose, parse_quantity, parse_value, price_offer
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import NAME_PARAMETER, SignedQuery
@@ -16,7 +16,6 @@ from tonne.http.route import Request
 from tonne.web.visitor import decimal_sign, locale_of
 
 BY_QUANTITY, BY_VALUE = "quantity", "value"
-PUBLIC_FIELD = "is_name_public"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from tonne.checkout.errors import (
     RedirectRefused,
     SellerTakesNoCards,
 )
-from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
+from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_secret import open_link_secrets
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.offer import LinkOffer, Offered
@@ -195,9 +195,7 @@ class OffsetPage:
 
 
 def _customer(link: OffsetLink, filled: OffsetForm) -> Beneficiary | None:
-    if link.beneficiary is not LinkBeneficiary.CUSTOMER:
-        return None
-    return read_customer_name(filled.name, is_public=filled.is_name_public)
+    return read_customer_name(filled.name, is_public=filled.is_name_public) if link.asks_for_name else None
 
 
 def _pairs_of(request: Request) -> list[tuple[str, str]]:

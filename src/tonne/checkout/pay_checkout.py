@@ -4,7 +4,7 @@ The order and its pending charge are committed before the gateway is called, as 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tonne.accounts.directory import AccountDirectory
@@ -38,6 +38,7 @@ from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
+from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.due_work import charges_in
 from tonne.orders.model import Order, OrderStatus
 
@@ -53,6 +54,15 @@ class _Payment:
     link: OffsetLink
     order: Order
     attempt: ChargeAttempt | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What the page showed, and the name that the customer entered."""
+
+    checkout: Checkout
+    shown: ShownOffer
+    customer: Beneficiary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +88,26 @@ class PayCheckout:
         terms = (await self.directory.terms_of(checkout.scope)).at_checkout()
         return terms, await self.catalogues.current(checkout.scope.mode)
 
-    async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str) -> None:
-        """Charge a test card. The result is in the order and its charges."""
+    async def pay_by_test_card(
+        self, token: str, shown: ShownOffer, number: str, *, customer: Beneficiary | None
+    ) -> None:
+        """Charge a test card. The result is in the order and its charges. `customer` is as for `open_page`."""
         checkout = await self._find(token, Mode.TEST)
         basis = await self._price_basis(checkout)
-        payment = await self._start_payment(token, checkout, shown, StoredCard(checkout.id, number), basis)
+        card = StoredCard(checkout.id, number)
+        payment = await self._start_payment(token, _Form(checkout, shown, customer), card, basis)
         if payment.attempt is not None and payment.attempt.is_new:
             result = await self.gateways[payment.attempt.gateway].charge(payment.attempt.request)
             await self._settle(payment.attempt, result)
         self.notifier.notify(*_AFTER_PAYMENT, scope=checkout.scope)
 
-    async def open_page(self, token: str, shown: ShownOffer, client: str) -> str | None:
-        """The URL of the gateway's payment page. None if there is nothing left to pay there."""
+    async def open_page(
+        self, token: str, shown: ShownOffer, client: str, *, customer: Beneficiary | None
+    ) -> str | None:
+        """The URL of the gateway's payment page. None if there is nothing left to pay there.
+
+        `customer` is the name for the certificate, if the page asked for it.
+        """
         checkout = await self._find(token, Mode.LIVE)
         pages = self.gateways.get(GATEWAY_OF[Mode.LIVE])
         if pages is None:
@@ -99,7 +117,7 @@ class PayCheckout:
         basis = await self._price_basis(checkout)
         async with holding(self.database, checkout, basis, client=client, settings=self.settings, now=self.clock()):
             # With the same catalogue: a later one would not count the held grams as free.
-            payment = await self._start_payment(token, checkout, shown, HostedPage(), basis)
+            payment = await self._start_payment(token, _Form(checkout, shown, customer), HostedPage(), basis)
         self.notifier.notify(WorkKind.EVENTS, scope=checkout.scope)
         if payment.attempt is None:
             return None
@@ -146,15 +164,17 @@ class PayCheckout:
     async def _start_payment(
         self,
         token: str,
-        checkout: Checkout,
-        shown: ShownOffer,
+        form: _Form,
         source: StoredCard | HostedPage,
         basis: tuple[Terms, Catalogue],
     ) -> _Payment:
         """Commit the order and an open charge: if the process dies while calling the gateway, a worker finds them."""
         async with self.database.transaction() as tx:
-            checkout, link = await _lock(tx, token, checkout)
-            order = await order_checkout(tx, checkout, LinkOffer(link, *basis), shown=shown, now=self.clock())
+            checkout, link = await _lock(tx, token, form.checkout)
+            if form.customer is not None and checkout.is_without_name and link.asks_for_name:
+                checkout = replace(checkout, beneficiary=form.customer)
+                await store.set_beneficiary(tx, checkout)
+            order = await order_checkout(tx, checkout, LinkOffer(link, *basis), shown=form.shown, now=self.clock())
             attempt = await self._open_charge(tx, checkout, order, source)
         return _Payment(link, order, attempt)
 

@@ -112,6 +112,16 @@ async def set_ordered(
     )
 
 
+SET_BENEFICIARY = """
+UPDATE checkouts SET beneficiary_name = $3, beneficiary_kind = $4, beneficiary_is_public = $5
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def set_beneficiary(tx: Connection, checkout: Checkout) -> None:
+    await tx.execute(SET_BENEFICIARY, checkout.scope.account_id, checkout.id, *beneficiary_columns(checkout))
+
+
 EXTEND = "UPDATE checkouts SET expires_at = greatest(expires_at, $3) WHERE account_id = $1 AND id = $2"
 
 
