@@ -61,4 +61,4 @@ async def test_a_minimum_that_was_raised_since_is_explained_on_the_page_of_the_c
     await check_page(page, "minimum-checkout")
     assert await count(services, "orders") == 0
     refused = await api.post("/v1/checkouts", body)
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "quantity")
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "quantity")
