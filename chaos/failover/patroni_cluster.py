@@ -26,6 +26,13 @@ INSTALLED = ROOT / "var" / "patroni"
 SAMPLE_NETWORK, NETWORK = "10.0.0.", "127.0.0."
 NODES = {"node1": "11", "node2": "12", "node3": "13"}
 SAMPLE_PORTS = ("5432", "8008", "2379", "2380", "5000", "5001")
+SAMPLE_PATHS = {
+    "/usr/lib/postgresql/18/bin": "{binaries}",
+    "/var/lib/postgresql/pgpass": "{folder}/pgpass",
+    "/var/lib/postgresql/18/tonne": "{folder}/data",
+    "/var/run/postgresql": "{folder}",
+    "/var/lib/etcd/tonne": "{folder}/etcd",
+}
 HEALTHY_WITHIN_S = 120.0
 # What scenarios change, as the sample has it.
 RECOMMENDED: Mapping[str, Any] = {
@@ -44,13 +51,6 @@ class PatroniCluster(Databases):
         self._folder = folder
         folder.mkdir(parents=True)
         self._ports = {sample: str(free_port()) for sample in SAMPLE_PORTS}
-        self._paths = {
-            "/usr/lib/postgresql/18/bin": str(postgres_binaries()),
-            "/var/lib/postgresql/pgpass": "{folder}/pgpass",
-            "/var/lib/postgresql/18/tonne": "{folder}/data",
-            "/var/run/postgresql": "{folder}",
-            "/var/lib/etcd/tonne": "{folder}/etcd",
-        }
         self.passwords = _variables(SAMPLES / "node.env")
         self.members = [self._member(name, NETWORK + ending) for name, ending in NODES.items()]
         config = folder / "haproxy.cfg"
@@ -104,8 +104,8 @@ class PatroniCluster(Databases):
 
     def _local(self, text: str, folder: Path) -> str:
         """The text of a sample with the addresses, ports and folders of this cluster."""
-        for sample, path in self._paths.items():
-            text = text.replace(sample, path.format(folder=folder))
+        for sample, path in SAMPLE_PATHS.items():
+            text = text.replace(sample, path.format(folder=folder, binaries=postgres_binaries()))
         text = text.replace(SAMPLE_NETWORK, NETWORK)
         for sample, port in self._ports.items():
             text = text.replace(f":{sample}", f":{port}").replace(f"port {sample}", f"port {port}")

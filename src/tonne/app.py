@@ -347,10 +347,13 @@ class Services:
     async def write_uses_for_ever(self) -> None:
         while True:
             await asyncio.sleep(WRITE_USES_EVERY_S)
-            try:
-                await self.directory.write_uses()
-            except Exception:  # noqa: BLE001 - losing some of these times is harmless, the end of this loop is not
-                _log.exception("key_uses_not_written")
+            await self.write_uses()
+
+    async def write_uses(self) -> None:
+        try:
+            await self.directory.write_uses()
+        except Exception:  # noqa: BLE001 - losing some of these times is harmless; ending the loop or the stop is not
+            _log.exception("key_uses_not_written")
 
 
 def build_app(services: Services) -> AsgiApp:
@@ -370,7 +373,7 @@ def build_app(services: Services) -> AsgiApp:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await services.place_orders.drain()
-        await services.directory.write_uses()
+        await services.write_uses()
         await serving.stop()
         await services.webhooks.close()
         await services.close()

@@ -1,5 +1,6 @@
 """The ASGI application: HEAD, Allow, bodies in pieces, start and stop."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -140,6 +141,33 @@ async def test_an_unavailable_database_at_startup_is_reported_to_the_server(sett
         await lifespan.run(app)
     assert [message["type"] for message in lifespan.sent] == ["lifespan.startup.failed"]
     assert "Traceback" in lifespan.sent[0]["message"]
+
+
+class LostDatabase(Lifespan):
+    """Between start and stop a key is used, and the database is lost."""
+
+    def __init__(self, services: Services, key: str) -> None:
+        super().__init__()
+        self._services = services
+        self._key = key
+
+    async def _receive(self) -> Message:
+        if len(self._left) == 1:
+            holder = await self._services.directory.find_key(hashlib.sha256(self._key.encode()).digest())
+            assert holder is not None
+            self._services.directory.note_use(holder)
+            await self._services.database.close()
+        return await super()._receive()
+
+
+async def test_a_server_stops_cleanly_without_its_database(
+    server: Server, populated_db: Database, settings: Settings, world: World
+) -> None:
+    async with populated_db.connection() as connection:
+        name = await connection.fetchval("SELECT current_database()")
+    services = Services(Database(server.url(name), settings), settings)
+    lifespan = LostDatabase(services, world.ours_test.key)
+    assert await lifespan.run(build_app(services)) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
 async def test_a_failure_at_shutdown_is_reported_to_the_server(services: Services) -> None:
