@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.test_audit_completeness import PAYOUTS, Story, Words
+from tests.cli.story import PAYOUTS, Story, Words
 from tests.cli.test_output import READING_COMMANDS
 from tests.support.api_client import ApiClient
 from tests.support.world import SELLER, World
