@@ -101,6 +101,19 @@ async def test_the_card_of_a_closed_account_is_removed_once_no_order_needs_it(
     assert '"actor":"system:remove_closed_cards"' in log
 
 
+@pytest.mark.parametrize("closed", ["account", "organisation"])
+async def test_a_card_that_is_stored_after_the_closing_is_removed_too(
+    operator: Operator, world: World, services: Services, closed: str
+) -> None:
+    """A payer may enter a card for open orders."""
+    scope = world.ours_test.scope
+    group, subject = ("account", scope.account_id) if closed == "account" else ("org", scope.organisation_id)
+    operator.does(group, "close", subject, "--reason", "Closed")
+    operator.does("card", "set", scope.account_id, "--method", "4242424242424242")
+    assert await services.remove_closed_cards.run_once()
+    assert "has no card" in operator.is_refused("card", "show", scope.account_id)
+
+
 async def test_a_reopened_account_keeps_its_card(operator: Operator, world: World, services: Services) -> None:
     account_id = world.ours_test.scope.account_id
     operator.does("card", "set", account_id, "--method", "4242424242424242")

@@ -203,3 +203,58 @@ async def test_a_session_of_another_account_stores_nothing(
     clock.advance(minutes=5)
     await payer.services.update_card.run_once()
     assert await payer.fetchval("SELECT method FROM account_cards") == DECLINED
+
+
+async def test_opening_the_form_again_leads_to_the_same_page(payer: LivePayer, stripe: FakeStripeCards) -> None:
+    """A second page would hide the first: a card that the payer enters there would be lost."""
+    order = await payer.place(DECLINED)
+    path = (await payer.links())["Enter another card"]
+    first = await payer.submit(await payer.open(path))
+    await payer.submit(await payer.open(path))
+    assert len(stripe.sessions) == 1
+    assert "The card is stored." in (await payer.open(await _go(first))).text
+    await payer.work_all()
+    assert await payer.status(order) == "paid"
+
+
+async def test_after_the_page_has_expired_the_form_opens_another(payer: LivePayer, stripe: FakeStripeCards) -> None:
+    await payer.place(DECLINED)
+    path = (await payer.links())["Enter another card"]
+    await payer.submit(await payer.open(path))
+    [session_id] = stripe.sessions
+    form = await payer.open(path)
+    stripe.sessions[session_id] |= {"status": "expired", "url": None}
+    assert "The card is stored." in (await payer.open(await _go(await payer.submit(form)))).text
+    assert len(stripe.sessions) == 2
+
+
+async def test_a_card_that_stripe_no_longer_has_ends_the_page(
+    payer: LivePayer, stripe: FakeStripeCards, clock: ManualClock
+) -> None:
+    """Otherwise the payer would see an error whenever they open the link, and the worker would try forever."""
+    await payer.place(DECLINED)
+    path = (await payer.links())["Enter another card"]
+    stripe.entered = "pm_removed"
+    back = await _go(await payer.submit(await payer.open(path)))
+    shown = await payer.open(back)
+    assert shown.status_code == 200
+    assert "The card is stored." not in shown.text
+    assert await payer.fetchval("SELECT method FROM account_cards") == DECLINED
+    clock.advance(minutes=5)
+    assert not await payer.services.update_card.run_once()
+    stripe.entered = GOOD
+    assert "The card is stored." in (await payer.open(await _go(await payer.submit(await payer.open(path))))).text
+
+
+async def test_the_page_is_shown_while_stripe_cannot_describe_the_card(
+    payer: LivePayer, stripe: FakeStripeCards, clock: ManualClock
+) -> None:
+    await payer.place(DECLINED)
+    path = (await payer.links())["Enter another card"]
+    stripe.entered = "pm_unreadable"
+    back = await _go(await payer.submit(await payer.open(path)))
+    assert (await payer.open(back)).status_code == 200
+    stripe.sessions[next(iter(stripe.sessions))]["setup_intent"]["payment_method"] = GOOD
+    clock.advance(minutes=5)
+    assert await payer.services.update_card.run_once()
+    assert await payer.fetchval("SELECT method FROM account_cards") == GOOD

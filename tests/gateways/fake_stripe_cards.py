@@ -190,7 +190,12 @@ class FakeStripeCards:
         }
 
     async def read_method(self, request: web.Request) -> web.Response:
-        return web.json_response(self._methods[request.match_info["id"]])
+        name = request.match_info["id"]
+        if name == "pm_unreadable":
+            raise Refusal(500, type="api_error", message="Sorry.")
+        if name not in self._methods:
+            raise Refusal(404, type="invalid_request_error", code="resource_missing", message="No such PaymentMethod.")
+        return web.json_response(self._methods[name])
 
 
 async def _form(request: web.Request, kind: type) -> dict[str, Any]:

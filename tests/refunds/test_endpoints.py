@@ -170,3 +170,16 @@ async def test_a_lost_dispute_cancels_a_test_order(api: ApiClient, scene: Scene)
     lost = (await api.post(f"/v1/test-helpers/orders/{order_id}/dispute", {"outcome": "lost"})).json()
     assert (lost["status"], lost["cancellation_reason"]) == ("cancelled", "dispute_lost")
     await scene.check_invariants()
+
+
+@pytest.mark.parametrize("helper", ["retire", "complete"])
+async def test_a_disputed_test_order_is_held_by_the_helpers_too(api: ApiClient, scene: Scene, helper: str) -> None:
+    order_id = await _paid(api, scene)
+    await api.post(f"/v1/test-helpers/orders/{order_id}/dispute", {})
+    refused = await api.post(f"/v1/test-helpers/orders/{order_id}/{helper}", {})
+    assert (refused.status_code, codes(refused)) == (409, ["order_transition_invalid"])
+    assert "disputes the payment" in refused.json()["error"]["message"]
+    assert (await _order(api, order_id))["status"] == "paid"
+    await api.post(f"/v1/test-helpers/orders/{order_id}/dispute", {"outcome": "won"})
+    assert (await api.post(f"/v1/test-helpers/orders/{order_id}/{helper}", {})).status_code == 200
+    await scene.check_invariants()

@@ -62,15 +62,15 @@ class CardPage:
 
     async def show(self, request: Request) -> Response:
         link = await self._find(request)
-        (entered,) = request.query("entered")
+        stored = request.query("stored")[0] is not None
         if link.session_id is not None:
             # The payer has come back from the gateway's page, or opens the link again.
             try:
                 if await self._update.finish(link.scope, link.session_id):
-                    return see_other(f"/card/{request.path('token')}?entered=1")
+                    return see_other(f"/card/{request.path('token')}?stored=1")
             except PayerPageUnavailable:
                 _log.warning("card_setup_not_looked_up", account_id=link.scope.account_id)
-        return await self._show(request, link, is_entered=entered is not None)
+        return await self._show(request, link, is_stored=stored)
 
     async def submit(self, request: Request) -> Response:
         """In test mode a test card, in live mode the way to the gateway's page."""
@@ -81,7 +81,7 @@ class CardPage:
             if link.scope.mode is Mode.TEST:
                 number = read_test_card((fields.get("card_number") or [""])[0])
                 await self._update.store_test_card(link.scope, number)
-                return see_other(f"/card/{token}?entered=1")
+                return see_other(f"/card/{token}?stored=1")
             url = await self._update.open_page(link, f"{self._settings.base_url}/card/{token}")
         except TonneError as fault:
             return await self._show(request, link, fault=fault)
@@ -112,7 +112,7 @@ class CardPage:
             )
 
     async def _show(
-        self, request: Request, link: CardLink, *, is_entered: bool = False, fault: TonneError | None = None
+        self, request: Request, link: CardLink, *, is_stored: bool = False, fault: TonneError | None = None
     ) -> Response:
         view = await self._read(link)
         form_token, headers = self._guard.issue(request)
@@ -128,7 +128,7 @@ class CardPage:
             card=view.card,
             to_confirm=view.to_confirm,
             declined=view.declined,
-            is_entered=is_entered,
+            is_stored=is_stored,
             fault=None if fault is None else fault.faults[0],
             cards=SIMULATED_CARDS,
         )

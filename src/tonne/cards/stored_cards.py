@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.accounts.limit_store import find_limits
 from tonne.accounts.store import lock_account
 from tonne.base.actor import Actor
 from tonne.base.ids import new_id
@@ -11,6 +12,7 @@ from tonne.base.scope import Mode, Scope
 from tonne.cards import stored_card_store
 from tonne.cards.charge_again import charge_again
 from tonne.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
+from tonne.cards.remove_closed_cards import schedule_removal
 from tonne.db.pool import Connection
 from tonne.gateways.card import CardDetails, CardGateway, CardNotDescribed, CardNotFound, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
@@ -60,11 +62,17 @@ async def describe_card(
 
 
 async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, actor: Actor, now: datetime) -> None:
-    """Replaces the stored card. A charge in progress keeps the old one."""
+    """Replaces the stored card. A charge in progress keeps the old one.
+
+    A payer may enter a card for the open orders of a closed account: it is removed once no order needs it.
+    """
     # Serialises changes of the card: there may be no row to lock yet.
     await lock_account(tx, scope)
     old = await stored_card_store.find_card(tx, scope)
     await stored_card_store.store_card(tx, scope, card, gateway=GATEWAY_OF[scope.mode], now=now)
+    limits = await find_limits(tx, scope)
+    if limits.closed_at is not None or limits.organisation_closed_at is not None:
+        await schedule_removal(tx, scope, now)
     await _record(tx, scope, "card.stored", old, card, actor=actor, now=now)
 
 

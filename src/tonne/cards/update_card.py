@@ -13,7 +13,7 @@ from tonne.base.settings import Settings
 from tonne.cards import card_link_store
 from tonne.cards.card_link_store import CardLink, DueSetup
 from tonne.cards.charge_again import charge_again
-from tonne.cards.errors import PayerPageUnavailable, StripeNotConfigured
+from tonne.cards.errors import CardGatewayUnavailable, CardUnknown, PayerPageUnavailable, StripeNotConfigured
 from tonne.cards.stored_card_store import find_card
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.db.batches import run_each
@@ -21,7 +21,7 @@ from tonne.db.pool import Database
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardDetails, CardGateway
 from tonne.gateways.card_gateways import GATEWAY_OF
-from tonne.gateways.confirmation import CardSetupRequest, PayerPageFailed, PayerPages
+from tonne.gateways.confirmation import CardSetup, CardSetupRequest, PayerPageFailed, PayerPages
 from tonne.orders.due_work import charges_in
 
 # How often the worker looks at a page from which the payer has not come back.
@@ -45,8 +45,13 @@ class UpdateCard:
         await self._store(scope, await describe_card(self.gateways, Mode.TEST, None, number))
 
     async def open_page(self, link: CardLink, page_url: str) -> str:
-        """The URL of the gateway's page on which the payer enters a card."""
+        """The URL of the gateway's page on which the payer enters a card.
+
+        An open page is used again: with another one, a card that the payer enters on the first would not be found.
+        """
         pages = self._pages()
+        if link.session_id is not None and (url := await self._find_open(pages, link.scope, link.session_id)):
+            return url
         async with self.database.connection() as connection:
             card = await find_card(connection, link.scope)
         request = CardSetupRequest(
@@ -66,8 +71,14 @@ class UpdateCard:
             await card_link_store.record_setup(connection, link.scope, page.session_id, check_at)
         return page.url
 
+    async def _find_open(self, pages: PayerPages, scope: Scope, session_id: str) -> str | None:
+        try:
+            return (await pages.look_up_card_setup(session_id, scope.account_id)).url
+        except PayerPageFailed as error:
+            raise PayerPageUnavailable from error
+
     async def finish(self, scope: Scope, session_id: str) -> bool:
-        """Store the card that was entered on the gateway's page; false if there is none yet.
+        """Store the card that was entered on the gateway's page; false if there is none yet, or it is gone again.
 
         Raises PayerPageUnavailable if the gateway cannot be asked.
         """
@@ -77,11 +88,24 @@ class UpdateCard:
             raise PayerPageUnavailable from error
         if setup.is_open:
             return False
-        if setup.customer is not None and setup.method is not None:
-            await self._store(scope, await describe_card(self.gateways, scope.mode, setup.customer, setup.method))
+        card = await self._describe(scope, setup)
+        if card is not None:
+            await self._store(scope, card)
         async with self.database.connection() as connection:
             await card_link_store.finish_setup(connection, scope, session_id)
-        return setup.method is not None
+        return card is not None
+
+    async def _describe(self, scope: Scope, setup: CardSetup) -> CardDetails | None:
+        """None if no card was entered, or if it was removed at the gateway since."""
+        if setup.customer is None or setup.method is None:
+            return None
+        try:
+            return await describe_card(self.gateways, scope.mode, setup.customer, setup.method)
+        except CardUnknown as error:
+            _log.warning("entered_card_unknown", account_id=scope.account_id, reason=str(error))
+            return None
+        except CardGatewayUnavailable as error:
+            raise PayerPageUnavailable from error
 
     async def run_once(self) -> bool:
         """A job of the worker: finish the pages from which a payer has not come back."""

@@ -40,11 +40,12 @@ class CardSetupPage:
 
 @dataclass(frozen=True, slots=True)
 class CardSetup:
-    """The state of such a page. `customer` and `method` are set once a card was entered."""
+    """The state of such a page. `customer` and `method` are set once a card was entered, `url` while it is open."""
 
     is_open: bool
     customer: str | None = None
     method: str | None = None
+    url: str | None = None
 
 
 class PayerPageFailed(Exception):

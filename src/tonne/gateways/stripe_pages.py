@@ -127,7 +127,8 @@ def card_setup_of(session: SetupSession, account_id: str) -> CardSetup:
     intent = session.setup_intent if isinstance(session.setup_intent, SetupIntentObject) else None
     if session.status == "complete" and intent is not None and intent.status == "succeeded":
         return CardSetup(False, session.customer, intent.payment_method)
-    return CardSetup(session.status == "open")
+    is_open = session.status == "open"
+    return CardSetup(is_open, url=session.url if is_open else None)
 
 
 def page_of(session: Session, charge: ChargeRequest) -> PaymentPage:

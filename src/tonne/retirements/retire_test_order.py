@@ -13,7 +13,7 @@ from tonne.db.pool import Connection, Database
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.model import Order, OrderStatus, PaymentState
 from tonne.orders.queue import lock_order
 from tonne.retirements.allocate_orders import allocate_orders
 from tonne.retirements.complete_orders import complete_orders, show_retired_projects
@@ -52,6 +52,8 @@ class RetireTestOrder:
     async def _require_allocated(self, tx: Connection, scope: Scope, order_id: str) -> None:
         order = await _lock(tx, scope, order_id)
         if order.status is OrderStatus.PAID:
+            if order.payment_state is PaymentState.DISPUTED:
+                raise TransitionInvalid("The payer disputes the payment: the order is held until that is decided.")
             await allocate_orders(tx, [order], self._settings, self._clock())
             (order,) = await load_orders(tx, [order.key])
             if order.status is OrderStatus.PAID:

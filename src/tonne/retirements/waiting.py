@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from tonne.base.settings import Settings
 from tonne.db.queues import MAX_COUNTED, Queue
 from tonne.db.waiting_check import WaitingCheck
+from tonne.retirements.work_list import IS_HELD
 
 
 def _retirement_times(settings: Settings, now: datetime) -> Sequence[object]:
@@ -91,7 +92,7 @@ WAITING = (
         "the confirmations with `tonne retirement import`.",
         # A unit in the service's name is ready since it was closed; one that an earlier release closed was open for the
         # whole waiting time. Any other parcel is ready since its last order got a share.
-        """
+        f"""
         SELECT format('parcel %s: %s t of project %s', parcel.id, trim_scale(parcel.quantity_grams / 1000000.0),
                       parcel.project_id) AS "where"
         FROM parcels parcel
@@ -102,10 +103,10 @@ WAITING = (
             JOIN orders ON orders.account_id = share.account_id AND orders.id = share.order_id
             WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id
         ) ready
-        WHERE parcel.mode = 'live' AND parcel.status = 'to_retire'
+        WHERE parcel.mode = 'live' AND parcel.status = 'to_retire' AND NOT {IS_HELD}
           AND ready.since < $1::timestamptz - $3::interval
         ORDER BY ready.since
-        """,
+        """,  # noqa: S608 - a constant
         _retirement_times,
     ),
     WaitingCheck(

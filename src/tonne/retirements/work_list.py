@@ -102,8 +102,18 @@ class Task:
         return f"from {part.unit} {part.first} of {self.first_number} to {part.unit} {part.last} of {self.last_number}"
 
 
-# Parcels of orders whose payment is disputed are held, unless another order has a share of them.
-LIST_TO_RETIRE = """
+# Of a parcel: whether the payments of all orders that have a share of it are disputed. It is then held. A charge that
+# never paid for its order does not count.
+IS_HELD = """
+coalesce((
+    SELECT bool_and(EXISTS (SELECT FROM disputes
+                            JOIN charges ON charges.account_id = disputes.account_id
+                                        AND charges.id = disputes.charge_id
+                            WHERE disputes.account_id = share.account_id AND disputes.order_id = share.order_id
+                              AND disputes.state = 'opened' AND NOT charges.is_surplus))
+    FROM shares share WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id), false)
+"""
+LIST_TO_RETIRE = f"""
 SELECT parcel.id AS parcel_id, parcel.lot_id, project.registry, project.registry_project_id,
        project.name AS project_name,
        lot.vintage, coalesce(lot.block_spelling, block.block) AS serial_block,
@@ -117,13 +127,9 @@ FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-WHERE parcel.mode = $1 AND parcel.status = 'to_retire'
-  AND NOT coalesce((
-      SELECT bool_and(EXISTS (SELECT FROM disputes WHERE disputes.account_id = share.account_id
-                                AND disputes.order_id = share.order_id AND disputes.state = 'opened'))
-      FROM shares share WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id), false)
+WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND NOT {IS_HELD}
 ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2
-"""
+"""  # noqa: S608 - a constant
 
 
 async def list_tasks_any_account(connection: Connection, mode: Mode) -> list[Task]:
