@@ -334,7 +334,7 @@ class Services:
             Job("close_units", self.close_units.run_once),
             Job("resupply_orders", throttled(self.resupply_orders.run_once, CHECKOUTS_EVERY_S)),
             Job("release_holds", throttled(self.release_holds.run_once, CHECKOUTS_EVERY_S)),
-            Job("deliver_webhooks", deliver.run_once, deliver.drain, wake=deliver.more_due),
+            Job("deliver_webhooks", deliver.run_once, deliver.drain, wake=deliver.more_due, expect=deliver.expect),
             Job("mail_certificates", throttled(self.mail_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("mail_changed_certificates", throttled(self.mail_changed_certificates.run_once, CHECKOUTS_EVERY_S)),
             Job("mail_card_problems", self.mail_card_problems.run_once),

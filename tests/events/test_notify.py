@@ -77,7 +77,7 @@ async def test_calls_in_a_burst_are_one_notification_with_all_that_became_due(
     notifier.notify(WorkKind.EVENTS, scope=_scope(2))
     notifier.notify(WorkKind.MAILS)
     notification = await asyncio.wait_for(notified.get(), 10)
-    assert notification.kinds == {WorkKind.EVENTS, WorkKind.MAILS}
+    assert notification.kinds == frozenset({WorkKind.EVENTS, WorkKind.MAILS})
     assert {stream.organisation_id for stream in notification.streams} == {f"org_{n:032d}" for n in (1, 2)}
 
 
@@ -90,7 +90,7 @@ async def test_a_burst_over_many_streams_fits_one_notification(
     for number in range(streams):
         notifier.notify(WorkKind.EVENTS, scope=_scope(number))
     notification = await asyncio.wait_for(notified.get(), 10)
-    assert notification.kinds == {WorkKind.EVENTS}
+    assert notification.kinds == frozenset({WorkKind.EVENTS})
     assert len(notification.streams) == (streams if streams <= MAX_STREAMS else 0)
 
 

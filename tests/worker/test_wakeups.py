@@ -70,7 +70,7 @@ async def test_a_job_that_worked_notifies_of_what_became_due(
 
     [job] = connect_jobs([Job(name, work)], services.notifier)
     assert await job.run_once()
-    assert services.notifier._pending.notification().kinds == kinds
+    assert services.notifier._pending.notification().kinds == frozenset(kinds)
     services.notifier._pending = PendingWork.none()
     assert not await job.run_once()
     assert not services.notifier._pending, "an idle run makes nothing due"

@@ -4,6 +4,7 @@ Times are the database's: workers on several machines compare them.
 """
 
 import time
+from collections.abc import Collection
 from dataclasses import fields
 from datetime import timedelta
 
@@ -11,9 +12,15 @@ import asyncpg
 
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
-from tonne.webhooks.model import Lease
+from tonne.events.notification import Stream
+from tonne.webhooks.batch_store import MAX_EVENTS_BYTES
+from tonne.webhooks.model import EventBatch, Lease
 
-_FIELD_NAMES = tuple(field.name for field in fields(Lease) if field.name != "expires_at")
+# With so few events, a claim reads them at once: a statement of their own would cost more.
+READ_WITH_CLAIM = 10
+_FIELD_NAMES = tuple(
+    field.name for field in fields(Lease) if field.name not in {"expires_at", "first_batch", "is_released"}
+)
 LEASE_FIELDS = ", ".join(_FIELD_NAMES)
 # The same fields, for a statement in which `webhook` is the row of the webhook.
 LEASE_COLUMNS = """
@@ -32,15 +39,16 @@ LEASE_COLUMNS = """
 # Webhooks that may be due: something waits, the stream has changed recently, or a parked account is due. Each is found
 # by an index, so that idle webhooks cost nothing. now(), because an index cannot be searched for clock_timestamp().
 _CANDIDATES = """candidates AS MATERIALIZED (
-    SELECT id FROM webhooks WHERE due_at <= now()
+    SELECT id FROM webhooks WHERE due_at <= now() AND enabled AND deleted_at IS NULL
     UNION
     SELECT webhook.id FROM event_streams stream JOIN webhooks webhook USING (organisation_id, mode)
-    WHERE stream.last_sequence > now() - interval '1 minute' AND webhook.deleted_at IS NULL
+    WHERE stream.last_sequence > now() - interval '1 minute' AND webhook.enabled AND webhook.deleted_at IS NULL
       AND webhook.cursor_position < stream.last_position
     UNION
-    SELECT webhook_id FROM webhook_parked WHERE next_attempt_at <= now()
+    SELECT webhook_id FROM webhook_parked WHERE next_attempt_at <= now() AND NOT suspended
 )"""
-# All webhooks in use, including those that the indexes miss: leased to a worker that crashed, or with a wrong clock.
+# All webhooks in use, including those that the indexes miss: the notification was lost, and the clock of the process
+# that appended the events is more than a minute slow.
 _ALL = "candidates AS MATERIALIZED (SELECT id FROM webhooks WHERE enabled AND deleted_at IS NULL)"
 _DUE = """FROM candidates candidate JOIN webhooks webhook USING (id)
     JOIN event_streams stream USING (organisation_id, mode)
@@ -53,6 +61,12 @@ _DUE = """FROM candidates candidate JOIN webhooks webhook USING (id)
                                  AND parked.position <= webhook.cursor_position
                                  AND parked.next_attempt_at <= clock_timestamp()))
 """
+# While it is leased, a webhook has a due time no later than the end of the lease: after a crash of the worker, the index
+# finds it. A due time ahead stays as it is, so that most claims change no index entry.
+_TAKE = """lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $3::interval,
+    last_attempt_at = clock_timestamp(),
+    due_at = CASE WHEN webhook.due_at > clock_timestamp() THEN least(webhook.due_at, clock_timestamp() + $3::interval)
+                  ELSE clock_timestamp() + $3::interval END"""
 # The webhook that was claimed longest ago comes first, so that no organisation starves another. Failing webhooks, and
 # those due only for a parked account, are limited: their receivers may hang, and the others would wait for a place.
 _CLAIM = f"""failing AS (
@@ -64,8 +78,7 @@ _CLAIM = f"""failing AS (
 ), due AS (
     SELECT id FROM failing UNION ALL SELECT id FROM healthy
 )
-UPDATE webhooks webhook SET lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $3::interval,
-                            last_attempt_at = clock_timestamp()
+UPDATE webhooks webhook SET {_TAKE}
 FROM due WHERE webhook.id = due.id
 RETURNING {LEASE_COLUMNS}
 """  # noqa: S608 - only the constants above are inserted
@@ -81,6 +94,67 @@ async def claim_any_account(
     statement = CLAIM_BY_SCAN if full_scan else CLAIM
     rows = await connection.fetch(statement, healthy, failing, timedelta(seconds=lease_s))
     return [lease_from(row, expires_at) for row in rows]
+
+
+# New events make only webhooks due that are not failing: the others wait for the end of their back-off.
+CLAIM_IN_STREAMS = f"""
+WITH due AS MATERIALIZED (
+    SELECT webhook.id
+    FROM unnest($1::text[], $2::mode[]) AS named (organisation_id, mode)
+    JOIN event_streams stream USING (organisation_id, mode) JOIN webhooks webhook USING (organisation_id, mode)
+    WHERE webhook.enabled AND webhook.deleted_at IS NULL AND webhook.failures = 0
+      AND webhook.cursor_position < stream.last_position AND webhook.next_attempt_at <= clock_timestamp()
+      AND (webhook.lease_until IS NULL OR webhook.lease_until < clock_timestamp())
+    ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $4 FOR UPDATE OF webhook SKIP LOCKED
+), claimed AS (
+    UPDATE webhooks webhook SET {_TAKE}
+    FROM due WHERE webhook.id = due.id
+    RETURNING {LEASE_COLUMNS}
+)
+SELECT {LEASE_FIELDS}, first.count, first.events, first.oldest_at
+FROM claimed LEFT JOIN LATERAL (
+    SELECT count(*) AS count, convert_to(string_agg(payload, ',' ORDER BY position), 'UTF8') AS events,
+           extract(epoch FROM min(sequence))::float8 AS oldest_at
+    FROM events event
+    WHERE event.organisation_id = claimed.organisation_id AND event.mode = claimed.mode
+      AND event.position > claimed.cursor_position AND event.position <= claimed.last_position
+) first ON claimed.last_position - claimed.cursor_position <= least($5, claimed.batch_limit)
+"""  # noqa: S608 - only the constants above are inserted
+
+
+async def claim_in_streams(
+    connection: Connection, streams: Collection[Stream], limit: int, lease_s: float
+) -> list[Lease]:
+    """Claim webhooks of these streams that are due for new events, with the events if there are only a few."""
+    expires_at = time.monotonic() + lease_s
+    organisations, modes = [stream.organisation_id for stream in streams], [stream.mode for stream in streams]
+    rows = await connection.fetch(
+        CLAIM_IN_STREAMS, organisations, modes, timedelta(seconds=lease_s), limit, READ_WITH_CLAIM
+    )
+    return [lease_from(row, expires_at, first_batch=_first_batch(row)) for row in rows]
+
+
+def _first_batch(row: asyncpg.Record) -> EventBatch | None:
+    events: bytes | None = row["events"]
+    if events is None or len(events) > MAX_EVENTS_BYTES:
+        return None
+    after, count = row["cursor_position"], row["count"]
+    return EventBatch(range(after + 1, after + 1 + count), events, after + count, oldest_at=row["oldest_at"])
+
+
+# The claim has set them as the time to check the lease. New events are found by their stream.
+CLEAR_DUE = """
+UPDATE webhooks SET due_at = NULL
+WHERE id IN (SELECT webhook.id FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
+             WHERE webhook.due_at <= now() AND webhook.enabled AND webhook.deleted_at IS NULL
+               AND webhook.lease_until IS NULL AND webhook.cursor_position >= stream.last_position
+             LIMIT 1000 FOR UPDATE OF webhook SKIP LOCKED)
+"""
+
+
+async def clear_due_any_account(tx: Connection) -> None:
+    """Remove idle webhooks from the index of those that may be due."""
+    await tx.execute(CLEAR_DUE)
 
 
 RENEW = f"""
@@ -114,12 +188,13 @@ SET lease_until = NULL,
     due_at = CASE WHEN cursor_position < (
                        SELECT stream.last_position FROM event_streams stream
                        WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode
-                   ) THEN next_attempt_at END
+                   ) THEN next_attempt_at ELSE due_at END
 WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
-RETURNING coalesce(due_at <= clock_timestamp(), false)
+RETURNING enabled AND deleted_at IS NULL AND (
+    coalesce(due_at <= clock_timestamp(), false)
       OR EXISTS (SELECT FROM webhook_parked parked
                  WHERE parked.organisation_id = webhooks.organisation_id AND parked.webhook_id = webhooks.id
-                   AND parked.position <= webhooks.cursor_position AND parked.next_attempt_at <= clock_timestamp())
+                   AND parked.position <= webhooks.cursor_position AND parked.next_attempt_at <= clock_timestamp()))
 """
 
 
@@ -128,6 +203,9 @@ async def release(connection: Connection, lease: Lease) -> bool:
     return await connection.fetchval(RELEASE, lease.organisation_id, lease.id, lease.token) is True
 
 
-def lease_from(row: asyncpg.Record, expires_at: float) -> Lease:
-    converted = {"mode": Mode(row["mode"]), "account_ids": tuple(row["account_ids"]), "expires_at": expires_at}
-    return Lease(**{**{name: row[name] for name in _FIELD_NAMES}, **converted})
+def lease_from(
+    row: asyncpg.Record, expires_at: float, *, first_batch: EventBatch | None = None, is_released: bool = False
+) -> Lease:
+    values = {name: row[name] for name in _FIELD_NAMES}
+    values["mode"], values["account_ids"] = Mode(row["mode"]), tuple(row["account_ids"])
+    return Lease(**values, expires_at=expires_at, first_batch=first_batch, is_released=is_released)

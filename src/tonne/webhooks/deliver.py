@@ -10,7 +10,9 @@ from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
 from tonne.db.errors import is_database_unavailable
 from tonne.db.pool import Database
+from tonne.events.notification import Stream
 from tonne.webhooks import claim
+from tonne.webhooks.looks import Look, Looks
 from tonne.webhooks.main_stream import MainStream
 from tonne.webhooks.metrics import DeliveryMetrics
 from tonne.webhooks.model import Lease
@@ -22,8 +24,6 @@ from tonne.webhooks.settle import Settlement
 from tonne.webhooks.shared_event_reads import SharedEventReads
 
 _log = structlog.get_logger()
-# How often all webhooks are read, including those that seem idle.
-FULL_SCAN_EVERY_S = 10.0
 
 
 class Deliverer:
@@ -48,9 +48,13 @@ class Deliverer:
         self._main_stream = MainStream(database, reads, self._sender, self._settlement, self._stopping)
         self._busy: set[asyncio.Task[None]] = set()
         self._places = Places(settings.webhook_concurrency)
-        self._next_full_scan = 0.0
+        self._looks = Looks(settings.worker_poll_s)
         # Set when a webhook is released with more events due: the job then runs again without waiting.
         self.more_due = asyncio.Event()
+
+    def expect(self, streams: frozenset[Stream]) -> None:
+        """These streams got events; any stream if there are none. The next run looks only there."""
+        self._looks.expect(streams)
 
     async def run_once(self) -> bool:
         """Claim as many due webhooks as there are free places and start delivery. False when none was due."""
@@ -59,19 +63,35 @@ class Deliverer:
             # With a timeout, because a turn that becomes slow frees its place without ending.
             await asyncio.wait(self._busy, timeout=SLOW_TURN_S / 4, return_when=asyncio.FIRST_COMPLETED)
             return True
-        full_scan = time.monotonic() >= self._next_full_scan
-        # In a transaction: if the response is lost, there is no commit, and the webhooks do not stay leased to nobody.
-        async with self._database.transaction() as tx:
-            lease_s = self._settings.webhook_lease_s
-            leases = await claim.claim_any_account(tx, healthy, failing, lease_s, full_scan=full_scan)
-        if full_scan:
-            self._next_full_scan = time.monotonic() + FULL_SCAN_EVERY_S
+        look = self._looks.next(may_be_narrow=healthy > 0)
+        if look is None:
+            return False
+        try:
+            leases = await self._claim(look, healthy, failing)
+        except BaseException:
+            self._looks.failed()
+            raise
+        claimed_failing = sum(self._places.take(lease) for lease in leases)
+        claimed_healthy = len(leases) - claimed_failing
+        all_due = claimed_healthy < healthy and (look.streams is not None or claimed_failing < failing)
+        self._looks.found(leases, all_due=all_due)
+        if look.streams is not None and not all_due:
+            self._looks.expect_anywhere()
         for lease in leases:
-            self._places.take(lease)
             task = asyncio.create_task(self._deliver(lease))
             self._busy.add(task)
             task.add_done_callback(self._busy.discard)
         return bool(leases)
+
+    async def _claim(self, look: Look, healthy: int, failing: int) -> list[Lease]:
+        lease_s = self._settings.webhook_lease_s
+        # In a transaction: if the response is lost, there is no commit, and the webhooks do not stay leased to nobody.
+        async with self._database.transaction() as tx:
+            if look.streams is not None:
+                return await claim.claim_in_streams(tx, look.streams, healthy, lease_s)
+            if look.clears:
+                await claim.clear_due_any_account(tx)
+            return await claim.claim_any_account(tx, healthy, failing, lease_s, full_scan=look.full_scan)
 
     async def drain(self) -> None:
         """Finish the requests in flight and start no new ones."""
@@ -83,19 +103,26 @@ class Deliverer:
     async def _deliver(self, lease: Lease) -> None:
         """After a crash the lease expires, and a worker sends the unsettled events again."""
         try:
-            await self._take_turn(lease)
-            if await self._settlement.release(lease):
-                self.more_due.set()
+            released = await self._take_turn(lease)
+            if not released and await self._settlement.release(lease):
+                self._expect_anywhere()
         except Exception:  # noqa: BLE001 - an error of one webhook must not stop the others
             _log.exception("delivery_crashed", webhook_id=lease.id)
         finally:
             if self._places.leave(lease):
+                self._expect_anywhere()
+            if self._looks.leave(lease):
                 self.more_due.set()
 
-    async def _take_turn(self, lease: Lease) -> None:
-        """Returns also if the turn was cut short: the lease is then released, and the webhook is due again at once."""
+    def _expect_anywhere(self) -> None:
+        self._looks.expect_anywhere()
+        self.more_due.set()
+
+    async def _take_turn(self, lease: Lease) -> bool:
+        """Whether the lease is released already. If the turn is cut short, it is not: the webhook is due at once."""
         try:
-            await self._main_stream.deliver(lease)
+            if await self._main_stream.deliver(lease):
+                return True
             # The receiver may hang on this account, so the turn needs a place among the failing ones. If there is none,
             # a later turn sends the request.
             if lease.has_parked and self._places.may_hang(lease):
@@ -107,3 +134,4 @@ class Deliverer:
             if not is_database_unavailable(error):
                 raise
             _log.warning("delivery_interrupted", webhook_id=lease.id, error=repr(error))
+        return False

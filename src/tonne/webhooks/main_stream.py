@@ -22,15 +22,19 @@ class MainStream:
     settlement: Settlement
     stopping: asyncio.Event
 
-    async def deliver(self, lease: Lease) -> None:
-        """One batch at a time while events are filtered out, parked or refused; pipelined otherwise."""
+    async def deliver(self, lease: Lease) -> bool:
+        """One batch at a time while events are filtered out, parked or refused; pipelined otherwise.
+
+        Returns whether the lease is released already.
+        """
         held: Lease | None = lease
         for _ in range(BATCHES_PER_CLAIM):
             if held is None or held.takes_whole_stream or self.stopping.is_set():
                 break
             held = await self._deliver_next(held)
-        if held is not None and held.takes_whole_stream:
-            await StreamPipeline(held, self.reads, self.sender, self.settlement, self.stopping).deliver()
+        if held is None or not held.takes_whole_stream:
+            return False
+        return await StreamPipeline(held, self.reads, self.sender, self.settlement, self.stopping).deliver()
 
     async def _deliver_next(self, lease: Lease) -> Lease | None:
         """Deliver one batch. Returns the renewed lease if another may follow at once."""

@@ -78,6 +78,10 @@ class Lease:
     has_parked: bool
     # On this process's monotonic clock: from then on another worker may hold the webhook.
     expires_at: float
+    # The waiting events, if they are few and the claim has read them.
+    first_batch: "EventBatch | None" = None
+    # The last result was stored together with the end of the lease.
+    is_released: bool = False
 
     @property
     def fence(self) -> tuple[str, str, int, int]:

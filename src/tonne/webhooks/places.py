@@ -36,9 +36,12 @@ class Places:
         self._was_full = self._was_full or failing <= 0 or healthy <= 0
         return max(0, healthy), max(0, failing)
 
-    def take(self, lease: Lease) -> None:
+    def take(self, lease: Lease) -> bool:
+        """Whether it takes a place of the failing ones."""
         main_waits = lease.main_due and lease.cursor_position < lease.last_position
-        self._turns[lease.id, lease.token] = Turn(failing=lease.failures > 0 or not main_waits)
+        turn = Turn(failing=lease.failures > 0 or not main_waits)
+        self._turns[lease.id, lease.token] = turn
+        return turn.failing
 
     def may_hang(self, lease: Lease) -> bool:
         """Count the turn among those of failing webhooks, if there is a place."""

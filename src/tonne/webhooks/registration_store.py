@@ -83,6 +83,7 @@ async def list_webhooks(connection: Connection, scope: Scope, start: Position, l
 
 # The new version stops a request in flight from moving the cursor. The webhook is due at once.
 UPDATE_WEBHOOK = """
+WITH parked AS (UPDATE webhook_parked SET suspended = NOT $4 WHERE organisation_id = $1 AND webhook_id = $2)
 UPDATE webhooks SET url = $3, enabled = $4, account_ids = $5, version = version + 1, head_refusals = 0,
                     next_attempt_at = clock_timestamp(), due_at = clock_timestamp()
 WHERE organisation_id = $1 AND id = $2 RETURNING cursor_position
@@ -105,6 +106,7 @@ async def update_webhook(tx: Connection, webhook: Webhook) -> int:
 
 
 DELETE_WEBHOOK = """
+WITH parked AS (UPDATE webhook_parked SET suspended = true WHERE organisation_id = $1 AND webhook_id = $2)
 UPDATE webhooks SET deleted_at = clock_timestamp(), version = version + 1, enabled = false
 WHERE organisation_id = $1 AND id = $2
 """

@@ -30,17 +30,26 @@ class Settlement:
         self._settings = settings
         self._lease_s = settings.webhook_lease_s
 
-    async def settle(self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome) -> Lease | None:
-        """Settle a batch of the main stream. Returns the renewed lease if another request may follow at once."""
-        attempt_id = new_id("att")
-        return await self._once(lease, attempt_id, lambda: self._settle(lease, batch, outcome, attempt_id))
+    async def settle(
+        self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome, *, release: bool = False
+    ) -> Lease | None:
+        """Settle a batch of the main stream. Returns the renewed lease if another request may follow at once.
 
-    async def _settle(self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome, attempt_id: str) -> Lease | None:
+        With `release`, the lease ends if nothing else waits; the returned lease says so.
+        """
+        attempt_id = new_id("att")
+        return await self._once(
+            lease, attempt_id, lambda: self._settle(lease, batch, outcome, attempt_id, release=release)
+        )
+
+    async def _settle(
+        self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome, attempt_id: str, *, release: bool
+    ) -> Lease | None:
         match outcome:
             case Delivered():
                 async with self._database.connection() as connection:
                     held, renewed = await _acknowledge(
-                        connection, lease, batch, outcome, self._lease_s, attempt_id=attempt_id
+                        connection, lease, batch, outcome, self._lease_s, attempt_id=attempt_id, release=release
                     )
                 return renewed if held else self._lost()
             case Retry():
@@ -175,22 +184,36 @@ WITH settled AS (
     SET cursor_position = CASE WHEN version = $4 THEN greatest(cursor_position, $5) ELSE cursor_position END,
         batch_limit = least($13, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
         probe_after = NULL, alerts_sent = 0, next_attempt_at = clock_timestamp(),
-        acknowledged_count = acknowledged_count + 1, lease_until = clock_timestamp() + $14::interval,
-        last_attempt_at = clock_timestamp()
+        acknowledged_count = acknowledged_count + 1, last_attempt_at = clock_timestamp(),
+        lease_until = CASE WHEN $15 AND version = $4 AND greatest(cursor_position, $5) >= (
+                                    SELECT stream.last_position FROM event_streams stream
+                                    WHERE stream.organisation_id = webhook.organisation_id
+                                      AND stream.mode = webhook.mode)
+                                AND NOT EXISTS (SELECT FROM webhook_parked parked
+                                                WHERE parked.organisation_id = $1 AND parked.webhook_id = $2)
+                           THEN NULL ELSE clock_timestamp() + $14::interval END
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
-    RETURNING {claim.LEASE_COLUMNS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use
+    RETURNING {claim.LEASE_COLUMNS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use,
+              webhook.lease_until IS NULL AS is_released
 ), attempt AS (
     INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
     SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
            coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
     FROM settled
 )
-SELECT {claim.LEASE_FIELDS}, in_use FROM settled WHERE set_config('synchronous_commit', 'off', true) = 'off'
+SELECT {claim.LEASE_FIELDS}, in_use, is_released FROM settled WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """  # noqa: S608 - only constants are inserted
 
 
 async def _acknowledge(
-    connection: Connection, lease: Lease, batch: EventBatch, outcome: Delivered, lease_s: float, *, attempt_id: str
+    connection: Connection,
+    lease: Lease,
+    batch: EventBatch,
+    outcome: Delivered,
+    lease_s: float,
+    *,
+    attempt_id: str,
+    release: bool = False,
 ) -> tuple[bool, Lease | None]:
     """Whether the lease was still held, and the renewed lease; None if the webhook is not in use any more."""
     expires_at = time.monotonic() + lease_s
@@ -198,11 +221,13 @@ async def _acknowledge(
     positions = None if isinstance(batch.positions, range) else list(batch.positions)
     attempt = (attempt_id, positions, batch.positions[0], *outcome.recorded)
     row = await connection.fetchrow(
-        ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s)
+        ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s), release
     )
     if row is None:
         return False, None
-    return True, claim.lease_from(row, expires_at) if row["in_use"] else None
+    if not row["in_use"]:
+        return True, None
+    return True, claim.lease_from(row, expires_at, is_released=row["is_released"])
 
 
 REFUSE = f"""

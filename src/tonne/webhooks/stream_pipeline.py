@@ -32,19 +32,25 @@ class StreamPipeline:
     seen_at: float = field(default_factory=time.monotonic)
     unsettled: tuple[Lease, EventBatch, SendOutcome] | None = None
 
-    async def deliver(self) -> None:
+    async def deliver(self) -> bool:
+        """Whether the lease is released already."""
         limit = self.lease.batch_limit
-        batch = await self._read(self.lease.cursor_position, limit)
+        batch = self.lease.first_batch or await self._read(self.lease.cursor_position, limit)
         for batches_left in reversed(range(BATCHES_PER_CLAIM)):
             if batch is None or self.stopping.is_set() or not await self._settle_after_slow_request():
                 break
             limit = min(MAX_BATCH, limit * 2)
             batch = await self._send(batch, next_limit=limit if batches_left else 0)
-        await self._settle()
+        await self._settle(release=True)
+        return self.lease.is_released
 
     async def _send(self, batch: EventBatch, *, next_limit: int) -> EventBatch | None:
         """Returns the next batch, if it may be sent."""
         lease, started = self.lease, time.monotonic()
+        if self.unsettled is None and (next_limit == 0 or batch.reaches >= lease.last_position):
+            # A single batch: tasks would cost as much as signing.
+            self.unsettled, self.seen_at = (lease, batch, await self.sender.send(lease, batch)), started
+            return None
         sending = asyncio.create_task(self.sender.send(lease, batch))
         settling = asyncio.create_task(self._settle())
         reading = asyncio.create_task(self._read(batch.reaches, next_limit))
@@ -62,12 +68,15 @@ class StreamPipeline:
         self.seen_at = time.monotonic()
         return may_continue
 
-    async def _settle(self) -> bool:
-        """False when nothing more may be sent: the lease is lost or the registration has changed."""
+    async def _settle(self, *, release: bool = False) -> bool:
+        """False when nothing more may be sent: the lease is lost or the registration has changed.
+
+        With `release`, the lease ends with this result if no event waits.
+        """
         if self.unsettled is None:
             return True
         unsettled, self.unsettled = self.unsettled, None
-        renewed = await self.settlement.settle(*unsettled)
+        renewed = await self.settlement.settle(*unsettled, release=release)
         if renewed is None or renewed.version != self.lease.version:
             return False
         self.lease = renewed

@@ -18,11 +18,11 @@ def _configured_keys(settings: Settings, _: datetime) -> Sequence[object]:
 
 # Webhooks with events that wait, found as workers find them: idle ones cost nothing.
 _BEHIND = f"""
-    (SELECT id FROM webhooks WHERE due_at IS NOT NULL
+    (SELECT id FROM webhooks WHERE due_at IS NOT NULL AND enabled AND deleted_at IS NULL
      UNION
      SELECT webhook.id FROM event_streams stream JOIN webhooks webhook USING (organisation_id, mode)
-     WHERE stream.last_sequence > now() - interval '1 minute' AND webhook.deleted_at IS NULL
-       AND webhook.cursor_position < stream.last_position
+     WHERE stream.last_sequence > now() - interval '1 minute' AND webhook.enabled
+       AND webhook.deleted_at IS NULL AND webhook.cursor_position < stream.last_position
      LIMIT {MAX_COUNTED // 10}) AS candidate
 """  # noqa: S608 - a number
 
