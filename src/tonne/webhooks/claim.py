@@ -61,8 +61,8 @@ _DUE = """FROM candidates candidate JOIN webhooks webhook USING (id)
                                  AND parked.position <= webhook.cursor_position
                                  AND parked.next_attempt_at <= clock_timestamp()))
 """
-# While it is leased, a webhook has a due time no later than the end of the lease: after a crash of the worker, the index
-# finds it. A due time ahead stays as it is, so that most claims change no index entry.
+# While it is leased, a webhook has a due time no later than the end of the lease: after a crash of the worker, the
+# index finds it. A due time ahead stays as it is, so that most claims change no index entry.
 _TAKE = """lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $3::interval,
     last_attempt_at = clock_timestamp(),
     due_at = CASE WHEN webhook.due_at > clock_timestamp() THEN least(webhook.due_at, clock_timestamp() + $3::interval)

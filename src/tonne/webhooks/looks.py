@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tonne.events.notification import Stream
@@ -65,9 +65,9 @@ class Looks:
         self._next_clearing = now + CLEAR_EVERY_S if clears else self._next_clearing
         return Look(None, full_scan, clears)
 
-    def found(self, leases: Iterable[Lease], *, all_due: bool) -> None:
-        """`all_due`: there was room for more."""
-        self._caught_up = all_due
+    def found(self, leases: Sequence[Lease], *, all_due: bool) -> None:
+        """`all_due`: there was room for more. A job that has found something runs again at once."""
+        self._caught_up = all_due and bool(leases)
         for lease in leases:
             self._turns[_stream(lease)].add((lease.id, lease.token))
 

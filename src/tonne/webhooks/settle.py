@@ -201,7 +201,8 @@ WITH settled AS (
            coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
     FROM settled
 )
-SELECT {claim.LEASE_FIELDS}, in_use, is_released FROM settled WHERE set_config('synchronous_commit', 'off', true) = 'off'
+SELECT {claim.LEASE_FIELDS}, in_use, is_released FROM settled
+WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """  # noqa: S608 - only constants are inserted
 
 
