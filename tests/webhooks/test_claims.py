@@ -122,7 +122,7 @@ async def _claim(stage: Stage) -> list[str]:
     async with stage.database.connection() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        leases = await claim_any_account(connection, 10, 10, LEASE_S, full_scan=False)
+        leases = await claim_any_account(connection, 50, 50, LEASE_S, full_scan=False)
         await transaction.rollback()
     return [lease.id for lease in leases]
 
@@ -216,15 +216,17 @@ async def test_operations_13_webhooks_without_events_leave_the_index(stage: Stag
 async def test_operations_13_disabled_and_deleted_webhooks_are_not_looked_at(stage: Stage, receiver: Receiver) -> None:
     """Each has an event, a parked account and a due time in the past."""
     await stage.execute("SET LOCAL session_replication_role = replica; DELETE FROM webhooks")
+    await stage.execute(ADD_IDLE, 2000)
     before = await _buffers(stage)
-    hooks = [await stage.register(receiver.url) for _ in range(20)]
+    hooks = [await stage.register(receiver.url) for _ in range(16)]
     await stage.emit(stage.one)
     await stage.execute(
         "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, parked_at, "
-        "next_attempt_at) SELECT organisation_id, id, $1, 1, 1, now(), now() - interval '1 s' FROM webhooks",
-        stage.one.account_id,
+        "next_attempt_at) SELECT organisation_id, id, $1, 1, 1, now(), now() - interval '1 s' FROM webhooks "
+        "WHERE organisation_id = $2",
+        *(stage.one.account_id, stage.one.organisation_id),
     )
-    assert len(await _claim(stage)) == 20
+    assert len(await _claim(stage)) == 16
     for number, hook in enumerate(hooks):
         async with stage.database.transaction() as tx:
             webhook = await registration_store.lock_webhook(tx, stage.one, hook.id)
@@ -233,9 +235,11 @@ async def test_operations_13_disabled_and_deleted_webhooks_are_not_looked_at(sta
             else:
                 disabled = replace(webhook, enabled=False)
                 await change_webhook(tx, stage.one, webhook, disabled, actor=TESTER, now=utc_now())
-    await stage.execute("UPDATE webhooks SET due_at = now() - interval '1 s'")
+    await stage.execute(
+        "UPDATE webhooks SET due_at = now() - interval '1 s' WHERE organisation_id = $1", stage.one.organisation_id
+    )
     await stage.execute("UPDATE event_streams SET last_sequence = now() - interval '1 day'")
-    assert await _buffers(stage) <= before + 4
+    assert await _buffers(stage) <= before + 10
     async with stage.database.transaction() as tx:
         webhook = await registration_store.lock_webhook(tx, stage.one, hooks[0].id)
         await change_webhook(tx, stage.one, webhook, replace(webhook, enabled=True), actor=TESTER, now=utc_now())
