@@ -31,6 +31,7 @@ class DeliveryPace:
     latency_orders: int = 120
     single_orders: int = 50
     cpu_orders: int = 300
+    looks: int = 1000
     pause_s: tuple[float, float] = (0.04, 0.1)
     small_events: int = 100_000
     large_events: int = 1_000_000
@@ -83,6 +84,7 @@ QUICK_DELIVERY = DeliveryPace(
     latency_orders=20,
     single_orders=20,
     cpu_orders=20,
+    looks=100,
     small_events=40_000,
     large_events=80_000,
     newest_events=2_000,

@@ -1,6 +1,7 @@
 from collections.abc import Set as AbstractSet
 
 from bench.delivery.growth import event_growth
+from bench.delivery.idle_look import idle_look
 from bench.delivery.latency import latency
 from bench.delivery.single_event import single_event_cpu
 from bench.delivery.throughput import deliver_200, deliver_one
@@ -8,7 +9,7 @@ from bench.delivery.webhooks import open_delivery
 from bench.pace import QUICK_DELIVERY, DeliveryPace
 from bench.report import Report
 
-NAMES = ("latency", "single_event_cpu", "deliver_one", "deliver_200", "hanging", "event_growth")
+NAMES = ("latency", "single_event_cpu", "idle_look", "deliver_one", "deliver_200", "hanging", "event_growth")
 
 
 async def run(names: AbstractSet[str], report: Report, *, quick: bool) -> None:
@@ -21,6 +22,8 @@ async def run(names: AbstractSet[str], report: Report, *, quick: bool) -> None:
             report.add(*await latency(delivery, pace))
         if "single_event_cpu" in names:
             report.add(*await single_event_cpu(delivery, pace))
+        if "idle_look" in names:
+            report.add(await idle_look(delivery, pace))
         if "deliver_one" in names:
             report.add(await deliver_one(delivery, pace))
         if not names.isdisjoint({"deliver_200", "hanging"}):

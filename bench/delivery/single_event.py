@@ -13,7 +13,7 @@ GOAL = Goal(reach=1.0, at_most=True)
 
 
 async def single_event_cpu(delivery: Delivery, pace: DeliveryPace) -> list[Result]:
-    """CPU time of the worker and its database connections per request. No other job is due."""
+    """CPU time of the worker and its database connections per request, beyond that of an idle worker."""
     await delivery.environment.require_durable()
     async with delivery.hooks(delivery.environment.tenants[:1]) as hooks, delivery.worker() as worker:
         # Opens connections and makes plans.
@@ -27,6 +27,6 @@ async def single_event_cpu(delivery: Delivery, pace: DeliveryPace) -> list[Resul
         idle_s = await worker.cpu_s() - before_s
         await delivery.environment.require_consistent()
     return [
-        Result("single_event_cpu", used_s / requests * 1000, "ms", LIMIT_MS, GOAL),
-        Result("single_event_cpu_without_polls", (used_s - idle_s) / requests * 1000, "ms", LIMIT_MS),
+        Result("single_event_cpu", (used_s - idle_s) / requests * 1000, "ms", LIMIT_MS, GOAL),
+        Result("single_event_cpu_with_polls", used_s / requests * 1000, "ms", LIMIT_MS),
     ]

@@ -22,14 +22,15 @@ _FIELD_NAMES = tuple(
     field.name for field in fields(Lease) if field.name not in {"expires_at", "first_batch", "is_released"}
 )
 LEASE_FIELDS = ", ".join(_FIELD_NAMES)
-# The same fields, for a statement in which `webhook` is the row of the webhook.
+_MODES = {mode.value: mode for mode in Mode}
+# The same fields in the same order, for a statement in which `webhook` is the row of the webhook.
 LEASE_COLUMNS = """
     webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhook.account_ids,
     webhook.secret_box AS sealed_secret,
     CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END AS old_sealed_secret,
-    webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals, webhook.version,
-    webhook.probe_after, webhook.accepted_probe,
-    webhook.lease_token AS token, webhook.next_attempt_at <= clock_timestamp() AS main_due,
+    webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals,
+    webhook.probe_after, webhook.accepted_probe, webhook.lease_token AS token, webhook.version,
+    webhook.next_attempt_at <= clock_timestamp() AS main_due,
     (SELECT stream.last_position FROM event_streams stream
      WHERE stream.organisation_id = webhook.organisation_id AND stream.mode = webhook.mode) AS last_position,
     EXISTS (SELECT FROM webhook_parked parked WHERE parked.organisation_id = webhook.organisation_id
@@ -206,6 +207,6 @@ async def release(connection: Connection, lease: Lease) -> bool:
 def lease_from(
     row: asyncpg.Record, expires_at: float, *, first_batch: EventBatch | None = None, is_released: bool = False
 ) -> Lease:
-    values = {name: row[name] for name in _FIELD_NAMES}
-    values["mode"], values["account_ids"] = Mode(row["mode"]), tuple(row["account_ids"])
+    values = dict(zip(_FIELD_NAMES, row.values(), strict=False))
+    values["mode"], values["account_ids"] = _MODES[values["mode"]], tuple(values["account_ids"])
     return Lease(**values, expires_at=expires_at, first_batch=first_batch, is_released=is_released)

@@ -1,6 +1,7 @@
 """Runs the jobs of a worker. A job is a function that processes due rows and returns whether there were any."""
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,8 +50,17 @@ def wake_jobs(jobs: Sequence[Job], notification: Notification) -> None:
 async def run_jobs(jobs: Sequence[Job], stop: asyncio.Event, poll_s: float, metrics: JobMetrics | None = None) -> None:
     """Run all jobs concurrently until `stop` is set, then finish the work in progress."""
     metrics = metrics or JobMetrics()
+    stopping = asyncio.create_task(_wake_at_stop(jobs, stop))
     await asyncio.gather(*(_run(job, stop, poll_s, metrics) for job in jobs))
+    stopping.cancel()
     await asyncio.gather(*(job.drain() for job in jobs if job.drain is not None))
+
+
+async def _wake_at_stop(jobs: Sequence[Job], stop: asyncio.Event) -> None:
+    """A job that sleeps then waits for one event only: a task for each would cost as much as an idle run."""
+    await stop.wait()
+    for job in jobs:
+        job.wake.set()
 
 
 async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics) -> None:
@@ -71,7 +81,7 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics
             failures = 0
             metrics.succeed(job.name, worked=worked, seconds=time.monotonic() - started)
             if not worked:
-                await _sleep(poll_s, stop, job.wake)
+                await _sleep(poll_s, job.wake)
 
 
 def _back_off_s(error: Exception, failures: int, poll_s: float) -> float:
@@ -80,13 +90,12 @@ def _back_off_s(error: Exception, failures: int, poll_s: float) -> float:
     return float(min(longest, poll_s * 2 ** min(failures, _MAX_DOUBLINGS)))
 
 
-async def _sleep(seconds: float, *events: asyncio.Event) -> None:
-    """Until one of the events is set, with jitter, so that workers do not all poll at the same time."""
-    waits = [asyncio.create_task(event.wait()) for event in events]
+async def _sleep(seconds: float, event: asyncio.Event) -> None:
+    """Until the event is set, with jitter, so that workers do not all poll at the same time."""
     jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreading load, not a secret
-    await asyncio.wait(waits, timeout=seconds * jitter, return_when=asyncio.FIRST_COMPLETED)
-    for task in waits:
-        task.cancel()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds * jitter):
+            await event.wait()
 
 
 def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
