@@ -50,6 +50,7 @@ from tonne.checkout.routes import (
     payment_routes,
 )
 from tonne.checkout.waiting import QUEUES as CHECKOUT_QUEUES
+from tonne.db.clock_drift import ClockDrift
 from tonne.db.pool import Database
 from tonne.db.queues import QueueReader
 from tonne.estimates.endpoints import EstimateEndpoints
@@ -142,6 +143,7 @@ class Services:
         self.metrics = Metrics(process)
         self.metrics_endpoint = MetricsEndpoint(self.metrics, QueueReader(database, ALL_QUEUES), settings)
         self.health = HealthEndpoints(database)
+        self.clock_drift = ClockDrift(database)
         self.directory = AccountDirectory(
             database,
             clock,
@@ -201,7 +203,8 @@ class Services:
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.prune_attempts = PruneAttempts(database, settings)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
-        for part in (database, self.notifier, self.place_orders, gateway_meter, self.mails, self.deliverer.measured):
+        measured = (self.clock_drift, self.notifier, self.place_orders, gateway_meter, self.mails, self.deliverer.measured)
+        for part in (database, *measured):
             self.metrics.add(*part.metrics)
 
     def _open_pages(self, clock: Clock) -> None:
@@ -365,6 +368,7 @@ def build_app(services: Services) -> AsgiApp:
         await services.database.open()
         await serving.start()
         background.append(asyncio.create_task(services.write_uses_for_ever()))
+        background.append(asyncio.create_task(services.clock_drift.watch()))
         freeze_startup_objects()
 
     async def stop() -> None:

@@ -20,6 +20,7 @@ from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
 from tonne.cli.database import read_one_snapshot, run_in_transaction
 from tonne.cli.table import printable
+from tonne.db.clock_drift import WAITING as CLOCK_WAITING
 from tonne.db.pool import Connection
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.gateways.waiting import WAITING as MAILS_WAITING
@@ -38,6 +39,7 @@ from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
 ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS, *JOURNAL)
 ALL_WAITING = (
+    *CLOCK_WAITING,
     *CATALOGUE_WAITING,
     *MAILS_WAITING,
     *ORDERS_WAITING,

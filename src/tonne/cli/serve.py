@@ -209,9 +209,11 @@ async def _work(url: str, settings: Settings) -> None:
     await serving.start()
 
     listening = asyncio.create_task(listen(url, settings, partial(wake_jobs, jobs), stop, listening_metrics))
+    watching = asyncio.create_task(services.clock_drift.watch())
     freeze_startup_objects()
     await run_jobs(jobs, stop, settings.worker_poll_s, job_metrics)
     await listening
+    watching.cancel()
     await serving.stop()
     await services.close()
 
