@@ -27,7 +27,6 @@ from tonne.cards.model import RetrySchedule
 from tonne.cards.remove_closed_cards import RemoveClosedCards
 from tonne.cards.routes import card_page_routes, card_routes, gateway_routes
 from tonne.cards.update_card import UpdateCard
-from tonne.cards.waiting import QUEUES as CHARGE_QUEUES
 from tonne.catalog.endpoints import CatalogueEndpoints
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
@@ -49,7 +48,6 @@ from tonne.checkout.routes import (
     order_page_routes,
     payment_routes,
 )
-from tonne.checkout.waiting import QUEUES as CHECKOUT_QUEUES
 from tonne.db.clock_drift import ClockDrift
 from tonne.db.pool import Database
 from tonne.db.queues import QueueReader
@@ -60,7 +58,6 @@ from tonne.gateways.card_gateways import card_gateways
 from tonne.gateways.mail import mail_from_settings
 from tonne.gateways.metered_gateway import GatewayMetrics
 from tonne.gateways.outbox import SendMails
-from tonne.gateways.waiting import QUEUES as MAIL_QUEUES
 from tonne.http.asgi import AsgiApp
 from tonne.http.authenticator import Authenticator
 from tonne.http.docs import DocsEndpoints
@@ -81,16 +78,13 @@ from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.invoices.mail_credit_notes import MailCreditNotes
-from tonne.invoices.waiting import QUEUES as INVOICE_QUEUES
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.place_orders import PlaceOrders
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.orders.routes import order_routes
-from tonne.orders.waiting import QUEUES as ORDER_QUEUES
 from tonne.refunds.endpoints import RefundEndpoints
 from tonne.refunds.jobs import refund_jobs
 from tonne.refunds.routes import refund_routes
-from tonne.refunds.waiting import QUEUES as REFUND_QUEUES
 from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.retirements.close_units import CloseUnits
 from tonne.retirements.endpoints import RetirementEndpoints
@@ -98,7 +92,6 @@ from tonne.retirements.holds import ReleaseHolds
 from tonne.retirements.resupply_orders import ResupplyOrders
 from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.retirements.routes import retirement_routes
-from tonne.retirements.waiting import QUEUES as RETIREMENT_QUEUES
 from tonne.sustainability.certificate_pages import CertificatePages
 from tonne.sustainability.endpoints import SustainabilityEndpoints
 from tonne.sustainability.public_page import PublicPage
@@ -112,8 +105,8 @@ from tonne.webhooks.event_schemas import WEBHOOKS, WebhookEvent
 from tonne.webhooks.prune_attempts import PruneAttempts
 from tonne.webhooks.routes import webhook_routes
 from tonne.webhooks.sender import Sender
-from tonne.webhooks.waiting import QUEUES as WEBHOOK_QUEUES
 from tonne.worker.loop import Job, throttled
+from tonne.worker.queues import ALL_QUEUES
 from tonne.worker.wakeups import connect_jobs
 
 # How often the last-used times of API keys are written.
@@ -123,11 +116,6 @@ PRUNE_EVERY_S = 300.0
 CHECKOUTS_EVERY_S = 2.0
 # Refunds are not urgent either.
 REFUNDS_EVERY_S = 2.0
-# What the metrics report on, from the database.
-ALL_QUEUES = (
-    *(*MAIL_QUEUES, *ORDER_QUEUES, *CHARGE_QUEUES, *REFUND_QUEUES, *INVOICE_QUEUES),
-    *(*RETIREMENT_QUEUES, *WEBHOOK_QUEUES, *CHECKOUT_QUEUES),
-)
 
 _log = structlog.get_logger()
 
@@ -203,7 +191,14 @@ class Services:
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.prune_attempts = PruneAttempts(database, settings)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
-        measured = (self.clock_drift, self.notifier, self.place_orders, gateway_meter, self.mails, self.deliverer.measured)
+        measured = (
+            self.clock_drift,
+            self.notifier,
+            self.place_orders,
+            gateway_meter,
+            self.mails,
+            self.deliverer.measured,
+        )
         for part in (database, *measured):
             self.metrics.add(*part.metrics)
 

@@ -11,11 +11,12 @@ import pytest
 from tests.support.api_client import ApiClient, codes
 from tests.support.samples import Samples, parse_samples, total
 from tests.support.world import World
-from tonne.app import ALL_QUEUES, Services, build_app
+from tonne.app import Services, build_app
 from tonne.base.metrics_text import render
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database, PoolTimeout
 from tonne.db.queues import Queue, QueueReader
+from tonne.worker.queues import ALL_QUEUES
 
 TOKEN = "a-secret-of-the-operator"  # noqa: S105 - of a test
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
