@@ -61,6 +61,21 @@ async def killed(cluster: Cluster) -> None:
     await cluster.until_delivered(ALL_DELIVERED_WITHIN_S)
 
 
+@scenario("failover-postgres-killed", within_s=WITHIN_S, settings=SETTINGS, family=FAMILY)
+async def postgres_killed(cluster: Cluster) -> None:
+    """PostgreSQL crashes on a machine that is otherwise well: Patroni starts it again, or lets a replica take over."""
+    fired = cluster.announce("PostgreSQL of the primary killed")
+    await cluster.patroni.restore()
+    async with Clients(cluster).running() as clients:
+        primary = await cluster.patroni.primary()
+        async with clients.measured("SIGKILL of PostgreSQL", await cluster.patroni.ttl_s() + KILLED_S):
+            primary.kill_postgres()
+            fired()
+        await clients.until_notified()
+        await cluster.patroni.until_healthy()
+    await cluster.until_delivered(ALL_DELIVERED_WITHIN_S)
+
+
 @scenario("failover-frozen", within_s=WITHIN_S, settings=SETTINGS, family=FAMILY)
 async def frozen(cluster: Cluster) -> None:
     """The machine of the primary hangs with all its connections open, and continues when there is another primary."""
