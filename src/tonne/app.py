@@ -77,7 +77,9 @@ from tonne.invoices.endpoints import InvoiceEndpoints, invoice_routes
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
+from tonne.invoices.jobs import invoice_charge_jobs
 from tonne.invoices.mail_credit_notes import MailCreditNotes
+from tonne.invoices.settle_card_invoice import settle_invoice_charge
 from tonne.orders.endpoints import OrderEndpoints
 from tonne.orders.place_orders import PlaceOrders
 from tonne.orders.price_waiting import PriceWaiting
@@ -160,6 +162,7 @@ class Services:
         self.charge_cards = {
             mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, settings) for mode in Mode
         }
+        self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, schedule, settings)
         self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule, settings)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.remove_closed_cards = RemoveClosedCards(database, self.card_gateways, clock)
@@ -260,7 +263,7 @@ class Services:
             guard=self.form_guard,
             clock=clock,
             settings=settings,
-            confirmation=ConfirmCharge(*parts),
+            confirmation=ConfirmCharge(*parts, settle_invoice_charge),
             confirm_limit=AttemptLimit(settings),
             certificate_limit=AttemptLimit(settings),
         )
@@ -321,6 +324,7 @@ class Services:
         jobs = [
             Job("price_waiting_orders", self.price_waiting.run_once),
             *(Job(f"charge_{mode}_cards", charge.run_once, charge.drain) for mode, charge in self.charge_cards.items()),
+            *(Job(name, run) for name, run in self.invoice_charge_jobs.items()),
             *(Job(name, throttled(run, REFUNDS_EVERY_S)) for name, run in self.refund_jobs.items()),
             Job("remove_closed_cards", throttled(self.remove_closed_cards.run_once, CHECKOUTS_EVERY_S)),
             Job("issue_invoices", self.issue_invoices.run_once),

@@ -27,6 +27,9 @@ ACROSS_ACCOUNTS = {
     "src/tonne/cards/handle_stripe_event.py": "makes the charge due that a verified message of the gateway names",
     "src/tonne/invoices/issue_invoices.py": "a job of the worker",
     "src/tonne/invoices/follow_up_invoices.py": "a job of the worker",
+    "src/tonne/invoices/charge_invoices.py": "a job of the worker",
+    "src/tonne/invoices/pay_by_card.py": "an invoice names its organisation only",
+    "src/tonne/invoices/settle_card_invoice.py": "an invoice names its organisation only",
     "src/tonne/invoices/cancel_invoice.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/settle_invoice.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/correct_invoice.py": "the operator's: an invoice may bill several accounts",
@@ -62,6 +65,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/refunds/make_refunds.py": "a job of the worker",
     "src/tonne/refunds/check_payments.py": "two jobs of the worker",
     "src/tonne/refunds/bank_refunds.py": "a job of the worker; returns and invoices name no account",
+    "src/tonne/refunds/shared_payment.py": "an invoice names its organisation only",
     "src/tonne/refunds/approve_refund.py": "finds a refund that the operator names by its id alone",
     "src/tonne/refunds/mismatched_charge.py": "finds a charge that the operator names by its id alone",
     "src/tonne/webhooks/check_secret_key.py": "checks the key of all webhooks when a process starts",
@@ -102,7 +106,7 @@ SCOPING = {
         "parcels",
         "shares",
     ),
-    "entries",
+    *("entries", "scopes", "charges"),
 }
 
 

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from tests.invoices.billing import ADA, Billing
+from tests.invoices.card_billing import CardBilling
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import SELLER, World
@@ -28,3 +29,12 @@ async def billing(populated_db: Database, settings: Settings, world: World) -> B
 @pytest.fixture
 def operator(populated_db: Database) -> Operator:
     return Operator(populated_db._url)
+
+
+@pytest.fixture
+async def card_billing(populated_db: Database, settings: Settings, world: World) -> CardBilling:
+    """On 1 March, with an administrator."""
+    clock = ManualClock(MARCH)
+    scene = CardBilling(Services(populated_db, settings, clock), world.ours_test, clock)
+    await scene.add_admin()
+    return scene

@@ -213,7 +213,8 @@ async def test_more_orders_than_an_invoice_may_have_get_several(
         ("invoice", BillingChange(billing=BillingMode.THRESHOLD, threshold="0"), "not an amount"),
         ("invoice", BillingChange(billing=BillingMode.THRESHOLD, threshold="1.001"), "not an amount"),
         ("invoice", BillingChange(fulfil=Fulfil.ON_ORDER), "--credit-limit"),
-        ("card", BillingChange(billing=BillingMode.MONTHLY), "pays by card"),
+        ("card", BillingChange(fulfil=Fulfil.ON_ORDER, credit_limit="10"), "pays by card"),
+        ("card", BillingChange(billing=BillingMode.THRESHOLD, threshold="0.49"), "less than 0.50 EUR"),
     ],
 )
 async def test_settings_that_do_not_fit_together_are_refused(

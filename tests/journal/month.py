@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from decimal import Decimal
 
-from tests.cards.card_scene import GOOD
+from tests.cards.card_scene import DECLINED_TWICE, GOOD, NO_MONEY
 from tests.invoices.bank import Line, camt_file, csv_file
 from tests.retirements.shop import Shop
 from tests.support.clock import ManualClock
@@ -15,13 +15,18 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
 from tonne.accounts.change_account import AccountChange, change_account
 from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.model import Fulfil, PaymentMethod
+from tonne.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
 from tonne.base.errors import TonneError
+from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.base.tax import TaxTreatment
+from tonne.cards.captured_store import request_checks_any_account
+from tonne.cards.charge_again import charge_again
 from tonne.cards.stored_cards import describe_card, store_card
+from tonne.db.pool import Connection
+from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import DisputeState
 from tonne.invoices.assign_transfer import assign_transfer
 from tonne.invoices.correct_invoice import correct_invoice
@@ -80,6 +85,7 @@ class Month(Scene):
             *(self.refund, self.cancel, self.dispute, self.return_money, self.send_money_back, self.assign),
             *(self.resolve, self.pay_out, self.confirm_retirements),
             *(self.write_off, self.write_off, self.reinstate, self.recover, self.recover, self.correct),
+            *(self.order_small, self.order_small, self.order_small, self.refund_at_gateway, self.change_card),
         )
 
     async def begin(self) -> None:
@@ -90,13 +96,26 @@ class Month(Scene):
             self.trusted = await add_account(tx, ours, Mode.LIVE, now=self.clock.now)
             credit = BillingChange(fulfil=Fulfil.ON_ORDER, credit_limit="400.00")
             await change_account(tx, self.trusted, AccountChange(billing=credit), actor=TESTER, now=self.clock.now)
+            self.small = await add_account(tx, ours, Mode.TEST, method=PaymentMethod.CARD, now=self.clock.now)
+            await self._bill_together(tx)
             stored = await describe_card(self.services.card_gateways, Mode.TEST, None, GOOD)
-            await store_card(tx, self.card, stored, actor=TESTER, now=self.clock.now)
+            for scope in (self.card, self.small):
+                await store_card(tx, scope, stored, actor=TESTER, now=self.clock.now)
             if self.rng.random() < 0.7:
                 profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal(self.rng.choice(("0.19", "0.081")))}
                 await set_tax_profile(tx, ours, profile, actor=TESTER, now=self.clock.now)
         await self.order_by_card()
         await self.order_by_invoice()
+        await self.order_small()
+
+    async def _bill_together(self, tx: Connection) -> None:
+        change = self.rng.choice(
+            (
+                BillingChange(billing=Billing.MONTHLY),
+                BillingChange(billing=Billing.THRESHOLD, threshold=self.rng.choice(("0.50", "2.00", "9.99"))),
+            )
+        )
+        await change_account(tx, self.small, AccountChange(billing=change), actor=TESTER, now=self.clock.now)
 
     async def step(self) -> None:
         await self.rng.choice(self.steps)()
@@ -109,6 +128,38 @@ class Month(Scene):
 
     async def order_on_credit(self) -> None:
         await self._order(self.trusted)
+
+    async def order_small(self) -> None:
+        """Some orders below the minimum of a card payment, of an account whose invoices a card pays."""
+        for _ in range(self.rng.randint(1, 4)):
+            self.orders.append(await self.place_order(self.small, value_minor=self.rng.randint(3, 90)))
+
+    async def change_card(self) -> None:
+        """Its card is declined for a while, or works again; or its billing changes, with open groups."""
+        number = self.rng.choice((GOOD, GOOD, DECLINED_TWICE, NO_MONEY))
+        async with self.database.transaction() as tx:
+            stored = await describe_card(self.services.card_gateways, Mode.TEST, None, number)
+            await store_card(tx, self.small, stored, actor=TESTER, now=self.clock.now)
+            await charge_again(tx, self.small, self.clock.now)
+            if self.rng.random() < 0.3:
+                await self._bill_together(tx)
+
+    async def refund_at_gateway(self) -> None:
+        """Somebody refunds a part of a payment for an invoice, or all of it, at the gateway."""
+        charges = await self.fetch(
+            "SELECT simulated.reference, simulated.amount_minor - simulated.refunded_minor AS left_minor "
+            "FROM charges JOIN simulated_charges simulated ON simulated.id = charges.id "
+            "WHERE charges.invoice_id IS NOT NULL AND charges.status = 'captured' "
+            "  AND NOT EXISTS (SELECT FROM disputes WHERE disputes.charge_id = charges.id) "
+            "  AND NOT EXISTS (SELECT FROM refunds WHERE refunds.charge_id = charges.id "
+            "                  AND refunds.state IN ('due', 'pending'))"
+        )
+        if charges:
+            charge, gateway = self.rng.choice(charges), SimulatedCardGateway(self.database)
+            amount = self.rng.choice((charge["left_minor"], self.rng.randint(1, charge["left_minor"])))
+            await gateway.refund(new_id("gwr"), charge["reference"], amount, "EUR")
+            async with self.database.transaction() as tx:
+                await request_checks_any_account(tx, "simulated", [charge["reference"]], self.clock.now)
 
     async def _order(self, scope: Scope) -> None:
         value = self.rng.choice((None, self.rng.randint(100, 50_000)))
@@ -219,7 +270,7 @@ class Month(Scene):
                 await use_case(tx, *args, **kwargs)
 
     async def dispute(self) -> None:
-        paid = [order for order in self.orders if order.scope == self.card]
+        paid = [order for order in self.orders if order.scope in {self.card, self.small}]
         if paid:
             order, state = self.rng.choice(paid), self.rng.choice(tuple(DisputeState))
             with contextlib.suppress(TonneError):

@@ -45,6 +45,14 @@ LEFT JOIN (SELECT invoice_id, sum(amount_minor) AS minor FROM transfer_assignmen
   ON received.invoice_id = invoice.id
 WHERE invoice.mode = 'live' AND invoice.status = 'open' AND invoice.written_off_at IS NOT NULL
 """
+# What accounts whose invoices a card pays owe, less what is on its way back to them.
+OWED_BY_CARD = """
+SELECT coalesce(sum(invoice.total_minor - invoice.credited_minor - coalesce(invoice.settled_minor, 0)), 0)::bigint
+     + coalesce((SELECT sum(refunds.amount_minor) FROM refunds JOIN charges ON charges.id = refunds.charge_id
+                 WHERE charges.invoice_id IS NOT NULL AND refunds.state = 'succeeded'
+                   AND refunds.purpose <> 'surplus'), 0)::bigint
+FROM invoices invoice WHERE invoice.mode = 'test' AND invoice.payment_method = 'card'
+"""
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -75,6 +83,7 @@ async def check(month: Month) -> None:
     assert live.get(LedgerAccount.BAD_DEBTS, 0) == await month.fetchval(WRITTEN_OFF)
     if not await month.fetchval("SELECT count(*) FROM invoices WHERE settled_by_hand"):
         assert live.get(LedgerAccount.RECEIVABLES, 0) == await month.fetchval(OWED)
+    assert test.get(LedgerAccount.RECEIVABLES, 0) == await month.fetchval(OWED_BY_CARD)
     for mode in Mode:
         assert await beancount_errors(month, mode) == []
 

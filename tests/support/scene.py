@@ -84,4 +84,4 @@ class Scene:
             return await examine(tx)
 
     async def check_invariants(self) -> None:
-        assert await self.breaches() == {}
+        assert (found := await self.breaches()) == {}, found

@@ -7,6 +7,7 @@ from tonne.accounts.model import Account, Billing, Fulfil, PaymentMethod
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import parse_decimal, scaled
 from tonne.base.money import format_money
+from tonne.gateways.card_amounts import minimum_charge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +45,24 @@ def with_billing(account: Account, change: BillingChange) -> Account:
         fulfil=fulfil,
         credit_limit_minor=limit_minor,
     )
-    is_plain = billing is Billing.PER_ORDER and fulfil is Fulfil.ON_PAYMENT
-    if changed.payment_method is not PaymentMethod.INVOICE and not is_plain:
-        raise BillingInvalid(
-            "An account that pays by card is billed per order, on payment. Set --payment-method invoice, or "
-            "--billing per_order --fulfil on_payment."
-        )
+    if changed.payment_method is PaymentMethod.CARD:
+        _check_card(changed)
     return changed
+
+
+def _check_card(account: Account) -> None:
+    if account.fulfil is Fulfil.ON_ORDER:
+        # A card that is declined later would leave a debt that nothing collects.
+        raise BillingInvalid(
+            "Orders of an account that pays by card are fulfilled when the card was charged. Set --payment-method "
+            "invoice, or --fulfil on_payment."
+        )
+    least = minimum_charge(account.currency)
+    if account.billing_threshold_minor is not None and account.billing_threshold_minor < least:
+        raise BillingInvalid(
+            f"A card cannot be charged less than {format_money(least, account.currency)} {account.currency}. Give at "
+            "least that as --billing-threshold."
+        )
 
 
 def _amount(text: str, currency: str) -> int:

@@ -11,8 +11,14 @@ from tonne.cards.model import ChargeStatus
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
 
-_CAPTURED = """
-charges.account_id, charges.id, charges.order_id, charges.organisation_id, charges.mode, charges.gateway,
+# A charge for an invoice stands under the first of its orders where it does not pay for all of them.
+_FIRST = """
+coalesce(charges.order_id, (SELECT min(billed.order_id) FROM invoice_orders billed
+                            WHERE billed.invoice_id = charges.invoice_id))
+"""
+_CAPTURED = f"""
+charges.account_id, charges.id, {_FIRST} AS order_id, charges.invoice_id, charges.organisation_id, charges.mode,
+charges.gateway,
 charges.reference, charges.status, charges.amount_minor, charges.currency, charges.captured_minor,
 charges.captured_currency, charges.is_surplus, charges.code
 """
@@ -20,11 +26,15 @@ charges.captured_currency, charges.is_surplus, charges.code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedCharge:
-    """A charge with money at the gateway. `captured_minor` is None if a mismatched amount was not recorded."""
+    """A charge with money at the gateway. `captured_minor` is None if a mismatched amount was not recorded.
+
+    With `invoice_id`, it pays for all orders of that invoice, and `order_id` is the first of them.
+    """
 
     scope: Scope
     id: str
     order_id: str
+    invoice_id: str | None = None
     gateway: str
     reference: str
     status: ChargeStatus
@@ -37,6 +47,11 @@ class CapturedCharge:
     code: str | None
 
     @property
+    def is_shared(self) -> bool:
+        """Whether it has paid for all orders of an invoice."""
+        return self.invoice_id is not None and not self.is_surplus and self.status is not ChargeStatus.MISMATCHED
+
+    @property
     def order_key(self) -> OrderKey:
         return OrderKey(self.scope.account_id, self.order_id)
 
@@ -46,6 +61,7 @@ def _captured(row: asyncpg.Record) -> CapturedCharge:
         scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
         id=row["id"],
         order_id=row["order_id"],
+        invoice_id=row["invoice_id"],
         gateway=row["gateway"],
         reference=row["reference"],
         status=ChargeStatus(row["status"]),
@@ -58,13 +74,20 @@ def _captured(row: asyncpg.Record) -> CapturedCharge:
     )
 
 
+# Of the charges for its invoice, the one that paid. A surplus one stands under the first order only.
 FIND_CAPTURED = f"""
-SELECT {_CAPTURED} FROM charges WHERE account_id = $1 AND order_id = $2 AND reference IS NOT NULL ORDER BY id
+SELECT {_CAPTURED} FROM charges
+WHERE account_id = $1 AND reference IS NOT NULL
+  AND (order_id = $2
+       OR invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
+                         WHERE billed.account_id = $1 AND billed.order_id = $2)
+          AND status <> 'mismatched' AND (NOT is_surplus OR {_FIRST} = $2))
+ORDER BY id
 """  # noqa: S608 - a constant
 
 
 async def find_captured(connection: Connection, order: Order) -> list[CapturedCharge]:
-    """All charges of an order that took money, also those whose money went back."""
+    """All charges of an order, and of its invoice, that took money, also those whose money went back."""
     return [_captured(row) for row in await connection.fetch(FIND_CAPTURED, order.scope.account_id, order.id)]
 
 
@@ -75,6 +98,18 @@ async def find_captured_any_account(connection: Connection, charge_id: str) -> C
     """None also if the charge took no money."""
     row = await connection.fetchrow(FIND_CHARGE, charge_id)
     return None if row is None else _captured(row)
+
+
+LOCK_SHARED = """
+SELECT id FROM charges WHERE account_id = $1 AND id = ANY ($2::text[]) ORDER BY id FOR NO KEY UPDATE
+"""
+
+
+async def lock_shared(tx: Connection, charges: Sequence[CapturedCharge]) -> None:
+    """Lock those that pay for several orders: refunds of different orders change the same charge."""
+    shared = [charge for charge in charges if charge.is_shared]
+    if shared:
+        await tx.fetch(LOCK_SHARED, shared[0].scope.account_id, [charge.id for charge in shared])
 
 
 REQUEST_CHECKS = """

@@ -1,6 +1,6 @@
 """SQL of `card_links`, and of the orders that mails about a card list."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -9,7 +9,6 @@ import asyncpg
 from tonne.base.scope import Mode, Scope
 from tonne.base.secret_box import HEADER_BYTES
 from tonne.db.pool import Connection
-from tonne.orders.model import Order
 
 # At most one mail per account in this time, however many orders are declined.
 MAIL_PAUSE = timedelta(hours=1)
@@ -23,11 +22,11 @@ SET next_mail_at = coalesce(card_links.next_mail_at, greatest($1, card_links.mai
 """
 
 
-async def note_problems(tx: Connection, orders: Sequence[Order], now: datetime) -> None:
-    """Have the payers of these orders' accounts mailed, now or when the pause since the last mail is over."""
-    scopes = sorted({order.scope for order in orders}, key=lambda scope: scope.account_id)
-    if scopes:
-        rows = [(scope.account_id, scope.organisation_id, scope.mode) for scope in scopes]
+async def note_problems(tx: Connection, scopes: Iterable[Scope], now: datetime) -> None:
+    """Have the payers of these accounts mailed, now or when the pause since the last mail is over."""
+    accounts = sorted(set(scopes), key=lambda scope: scope.account_id)
+    if accounts:
+        rows = [(scope.account_id, scope.organisation_id, scope.mode) for scope in accounts]
         await tx.execute(NOTE_PROBLEMS, now, MAIL_PAUSE, *zip(*rows, strict=True))
 
 

@@ -1,17 +1,20 @@
-"""Charge the unpaid orders of an account again at once, because it has another card."""
+"""Charge the unpaid orders and invoices of an account again at once: it has another card."""
 
 from datetime import datetime
 
 from tonne.base.scope import Scope
 from tonne.cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
+from tonne.cards.invoice_charge_store import make_declined_invoices_due
 from tonne.db.pool import Connection
 from tonne.orders.model import OrderKey
 from tonne.orders.queue import lock_orders, schedule_payment
 
 
 async def charge_again(tx: Connection, scope: Scope, now: datetime) -> int:
-    """Make the account's unpaid orders due; returns how many. Charges that wait for a confirmation end first."""
-    declined = [OrderKey(scope.account_id, order.id) for order in await list_declined(tx, scope)]
+    """Make them due, and return how many. Charges that wait for a confirmation of the old card end first."""
+    declined = [
+        OrderKey(scope.account_id, order.id) for order in await list_declined(tx, scope) if order.invoice is None
+    ]
     to_confirm = [OrderKey(scope.account_id, order.id) for order in await list_to_confirm(tx, scope, now)]
     # All in one statement: two transactions that lock orders one after the other could deadlock.
     orders = await lock_orders(tx, [*declined, *to_confirm])
@@ -19,4 +22,4 @@ async def charge_again(tx: Connection, scope: Scope, now: datetime) -> int:
         await schedule_payment(tx, {key: orders[key.id].due_at(now) for key in declined})
     if to_confirm:
         await make_confirmations_due(tx, scope, now)
-    return len(orders)
+    return len(orders) + await make_declined_invoices_due(tx, scope, now)

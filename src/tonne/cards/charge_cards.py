@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
@@ -12,13 +12,14 @@ from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.cards.call_gateway import Answer, GatewayCalls
 from tonne.cards.charge_store import claim_pending_any_account, read_chargeable
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import OpenedCharges, open_charges
 from tonne.cards.settle_charges import settle_charges
 from tonne.db.batches import run_leased
 from tonne.db.pool import Connection, Database
-from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage
+from tonne.gateways.card import CardGateway
 from tonne.orders.model import OrderKey, OrderStatus
 from tonne.orders.queue import run_due_any_account
 
@@ -31,7 +32,6 @@ PATIENCE = timedelta(seconds=1)
 
 _log = structlog.get_logger()
 
-Answer = tuple[ChargeAttempt, ChargeResult]
 ChargeResults = Sequence[Answer]
 
 
@@ -115,6 +115,8 @@ class ChargeCards:
             limit=BATCH,
             failure_event="charge_not_opened",
             payment_method=PaymentMethod.CARD,
+            # The others wait for a consolidated invoice, which is charged as a whole.
+            is_untaxed=False,
             on_commit=opened.append,
         )
         attempts = [attempt for each in opened for attempt in each.attempts]
@@ -129,11 +131,7 @@ class ChargeCards:
 
     async def _call_in_slot(self, attempt: ChargeAttempt) -> Answer:
         async with self._slots:
-            try:
-                return await self._call_gateway(attempt)
-            except Exception:  # noqa: BLE001 - after any failure the charge may have been made
-                _log.exception("card_gateway_failed", charge_id=attempt.request.id, gateway=attempt.gateway)
-                return attempt, ChargeResult(ChargeOutcome.UNKNOWN, code="gateway_failed")
+            return await GatewayCalls(self.gateways, self.clock, self.schedule).call(attempt)
 
     async def settle(self, results: ChargeResults, free: Sequence[OrderKey] = ()) -> None:
         """Record the results and mark zero-total orders as paid. A row that fails is due again after its lease."""
@@ -142,7 +140,7 @@ class ChargeCards:
             rows,
             self._settle,
             failure_event="charge_not_settled",
-            describe=lambda row: {"order_id": row.id if isinstance(row, OrderKey) else row[0].request.order_id},
+            describe=lambda row: {"order_id": row.id if isinstance(row, OrderKey) else row[0].request.order_id or ""},
         )
 
     async def _settle(self, rows: Sequence[Answer | OrderKey]) -> None:
@@ -150,55 +148,3 @@ class ChargeCards:
         free = [row for row in rows if isinstance(row, OrderKey)]
         async with self.database.transaction() as tx:
             await settle_charges(tx, results, free, self.clock(), self.schedule, settings=self.settings)
-
-    async def _call_gateway(self, attempt: ChargeAttempt) -> Answer:
-        request = attempt.request
-        if request.source is None:
-            message = "The account has no card. Store one with `tonne card set`."
-            return attempt, ChargeResult(ChargeOutcome.REFUSED, code="no_card", message=message)
-        gateway = self.gateways.get(attempt.gateway)
-        # A worker cannot charge a hosted page, only look it up.
-        is_unsent = attempt.is_new and not isinstance(request.source, HostedPage)
-        if gateway is None:
-            _log.error("card_gateway_not_configured", gateway=attempt.gateway, charge_id=request.id)
-            kind = ChargeOutcome.UNAVAILABLE if is_unsent else ChargeOutcome.UNKNOWN
-            return attempt, ChargeResult(kind, code="gateway_not_configured")
-        if is_unsent:
-            return attempt, await gateway.charge(request)
-        return await self._look_up(gateway, attempt)
-
-    async def _look_up(self, gateway: CardGateway, attempt: ChargeAttempt) -> Answer:
-        request = attempt.request
-        if attempt.confirm_until is not None and self._is_confirmed_no_more(attempt):
-            return attempt, await self._end_confirmation(gateway, attempt)
-        found = await gateway.look_up(request)
-        if found.kind is ChargeOutcome.NOT_FOUND and self._may_send_again(attempt):
-            _log.warning("charge_sent_again", charge_id=request.id, order_id=request.order_id)
-            sent = await gateway.charge(request)
-            if sent.kind is ChargeOutcome.UNAVAILABLE:
-                # `unavailable` refers to this request only. The first one may still arrive, so keep looking it up.
-                return attempt, found
-            return replace(attempt, missing_since=None), sent
-        return attempt, found
-
-    def _is_confirmed_no_more(self, attempt: ChargeAttempt) -> bool:
-        """Whether a charge that waits for its payer's confirmation has to end."""
-        is_late = attempt.confirm_until is not None and self.clock() >= attempt.confirm_until
-        return is_late or attempt.is_replaced or not attempt.is_wanted
-
-    async def _end_confirmation(self, gateway: CardGateway, attempt: ChargeAttempt) -> ChargeResult:
-        """Cancel the charge at the gateway first: it must not succeed after its order failed, or was charged again."""
-        result = await gateway.cancel(attempt.request)
-        if result.kind is ChargeOutcome.REFUSED and attempt.is_wanted:
-            if attempt.is_replaced:
-                return replace(result, kind=ChargeOutcome.REPLACED, code="card_replaced", message=None)
-            message = "The payer did not confirm the payment in time."
-            return replace(result, code=ChargeOutcome.AUTHENTICATION_REQUIRED, message=message)
-        return result
-
-    def _may_send_again(self, attempt: ChargeAttempt) -> bool:
-        """Only for an order that still waits for its payment. See `RESEND_AFTER`."""
-        since = attempt.missing_since
-        if since is None or not attempt.is_wanted or isinstance(attempt.request.source, HostedPage):
-            return False
-        return self.clock() >= self.schedule.resend_at(since)

@@ -18,15 +18,16 @@ from tonne.orders.model import Order, OrderKey
 
 # Values of the column `source`, by the type of a payment source.
 _SOURCES = {StoredCard: "stored_card", HostedPage: "hosted_page", type(None): "none"}
-# The columns that `_attempt` reads.
-_ATTEMPT = """
-charges.account_id, charges.id, charges.order_id, charges.organisation_id, charges.mode, charges.gateway,
-charges.source, charges.customer, charges.method, charges.session_id, charges.amount_minor, charges.currency,
-charges.created_at, charges.missing_since, charges.confirm_until
+# The columns that `read_attempt` reads.
+ATTEMPT = """
+charges.account_id, charges.id, charges.order_id, charges.invoice_id, charges.organisation_id, charges.mode,
+charges.gateway, charges.source, charges.customer, charges.method, charges.session_id, charges.amount_minor,
+charges.currency, charges.created_at, charges.missing_since, charges.confirm_until,
+(SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice_reference
 """
 
 
-def _attempt(
+def read_attempt(
     row: asyncpg.Record, *, is_new: bool = False, is_wanted: bool = True, is_replaced: bool = False
 ) -> ChargeAttempt:
     source: PaymentSource = None
@@ -37,6 +38,8 @@ def _attempt(
     request = ChargeRequest(
         id=row["id"],
         order_id=row["order_id"],
+        invoice_id=row["invoice_id"],
+        invoice_reference=row["invoice_reference"],
         account_id=row["account_id"],
         mode=Mode(row["mode"]),
         amount_minor=row["amount_minor"],
@@ -60,7 +63,8 @@ def _attempt(
 class ChargeableOrder:
     """An order with the payment source and gateway of its next charge.
 
-    `attempts` counts its charges so far. `has_open_charge`: one of them has taken the money, or may have.
+    `attempts` counts its charges so far. `has_open_charge`: one of them has taken the money, or may have. `is_billed`:
+    it is paid with other orders, by one charge for their invoice.
     """
 
     scope: Scope
@@ -71,6 +75,7 @@ class ChargeableOrder:
     source: PaymentSource
     attempts: int
     has_open_charge: bool
+    is_billed: bool = False
 
     @property
     def key(self) -> OrderKey:
@@ -84,7 +89,10 @@ class ChargeableOrder:
 READ_CHARGEABLE = """
 SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.currency,
        orders.total_cost_minor + coalesce(orders.tax_minor, 0) AS amount_due_minor,
-       card.gateway, card.customer, card.method, charged.attempts, charged.has_open_charge
+       card.gateway, card.customer, card.method, charged.attempts, charged.has_open_charge,
+       orders.tax_minor IS NULL OR EXISTS (
+           SELECT FROM invoice_orders billed WHERE NOT billed.cancelled
+             AND billed.account_id = orders.account_id AND billed.order_id = orders.id) AS is_billed
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 LEFT JOIN account_cards card ON card.account_id = orders.account_id
@@ -112,6 +120,7 @@ def _chargeable(row: asyncpg.Record) -> ChargeableOrder:
         source=None if row["gateway"] is None else StoredCard(row["customer"], row["method"]),
         attempts=row["attempts"],
         has_open_charge=row["has_open_charge"],
+        is_billed=row["is_billed"],
     )
 
 
@@ -126,7 +135,7 @@ FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smal
      AS new (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method, amount_minor,
              currency)
 ON CONFLICT DO NOTHING
-RETURNING {_ATTEMPT}
+RETURNING {ATTEMPT}
 """  # noqa: S608 - a constant
 
 
@@ -145,7 +154,8 @@ async def insert_charges(
             )
         )
     return [
-        _attempt(row, is_new=True) for row in await tx.fetch(INSERT_CHARGES, now, held_until, *zip(*rows, strict=True))
+        read_attempt(row, is_new=True)
+        for row in await tx.fetch(INSERT_CHARGES, now, held_until, *zip(*rows, strict=True))
     ]
 
 
@@ -154,14 +164,14 @@ async def insert_charges(
 CLAIM_PENDING = f"""
 WITH due AS (
     SELECT account_id, id, order_id FROM charges
-    WHERE status = $5 AND mode = $1 AND next_attempt_at <= $2
+    WHERE status = $5 AND mode = $1 AND next_attempt_at <= $2 AND order_id IS NOT NULL
     ORDER BY next_attempt_at LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE charges SET next_attempt_at = $3
 FROM due JOIN orders ON orders.account_id = due.account_id AND orders.id = due.order_id
 LEFT JOIN account_cards card ON card.account_id = due.account_id
 WHERE charges.account_id = due.account_id AND charges.id = due.id
-RETURNING {_ATTEMPT}, orders.status = 'placed' AS is_wanted,
+RETURNING {ATTEMPT}, orders.status = 'placed' AS is_wanted,
           charges.confirm_until IS NOT NULL AND card.created_at > charges.created_at
               AND card.method <> charges.method IS TRUE AS is_replaced
 """  # noqa: S608 - a constant
@@ -171,24 +181,29 @@ async def claim_pending_any_account(
     tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
 ) -> list[ChargeAttempt]:
     rows = await tx.fetch(CLAIM_PENDING, mode, now, held_until, limit, ChargeStatus.PENDING)
-    return [_attempt(row, is_wanted=row["is_wanted"], is_replaced=row["is_replaced"]) for row in rows]
+    return [read_attempt(row, is_wanted=row["is_wanted"], is_replaced=row["is_replaced"]) for row in rows]
 
 
+_OF_ORDER = """
+(charges.account_id = $1 AND charges.order_id = $2
+ OR charges.invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
+                           WHERE billed.account_id = $1 AND billed.order_id = $2 AND NOT billed.cancelled))
+"""
 FIND_PENDING = f"""
-SELECT {_ATTEMPT} FROM charges WHERE account_id = $1 AND order_id = $2 AND status = 'pending'
+SELECT {ATTEMPT} FROM charges WHERE {_OF_ORDER} AND status = 'pending'
 """  # noqa: S608 - a constant
 
 
 async def find_pending(connection: Connection, order: Order) -> ChargeAttempt | None:
-    """The pending charge of an order: there is at most one."""
+    """The pending charge of an order, or of its invoice: there is at most one."""
     row = await connection.fetchrow(FIND_PENDING, order.scope.account_id, order.id)
-    return None if row is None else _attempt(row)
+    return None if row is None else read_attempt(row)
 
 
-FIND_LAST_DECLINE = """
+FIND_LAST_DECLINE = f"""
 SELECT code, message FROM charges
-WHERE account_id = $1 AND order_id = $2 AND status = 'failed' ORDER BY attempt DESC LIMIT 1
-"""
+WHERE {_OF_ORDER} AND status = 'failed' ORDER BY attempt DESC LIMIT 1
+"""  # noqa: S608 - a constant
 
 
 class Decline(NamedTuple):
@@ -197,7 +212,7 @@ class Decline(NamedTuple):
 
 
 async def find_last_decline(connection: Connection, order: Order) -> Decline | None:
-    """Why the last charge of an order failed."""
+    """Why the last charge of an order, or of its invoice, failed."""
     row = await connection.fetchrow(FIND_LAST_DECLINE, order.scope.account_id, order.id)
     return None if row is None else Decline(**row)
 
@@ -222,7 +237,9 @@ SETTLE_CHARGES = """
 UPDATE charges SET status = CASE WHEN charges.status = 'failed' AND new.status = 'captured' AND EXISTS (
                                      SELECT FROM charges other
                                      WHERE other.account_id = charges.account_id
-                                       AND other.order_id = charges.order_id AND other.id <> charges.id
+                                       AND (other.order_id = charges.order_id
+                                            OR other.invoice_id = charges.invoice_id)
+                                       AND other.id <> charges.id
                                        AND other.status IN ('pending', 'captured'))
                                  THEN 'mismatched' ELSE new.status END,
                    outcome = new.outcome, reference = new.reference, code = new.code,

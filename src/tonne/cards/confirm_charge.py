@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
 
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
@@ -10,7 +12,7 @@ from tonne.cards.charge_store import find_pending
 from tonne.cards.errors import NothingToConfirm, PayerPageUnavailable
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.settle_charges import settle_charges
-from tonne.db.pool import Database
+from tonne.db.pool import Connection, Database
 from tonne.events.notification import WorkKind
 from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeResult
@@ -20,6 +22,21 @@ from tonne.orders.due_work import charges_in
 from tonne.orders.model import Order, OrderStatus
 
 
+class SettleInvoiceCharge(Protocol):
+    """Records the result of a charge for an invoice. `invoices` comes after this package, so it is passed in."""
+
+    async def __call__(
+        self,
+        tx: Connection,
+        attempt: ChargeAttempt,
+        result: ChargeResult,
+        now: datetime,
+        schedule: RetrySchedule,
+        *,
+        settings: Settings,
+    ) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ConfirmCharge:
     database: Database
@@ -27,6 +44,7 @@ class ConfirmCharge:
     clock: Clock
     settings: Settings
     notifier: Notifier
+    settle_invoice: SettleInvoiceCharge
 
     async def find(self, order: Order) -> ChargeAttempt | None:
         """The charge of the order that waits for the payer's confirmation."""
@@ -75,7 +93,10 @@ class ConfirmCharge:
     async def _settle(self, attempt: ChargeAttempt, result: ChargeResult) -> None:
         schedule = RetrySchedule(self.settings)
         async with self.database.transaction() as tx:
-            await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
+            if attempt.request.invoice_id is not None:
+                await self.settle_invoice(tx, attempt, result, self.clock(), schedule, settings=self.settings)
+            else:
+                await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
         self.notifier.notify(
             *(WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.CARD_PROBLEMS, WorkKind.REFUNDS, WorkKind.MAILS),
             charges_in(attempt.request.mode),

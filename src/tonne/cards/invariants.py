@@ -7,7 +7,7 @@ INVARIANTS = (
         """
         SELECT format('order %s of account %s: charges %s', order_id, account_id, string_agg(id, ', ' ORDER BY attempt))
                AS "where"
-        FROM charges WHERE status IN ('captured', 'mismatched')
+        FROM charges WHERE status IN ('captured', 'mismatched') AND order_id IS NOT NULL
         GROUP BY account_id, order_id HAVING count(*) > 1
         """,
     ),
@@ -26,8 +26,9 @@ INVARIANTS = (
         "every recorded charge exists at the simulated gateway",
         "A recorded charge is unknown to the gateway, or has another amount there.",
         """
-        SELECT format('charge %s of order %s is %s with %s %s, at the gateway %s', charges.id, charges.order_id,
-                      charges.status, charges.captured_minor, charges.captured_currency,
+        SELECT format('charge %s of %s is %s with %s %s, at the gateway %s', charges.id,
+                      coalesce(charges.order_id, charges.invoice_id), charges.status, charges.captured_minor,
+                      charges.captured_currency,
                       coalesce(format('%s with %s %s, %s of it refunded', simulated.status, simulated.amount_minor,
                                       simulated.currency, simulated.refunded_minor), 'unknown')) AS "where"
         FROM charges LEFT JOIN simulated_charges simulated ON simulated.id = charges.id
@@ -49,6 +50,8 @@ INVARIANTS = (
                                   AND captured.status IN ('captured', 'refunded') AND NOT captured.is_surplus
         WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
           AND orders.total_cost_minor > 0
+          AND NOT EXISTS (SELECT FROM invoice_orders billed
+                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
           AND (captured.amount_minor, captured.currency)
               IS DISTINCT FROM (orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency)
         """,
@@ -66,7 +69,8 @@ INVARIANTS = (
         "no charge is captured in the other mode than its order's",
         "A payment of Stripe's test mode cannot pay for a live order: check TONNE_STRIPE_SECRET_KEY, cancel the order.",
         """
-        SELECT format('charge %s of the %s order %s of account %s, see %s at %s', id, mode, order_id, account_id,
+        SELECT format('charge %s of the %s order or invoice %s of account %s, see %s at %s', id, mode,
+                      coalesce(order_id, invoice_id), account_id,
                       reference, gateway) AS "where"
         FROM charges WHERE status = 'mismatched' AND code = 'mode_mismatch'
         """,
@@ -75,7 +79,7 @@ INVARIANTS = (
         "every pending charge is due",
         "A charge is pending, but no worker will process it.",
         """
-        SELECT format('charge %s of order %s is %s', id, order_id, status) AS "where"
+        SELECT format('charge %s of %s is %s', id, coalesce(order_id, invoice_id), status) AS "where"
         FROM charges WHERE status = 'pending' AND next_attempt_at IS NULL
         """,
     ),

@@ -153,20 +153,20 @@ def compose_card_mail(
         parts.append(
             f"Your bank asks you to confirm {_payments(problems.to_confirm)} of {account}. Until you do, nothing is "
             "charged. Without a confirmation the order fails on the day shown.\n\n"
-            f"{_list(problems.to_confirm, lambda order: f'{order.id}, until {_day(order)}')}\n"
+            f"{_list(problems.to_confirm, lambda order: f'{order.label}, until {_day(order)}')}\n"
             f"Confirm {_these(problems.to_confirm, 'the payment')}:\n{confirm_url}\n"
         )
     if problems.declined:
         parts.append(
             f"The card of {account} was declined for {_orders(problems.declined)}. {_reasons(problems.declined)} We "
             "try again on the day shown, and at once if you enter another card.\n\n"
-            f"{_list(problems.declined, lambda order: f'{order.id}, next on {_day(order)}')}"
+            f"{_list(problems.declined, lambda order: f'{order.label}, next on {_day(order)}')}"
         )
     if problems.failed:
         parts.append(
-            f"{_orders(problems.failed).capitalize()} of {account} could not be paid and failed. "
+            f"{_sentence(_orders(problems.failed))} of {account} could not be paid and failed. "
             f"{_reasons(problems.failed)} Nothing was charged. Order again once the card works.\n\n"
-            f"{_list(problems.failed, lambda order: order.id)}"
+            f"{_list(problems.failed, lambda order: order.label)}"
         )
     parts.append(f"Enter another card:\n{card_url}\n")
     questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
@@ -185,7 +185,7 @@ def _subject(problems: CardProblems) -> str:
         return f"Please confirm {_payments(problems.to_confirm)}"
     if problems.declined:
         return f"Your card was declined for {_orders(problems.declined)}"
-    return f"{_orders(problems.failed).capitalize()} could not be paid"
+    return f"{_sentence(_orders(problems.failed))} could not be paid"
 
 
 def _list(orders: list[UnpaidOrder], describe: Callable[[UnpaidOrder], str]) -> str:
@@ -199,7 +199,13 @@ def _payments(orders: list[UnpaidOrder]) -> str:
 
 
 def _orders(orders: list[UnpaidOrder]) -> str:
+    if any(order.invoice for order in orders):
+        return orders[0].label if len(orders) == 1 else f"{len(orders)} payments"
     return "one order" if len(orders) == 1 else f"{len(orders)} orders"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _these(orders: list[UnpaidOrder], one: str) -> str:

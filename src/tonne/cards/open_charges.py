@@ -27,10 +27,10 @@ async def open_charges(
 ) -> OpenedCharges:
     """Insert a pending charge for each of these locked placed orders that has no open charge.
 
-    From then on the charge is due, not its order: after `held_until` a worker looks it up. A zero-total order gets no
-    charge and is due again at `held_until`.
+    Orders that are billed together get none. From then on the charge is due, not its order: after `held_until` a worker
+    looks it up. A zero-total order gets no charge and is due again at `held_until`.
     """
     free = [order.key for order in orders if order.amount_minor == 0]
     await schedule_payment(tx, {order.key: held_until if order.amount_minor == 0 else None for order in orders})
-    unpaid = [order for order in orders if order.amount_minor > 0 and not order.has_open_charge]
+    unpaid = [order for order in orders if order.amount_minor > 0 and not (order.has_open_charge or order.is_billed)]
     return OpenedCharges(await insert_charges(tx, unpaid, now, held_until) if unpaid else [], free)

@@ -9,16 +9,21 @@ import asyncpg
 from tonne.db.pool import Connection
 
 _CHARGE = """
-id, order_id, mode, attempt, gateway, source, amount_minor, currency, status, outcome, reference, code, message,
-created_at, settled_at, refunded_at, next_attempt_at, account_id, organisation_id
+id, order_id, (SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice, mode,
+attempt, gateway, source, amount_minor, currency, status, outcome, reference, code, message, created_at, settled_at,
+refunded_at, next_attempt_at, account_id, organisation_id
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ChargeSearch:
-    """All that are set must match. `since` is included, `until` is not. `reference` is the gateway's."""
+    """All that are set must match. `since` is included, `until` is not. `reference` is the gateway's.
+
+    `order_id` also finds the charges for the invoice of the order, `invoice` those for the invoice with this number.
+    """
 
     order_id: str | None = None
+    invoice: str | None = None
     reference: str | None = None
     status: str | None = None
     mode: str | None = None
@@ -31,14 +36,16 @@ class ChargeSearch:
     def values(self) -> tuple[object, ...]:
         return (
             *(self.order_id, self.reference, self.status, self.mode),
-            *(self.organisation_id, self.account_id, self.since, self.until),
+            *(self.organisation_id, self.account_id, self.since, self.until, self.invoice),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCharge:
     id: str
-    order_id: str
+    # Exactly one of them is set. An invoice is named by its number.
+    order_id: str | None
+    invoice: str | None
     mode: str
     attempt: int
     gateway: str
@@ -60,11 +67,14 @@ class FoundCharge:
 
 SEARCH_CHARGES = f"""
 SELECT {_CHARGE} FROM charges
-WHERE ($1::text IS NULL OR order_id = $1) AND ($2::text IS NULL OR reference = $2)
-  AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR mode::text = $4)
-  AND ($5::text IS NULL OR organisation_id = $5) AND ($6::text IS NULL OR account_id = $6)
-  AND ($7::timestamptz IS NULL OR created_at >= $7) AND ($8::timestamptz IS NULL OR created_at < $8)
-ORDER BY created_at DESC, id DESC LIMIT $9
+WHERE ($1::text IS NULL OR order_id = $1
+       OR invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed WHERE billed.order_id = $1))
+  AND ($2::text IS NULL OR reference = $2) AND ($3::text IS NULL OR status = $3)
+  AND ($4::text IS NULL OR mode::text = $4) AND ($5::text IS NULL OR organisation_id = $5)
+  AND ($6::text IS NULL OR account_id = $6) AND ($7::timestamptz IS NULL OR created_at >= $7)
+  AND ($8::timestamptz IS NULL OR created_at < $8)
+  AND ($9::text IS NULL OR invoice_id IN (SELECT invoices.id FROM invoices WHERE invoices.reference = $9))
+ORDER BY created_at DESC, id DESC LIMIT $10
 """  # noqa: S608 - columns above
 
 

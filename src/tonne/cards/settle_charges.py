@@ -35,7 +35,7 @@ async def settle_charges(
     *,
     settings: Settings,
 ) -> list[Order]:
-    """Settle the charges together and return their orders in their new state. Call it last in the transaction.
+    """Settle charges of orders together and return their orders in their new state. Call it last in the transaction.
 
     A captured charge pays its order, with a receipt; if the order was cancelled meanwhile, the charge is refunded.
     If somebody has refunded all of it at the gateway meanwhile, the order is cancelled.
@@ -44,23 +44,24 @@ async def settle_charges(
     settled is left unchanged, and so is its order.
     """
     requests = [attempt.request for attempt, _ in results]
-    keys = [*(OrderKey(request.account_id, request.order_id) for request in requests), *free]
+    ids = [request.order_id or "" for request in requests]
+    keys = [*(OrderKey(request.account_id, id_) for request, id_ in zip(requests, ids, strict=True)), *free]
     orders = await lock_orders(tx, keys)
     updates = [
         decide_charge(
             attempt,
             result,
-            is_wanted=_is_placed(orders[attempt.request.order_id]),
-            can_confirm=not orders[attempt.request.order_id].is_paid_at_checkout,
+            is_wanted=_is_placed(orders[order_id]),
+            can_confirm=not orders[order_id].is_paid_at_checkout,
             now=now,
             schedule=schedule,
         )
-        for attempt, result in results
+        for (attempt, result), order_id in zip(results, ids, strict=True)
     ]
     settled = await charge_store.settle_charges(tx, updates) if updates else {}
     applied = [
-        (orders[request.order_id], replace(update, status=settled[update.id]))
-        for request, update in zip(requests, updates, strict=True)
+        (orders[order_id], replace(update, status=settled[update.id]))
+        for order_id, update in zip(ids, updates, strict=True)
         if update.id in settled
     ]
     _log_failures(applied)
@@ -73,7 +74,7 @@ async def settle_charges(
     moves += await _plan_retries(tx, [pair for pair in waiting if pair[1].status not in taken], now, schedule)
     confirmable = {attempt.request.id for attempt, _ in results if attempt.confirm_until is not None}
     asked = [order for order, update in waiting if update.needs_confirmation and update.id not in confirmable]
-    await note_problems(tx, [*asked, *_unpaid(moves)], now)
+    await note_problems(tx, [order.scope for order in [*asked, *_unpaid(moves)]], now)
     await enqueue_receipts(tx, paid, settings=settings, now=now)
     if moves:
         await move_orders(tx, moves, now)
@@ -129,7 +130,7 @@ async def _plan_retries(
     tries = await charge_store.count_tries(tx, [order.key for order, _ in unpaid])
     moments: dict[OrderKey, datetime | None] = {}
     failed: list[Transitions] = []
-    await note_problems(tx, [order for order, update in unpaid if _is_first_decline(update, tries[order.id])], now)
+    await note_problems(tx, [order.scope for order, new in unpaid if _is_first_decline(new, tries[order.id])], now)
     for order, update in unpaid:
         is_open = update.status is not ChargeStatus.FAILED
         delay = None if is_open else schedule.retry_delay(update.outcome, tries[order.id])

@@ -22,6 +22,10 @@ from tonne.orders.queue import lock_order
 GOOD_CARD = StoredCard("cus_test_helper", "4242424242424242")
 # Always has to be confirmed by the payer.
 CONFIRMED_CARD = StoredCard("cus_test_helper", "4000002760003184")
+BILLED_TOGETHER = (
+    "This order is billed with others, and one charge of the card pays their invoice. Use the settle-invoice test "
+    "helper."
+)
 
 
 async def simulate_payment(
@@ -89,6 +93,8 @@ async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:
         raise OrderPaidByInvoice
     if order.status is not OrderStatus.PLACED:
         raise TransitionInvalid(f"The order is {order.status}. Only a placed order can be paid.")
+    if any(each.is_billed for each in await read_chargeable(tx, [order.key])):
+        raise OrderPaidByInvoice(BILLED_TOGETHER)
     return order
 
 

@@ -28,7 +28,7 @@ async def set_card(
     actor: Actor,
     now: datetime,
 ) -> CardDetails:
-    """Ask the gateway about a card, store it, and charge the account's unpaid orders again.
+    """Ask the gateway about a card and store it. Declined orders and invoices are charged again at once.
 
     Call it outside of a transaction: the gateway may be slow.
     """

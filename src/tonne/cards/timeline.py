@@ -1,4 +1,4 @@
-"""The charges of an order and their outcomes."""
+"""The charges of an order, and of its invoice, and their outcomes."""
 
 from tonne.base.money import format_money
 from tonne.base.scope import Scope
@@ -7,8 +7,14 @@ from tonne.db.pool import Connection
 
 LIST_CHARGES_OF_ORDER = """
 SELECT id, attempt, gateway, amount_minor, currency, status, outcome, reference, code, message, created_at, settled_at,
-       refunded_at, next_attempt_at
-FROM charges WHERE account_id = $1 AND order_id = $2 ORDER BY attempt
+       refunded_at, next_attempt_at,
+       (SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice
+FROM charges
+WHERE account_id = $1 AND (
+    order_id = $2
+    OR invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
+                      WHERE billed.account_id = $1 AND billed.order_id = $2))
+ORDER BY created_at, attempt
 """
 
 
@@ -16,7 +22,8 @@ async def charge_timeline(connection: Connection, scope: Scope, order_id: str) -
     entries = []
     for row in await connection.fetch(LIST_CHARGES_OF_ORDER, scope.account_id, order_id):
         id_, amount = row["id"], f"{format_money(row['amount_minor'], row['currency'])} {row['currency']}"
-        begun = f"attempt {row['attempt']} to charge {amount} ({row['gateway']})"
+        what = "" if row["invoice"] is None else f" for invoice {row['invoice']}"
+        begun = f"attempt {row['attempt']} to charge {amount}{what} ({row['gateway']})"
         entries.append(TimelineEntry(at=row["created_at"], kind="charge", text=begun, subject_id=id_))
         if row["settled_at"] is not None:
             details = ", ".join(filter(None, (row["reference"], row["outcome"], row["code"], row["message"])))

@@ -97,8 +97,12 @@ def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
 
 
 def _charge_unit(terms: Terms) -> int:
-    """Total and tax are both multiples of it, and so is what the card is charged."""
-    return charge_unit(terms.currency) if terms.payment_method is PaymentMethod.CARD else 1
+    """Total and tax are both multiples of it, and so is what the card is charged.
+
+    Orders that are billed together are not rounded: the sum of their invoice is.
+    """
+    is_charged = terms.payment_method is PaymentMethod.CARD and not terms.is_billed_together
+    return charge_unit(terms.currency) if is_charged else 1
 
 
 def _net_value(value_minor: int, terms: Terms) -> int:

@@ -36,7 +36,8 @@ charge.add_command(accept_charge)
 
 
 @charge.command("list")
-@click.option("--order", "order_id", metavar="ID", help="Only charges of this order.")
+@click.option("--order", "order_id", metavar="ID", help="Only charges of this order, or of its invoice.")
+@click.option("--invoice", metavar="NUMBER", help="Only charges of this invoice, such as TN-LIVE-000123.")
 @click.option("--reference", help="Only the charge with this reference of the gateway.")
 @click.option("--status", type=click.Choice([each.value for each in ChargeStatus]), help="Only charges of this status.")
 @click.option("--mode", type=MODE, help="Only charges of this mode.")
@@ -84,6 +85,7 @@ def _columns(names: Names) -> tuple[ValueColumn[FoundCharge], ...]:
         ValueColumn("account_name", lambda c: names.of(c.account_id), head="account", shrinks=True),
         ValueColumn("outcome", lambda c: c.code or c.outcome, shrinks=True),
         ValueColumn("order_id", lambda c: c.order_id, head="order"),
+        ValueColumn("invoice", lambda c: c.invoice),
         ValueColumn("reference", lambda c: c.reference, in_table=False),
         ValueColumn("message", lambda c: c.message, in_table=False),
         ValueColumn("attempt", lambda c: c.attempt, in_table=False),

@@ -24,6 +24,7 @@ from tonne.db.clock_drift import WAITING as CLOCK_WAITING
 from tonne.db.pool import Connection
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.gateways.waiting import WAITING as MAILS_WAITING
+from tonne.invoices.card_invariants import INVARIANTS as CARD_INVOICES
 from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.journal.invariants import INVARIANTS as JOURNAL
@@ -37,7 +38,10 @@ from tonne.webhooks.check_secret_key import find_unreadable_any_account
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
-ALL_INVARIANTS = (*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *WEBHOOKS, *JOURNAL)
+ALL_INVARIANTS = (
+    *(*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CARD_INVOICES, *REFUNDS, *CHECKOUTS),
+    *(*RETIREMENTS, *WEBHOOKS, *JOURNAL),
+)
 ALL_WAITING = (
     *CLOCK_WAITING,
     *CATALOGUE_WAITING,

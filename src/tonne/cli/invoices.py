@@ -15,6 +15,7 @@ from tonne.banking.local_numbers import DateOrder, DecimalMark
 from tonne.base.clock import utc_now
 from tonne.base.iban import is_iban
 from tonne.base.scope import Mode
+from tonne.cards.search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.cli.credit_notes import credit, credit_pdf
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
@@ -75,6 +76,7 @@ FACTS: tuple[ValueColumn[Invoice], ...] = (
     MoneyColumn("credited", lambda i: i.credited_minor, lambda i: i.currency),
     ValueColumn("billing", lambda i: i.billing),
     TimeColumn("written_off_at", lambda i: i.written_off_at, head="written off"),
+    ValueColumn("payment_method", lambda i: i.payment_method, head="paid by"),
 )
 TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
     ValueColumn("id", lambda t: t.id, head="transfer"),
@@ -83,6 +85,16 @@ TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
     ValueColumn("payer", lambda t: t.payer, show=lambda t: quoted(t.payer), shrinks=True),
     ValueColumn("state", lambda t: t.state, styles=STATUS_STYLES),
 )
+CHARGES: tuple[ValueColumn[FoundCharge], ...] = (
+    ValueColumn("id", lambda c: c.id, head="charge"),
+    TimeColumn("created_at", lambda c: c.created_at, head="created"),
+    MoneyColumn("amount", lambda c: c.amount_minor, lambda c: c.currency),
+    ValueColumn("status", lambda c: c.status, styles=STATUS_STYLES),
+    ValueColumn("outcome", lambda c: c.code or c.outcome, shrinks=True),
+)
+# Charges of a card that `tonne invoice show` lists. More attempts than the schedule allows are not made.
+MAX_CHARGES = 100
+PAID_CHARGES = {"captured", "refunded"}
 CREDIT_NOTES: tuple[ValueColumn[CreditNote], ...] = (
     ValueColumn("number", lambda n: n.reference),
     MoneyColumn("total", lambda n: n.total_minor, lambda n: n.currency),
@@ -164,9 +176,13 @@ def show_(number: str, mode: str | None, output: Output) -> None:
     async def work(tx: Connection) -> tuple[Invoice, int, list[Table[Any]]]:
         found = await _find(tx, number, mode)
         received = (await sum_received_any_account(tx, [found.id])).get(found.id, 0)
+        charges = await search_charges_any_account(tx, ChargeSearch(invoice=found.reference), MAX_CHARGES)
+        if any(each.status in PAID_CHARGES for each in charges):
+            received = found.settled_minor or 0
         transfers = await list_transfers_any_account(tx, [*TransferState], invoice_id=found.id)
         tables: list[Table[Any]] = [
             Table("transfers", transfers, TRANSFERS),
+            Table("charges", charges, CHARGES),
             Table("credit_notes", await list_credit_notes(tx, found), CREDIT_NOTES),
             Table("write_offs", await list_write_offs_of_invoice_any_account(tx, found), WRITE_OFFS[1:]),
         ]

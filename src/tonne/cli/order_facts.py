@@ -82,17 +82,18 @@ async def describe_order(tx: Connection, order: Order, settings: Settings) -> Sh
     invoice = await find_invoice(tx, scope, order.id)
     state = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
     waits_for, next_by = _next_step(order, invoice)
+    is_collected = invoice is None and await find_group_of(tx, order) is not None
     if invoice is None and is_held_back(order, settings):
         missing = ", ".join(missing_settings(settings, order.tax.treatment))
         state = f"waits, because {missing} are not set. Set them and restart Tonne."
         waits_for, next_by = "its invoice", OPERATOR
-    elif invoice is None and order.status is OrderStatus.PLACED and await find_group_of(tx, order) is not None:
+    elif order.status is OrderStatus.PLACED and is_collected:
         state = "not issued yet: the order is billed together with others"
         waits_for, next_by = "its consolidated invoice, at the end of the month or at the threshold", SERVICE
     if order.status is OrderStatus.PLACED and await is_above_credit_limit(tx, order):
         waits_for = f"{waits_for}; the credit limit of its account is reached (`tonne invoice ageing`)"
-    if order.auto_advance and _is_charged(order):
-        waits_for, next_by = await _card_step(tx, order)
+    if order.auto_advance and _is_charged(order) and not is_collected:
+        waits_for, next_by = await _card_step(tx, order, invoice)
     names = await find_names_any_account(tx, [scope.account_id, scope.organisation_id])
     return ShownOrder(order, invoice, state, waits_for, next_by, key_id or order.offset_link_id, names)
 
@@ -106,15 +107,16 @@ def _is_charged(order: Order) -> bool:
     return is_by_card and order.status is OrderStatus.PLACED
 
 
-async def _card_step(tx: Connection, order: Order) -> tuple[str, str]:
+async def _card_step(tx: Connection, order: Order, invoice: Invoice | None) -> tuple[str, str]:
+    number = None if invoice is None else invoice.reference
     for each in await list_to_confirm(tx, order.scope, utc_now()):
-        if each.id == order.id and each.until is not None:
+        if (each.invoice == number if each.invoice else each.id == order.id) and each.until is not None:
             return f"the payer's confirmation of the payment at the bank, until {_minute(each.until)}", CLIENT
     for each in await list_declined(tx, order.scope):
-        if each.id == order.id and each.until is not None:
+        if (each.invoice == number if each.invoice else each.id == order.id) and each.until is not None:
             link = f"`tonne card link {order.scope.account_id}`"
             return f"another card ({link}), or the next charge at {_minute(each.until)}. {each.reason}", CLIENT
-    return _CHARGE, SERVICE
+    return (_CHARGE if number is None else f"the charge of the account's card for invoice {number}"), SERVICE
 
 
 def _next_step(order: Order, invoice: Invoice | None) -> tuple[str | None, str | None]:  # noqa: PLR0911 - by status

@@ -62,10 +62,16 @@ class CardDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeRequest:
-    """One attempt to charge. Retrying after a decline needs a new id: the gateway returns one result per id."""
+    """One attempt to charge, for an order or for an invoice of many orders.
+
+    Retrying after a decline needs a new id: the gateway returns one result per id.
+    """
 
     id: str
-    order_id: str
+    order_id: str | None = None
+    invoice_id: str | None = None
+    # The number of the invoice.
+    invoice_reference: str | None = None
     account_id: str
     mode: Mode
     amount_minor: int
@@ -82,7 +88,7 @@ class ChargeRequest:
     @property
     def description(self) -> str:
         """Shown by the gateway next to the charge. It must not vary: it is part of the idempotent request."""
-        return f"Order {self.order_id}"
+        return f"Order {self.order_id}" if self.order_id is not None else f"Invoice {self.invoice_reference}"
 
 
 @dataclass(frozen=True, slots=True)

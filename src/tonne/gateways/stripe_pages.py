@@ -34,7 +34,10 @@ class Session(msgspec.Struct, frozen=True):
 
 
 def metadata_of(charge: ChargeRequest) -> dict[str, str]:
-    return {"charge_id": charge.id, "order_id": charge.order_id, "account_id": charge.account_id}
+    subject = (
+        {"order_id": charge.order_id} if charge.order_id is not None else {"invoice": charge.invoice_reference or ""}
+    )
+    return {"charge_id": charge.id, **subject, "account_id": charge.account_id}
 
 
 def session_params(request: PageRequest, amount: int, now: datetime) -> SessionCreateParams:

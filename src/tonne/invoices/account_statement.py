@@ -78,6 +78,21 @@ FROM (
         FROM transfer_assignments paid WHERE paid.invoice_id = invoices.id) AS received
     WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND invoices.status = 'paid'
       AND received.minor < invoices.settled_minor
+      AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = invoices.id
+                      AND charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus)
+    UNION ALL
+    SELECT (charges.settled_at AT TIME ZONE 'UTC')::date, 3, 'payment', charges.id,
+           format('card payment for invoice %s', invoices.reference), invoices.currency, -invoices.settled_minor
+    FROM charges JOIN invoices ON invoices.id = charges.invoice_id
+    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND charges.status IN ('captured', 'refunded')
+      AND NOT charges.is_surplus
+    UNION ALL
+    SELECT (refunds.settled_at AT TIME ZONE 'UTC')::date, 4, 'refund', refunds.id,
+           format('refunded to the card: invoice %s', invoices.reference), invoices.currency, refunds.amount_minor
+    FROM refunds JOIN charges ON charges.account_id = refunds.account_id AND charges.id = refunds.charge_id
+    JOIN invoices ON invoices.id = charges.invoice_id
+    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND refunds.state = 'succeeded'
+      AND refunds.purpose <> 'surplus'
     UNION ALL
     SELECT (back.returned_at AT TIME ZONE 'UTC')::date, 4, 'refund', back.id,
            format('returned by bank: invoice %s', invoices.reference), invoices.currency, back.amount_minor

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tonne.accounts import audit
+from tonne.accounts.model import PaymentMethod
 from tonne.base.actor import Actor
 from tonne.db.pool import Connection
 from tonne.invoices.assignment_store import (
@@ -113,6 +114,14 @@ def _check(transfer: Transfer, named: NamedInvoice, amount_minor: int) -> None:
         raise AssignmentInvalid(f"Nothing is left of transfer {transfer.id} that could be assigned.")
     if named.missing_minor == 0:
         raise AssignmentInvalid(f"Invoice {invoice.reference} is {invoice.status} and needs no money.")
+    is_charged = invoice.payment_method is PaymentMethod.CARD and invoice.status is InvoiceStatus.OPEN
+    if is_charged and amount_minor < named.missing_minor <= transfer.rest_minor:
+        raise AssignmentInvalid(f"A card pays invoice {invoice.reference}: assign all of {invoice.due}, or nothing.")
+    if is_charged and transfer.rest_minor < named.missing_minor:
+        raise AssignmentInvalid(
+            f"A card pays invoice {invoice.reference} over {invoice.due}. A transfer can pay it only in full: return "
+            "this one."
+        )
     if not 0 < amount_minor <= min(transfer.rest_minor, named.missing_minor):
         raise AssignmentInvalid(
             f"Transfer {transfer.id} has {transfer.rest} left, and invoice {invoice.reference} needs "

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tonne.base.scope import Scope
+from tonne.cards.captured_store import CapturedCharge
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.invoices.model import BilledOrder, Invoice
@@ -95,3 +96,26 @@ WHERE invoice_orders.invoice_id = $1 AND invoice_orders.account_id = credited.ac
 async def mark_cancelled(tx: Connection, invoice: Invoice, keys: Sequence[OrderKey]) -> None:
     """A credit note takes these orders off the invoice."""
     await tx.execute(MARK_CANCELLED, invoice.id, *columns(keys, "account_id, id"))
+
+
+# What credit notes took off before the invoice was settled was never paid. Those of refunds are issued afterwards.
+LIST_PAID_SHARES = """
+SELECT billed.account_id, billed.order_id,
+       billed.total_minor - coalesce((
+           SELECT sum(credited.total_minor)::bigint
+           FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+           WHERE note.invoice_id = billed.invoice_id AND credited.account_id = billed.account_id
+             AND credited.order_id = billed.order_id AND note.refund_id IS NULL
+             AND note.created_at <= invoices.settled_at), 0)::bigint AS paid_minor
+FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
+WHERE billed.invoice_id = $1 AND invoices.status = 'paid' AND ($2::text IS NULL OR billed.order_id = $2)
+ORDER BY billed.account_id, billed.order_id
+"""
+
+
+async def list_paid_shares(
+    connection: Connection, charge: CapturedCharge, order_id: str | None = None
+) -> dict[OrderKey, int]:
+    """What a charge has paid for each order of its invoice, or for one of them. All shares sum to what was settled."""
+    rows = await connection.fetch(LIST_PAID_SHARES, charge.invoice_id, order_id)
+    return {OrderKey(row["account_id"], row["order_id"]): row["paid_minor"] for row in rows}

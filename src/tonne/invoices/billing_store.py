@@ -18,13 +18,17 @@ from tonne.orders.model import Order, OrderKey
 
 
 class GroupKey(NamedTuple):
-    """Orders with the same key are billed together. The threshold is 0 for monthly billing."""
+    """Orders with the same key are billed together. The threshold is 0 for monthly billing.
+
+    `account_id` is that of the account whose card pays; empty if the invoice is paid by bank transfer.
+    """
 
     organisation_id: str
     mode: Mode
     currency: str
     billing: Billing
     threshold_minor: int
+    account_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,13 @@ class BillingGroup:
     currency: str
     billing: Billing
     threshold_minor: int
+    account_id: str
     order_count: int
     total_minor: int
+
+    @property
+    def is_paid_by_card(self) -> bool:
+        return bool(self.account_id)
 
     @property
     def is_full(self) -> bool:
@@ -119,14 +128,15 @@ async def find_waiting(connection: Connection, keys: Sequence[OrderKey]) -> set[
 # Due at once when the threshold is reached, else at the end of the month of the first order that waits.
 ADD_TO_GROUP = """
 INSERT INTO billing_groups AS grouped
-       (id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor, next_attempt_at)
-VALUES ($1, $2, $3, $4, $5, $6::bigint, $7, $8::bigint,
-        CASE WHEN $6 > 0 AND $8 >= $6 THEN $9::timestamptz ELSE $10::timestamptz END)
-ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor) DO UPDATE SET
+       (id, organisation_id, mode, currency, billing, threshold_minor, account_id, order_count, total_minor,
+        next_attempt_at)
+VALUES ($1, $2, $3, $4, $5, $6::bigint, $7, $8, $9::bigint,
+        CASE WHEN $6 > 0 AND $9 >= $6 THEN $10::timestamptz ELSE $11::timestamptz END)
+ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor, account_id) DO UPDATE SET
     order_count = grouped.order_count + excluded.order_count,
     total_minor = grouped.total_minor + excluded.total_minor,
-    next_attempt_at = CASE WHEN $6 > 0 AND grouped.total_minor + $8 >= $6 THEN $9::timestamptz
-                           ELSE least(grouped.next_attempt_at, $10::timestamptz) END
+    next_attempt_at = CASE WHEN $6 > 0 AND grouped.total_minor + $9 >= $6 THEN $10::timestamptz
+                           ELSE least(grouped.next_attempt_at, $11::timestamptz) END
 RETURNING id
 """
 
@@ -188,7 +198,7 @@ async def claim_groups_any_account(connection: Connection, now: datetime, until:
     return sorted(row["id"] for row in await connection.fetch(CLAIM_DUE, now, until, limit))
 
 
-_GROUP = "id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor"
+_GROUP = "id, organisation_id, mode, currency, billing, threshold_minor, account_id, order_count, total_minor"
 LOCK_GROUP = f"SELECT {_GROUP} FROM billing_groups WHERE id = $1 FOR NO KEY UPDATE"  # noqa: S608 - columns above
 
 
@@ -222,6 +232,18 @@ async def list_keys_to_bill_any_account(
     """The oldest orders of a group, those that were placed before a moment if one is given."""
     rows = await connection.fetch(LIST_KEYS, group_id, before, limit)
     return [OrderKey(row["account_id"], row["order_id"]) for row in rows]
+
+
+SUM_UNBILLED = """
+SELECT coalesce(sum(unbilled.total_minor), 0)::bigint FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN unbilled_orders unbilled ON unbilled.account_id = wanted.account_id AND unbilled.order_id = wanted.id
+"""
+
+
+async def sum_unbilled(connection: Connection, keys: Sequence[OrderKey]) -> int:
+    """What these orders cost together, without tax."""
+    total_minor: int = await connection.fetchval(SUM_UNBILLED, *columns(keys, "account_id, id"))
+    return total_minor
 
 
 FIND_TREATMENTS = """

@@ -23,7 +23,15 @@ from tonne.orders.store import note_cancellation
 _log = structlog.get_logger()
 
 
-async def cancel_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, reason: str, now: datetime) -> None:
+async def cancel_invoice(
+    tx: Connection,
+    invoice: Invoice,
+    *,
+    actor: Actor,
+    reason: str,
+    now: datetime,
+    code: CancellationReason = CancellationReason.INVOICE_UNPAID,
+) -> None:
     """Issue one credit note for its orders, and cancel them. Does nothing if it is no longer open.
 
     Orders that were fulfilled on credit are owed: they stay, and the invoice stays open. If it has no others, no worker
@@ -44,6 +52,5 @@ async def cancel_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, reas
         for order in orders:
             await note_cancellation(tx, order, actor=actor, reason=reason)
         await audit.record_all(tx, [cancellation_entry(order, reason) for order in orders], actor=actor, at=now)
-        code = CancellationReason.INVOICE_UNPAID
         moved = [replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code) for order in orders]
         await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, moved, strict=True)], now)

@@ -67,6 +67,8 @@ def _group_key(order: Order, settings: BillingSettings) -> GroupKey:
         order.currency,
         Billing.THRESHOLD if is_by_threshold else Billing.MONTHLY,
         (settings.billing_threshold_minor or 0) if is_by_threshold else 0,
+        # A card pays for its own account only.
+        scope.account_id if order.payment_method is PaymentMethod.CARD else "",
     )
 
 
@@ -91,9 +93,14 @@ async def grant_credit(
 ) -> tuple[list[Transitions], list[Order]]:
     """Which of these locked placed orders are fulfilled before they are paid, and which would exceed the limit.
 
-    The caller moves the first, and postpones the second. Orders of accounts without credit are in neither.
+    The caller moves the first, and postpones the second. Orders of accounts without credit are in neither, and those
+    that a card pays.
     """
-    asking = [order for order in orders if settings[order.scope.account_id].fulfil is Fulfil.ON_ORDER]
+    asking = [
+        order
+        for order in orders
+        if settings[order.scope.account_id].fulfil is Fulfil.ON_ORDER and order.payment_method is PaymentMethod.INVOICE
+    ]
     if not asking:
         return [], []
     await billing_store.lock_credit(tx, asking)

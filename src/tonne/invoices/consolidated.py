@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tonne.accounts.model import PaymentMethod
 from tonne.base.ids import new_id
 from tonne.base.mass import format_tonnes
 from tonne.base.money import apportion, format_money
@@ -26,8 +27,10 @@ from tonne.invoices.model import (
     bank_of,
 )
 from tonne.invoices.parties import buyer_of, rate_text, seller_of, taxes_of
-from tonne.invoices.record import InvoiceFee, InvoiceLine, InvoicePeriod, InvoiceRecord
+from tonne.invoices.record import BankAccount, InvoiceFee, InvoiceLine, InvoicePeriod, InvoiceRecord
 from tonne.invoices.reference import reference_of
+
+NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,9 @@ def compose_consolidated(
     tax_minor = sum(shares)
     total_minor = sum(order.total_minor for order in orders) + tax_minor
     reference, currency = reference_of(group.mode, number), group.currency
-    due_on = issued_on + timedelta(days=settings.invoice_due_days)
+    # A card is charged at once.
+    by_card = group.is_paid_by_card
+    due_on = issued_on if by_card else issued_on + timedelta(days=settings.invoice_due_days)
     placed_at = [order.placed_at for order in orders]
     days = [moment.astimezone(UTC).date() for moment in (min(placed_at), max(placed_at))]
     fee, *more_fees = [
@@ -113,7 +118,8 @@ def compose_consolidated(
         more_fees=more_fees,
         taxes=taxes_of(parts, currency, organisation.tax, settings),
         total=format_money(total_minor, currency),
-        bank=bank_of(settings, currency),
+        bank=NO_BANK if by_card else bank_of(settings, currency),
+        paid_by_card=by_card,
         reference=reference,
         note=TEST_NOTE if group.mode is Mode.TEST else None,
         period=InvoicePeriod(*(day.isoformat() for day in days)),
@@ -131,6 +137,7 @@ def compose_consolidated(
         total_minor=total_minor,
         tax_minor=tax_minor,
         billing=group.billing,
+        payment_method=PaymentMethod.CARD if by_card else PaymentMethod.INVOICE,
         status=InvoiceStatus.OPEN,
         issued_on=issued_on,
         due_on=due_on,

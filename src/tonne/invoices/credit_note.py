@@ -154,6 +154,7 @@ def compose_credit_note(
         reason=reason,
         note=issued.note,
         invoice_paid=invoice.status is InvoiceStatus.PAID,
+        paid_by_card=issued.paid_by_card,
         returned=format_money(returned_minor, currency) if returned_minor else None,
         credited_tax=credited_tax(issued, total_minor, tax_minor or 0),
     )

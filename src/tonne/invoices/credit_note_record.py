@@ -36,6 +36,8 @@ class CreditNoteRecord(msgspec.Struct, frozen=True):
     note: str | None
     # Whether the invoice was paid when the note was issued. Then money goes back.
     invoice_paid: bool = False
+    # Whether a card pays what is left of it, so that the buyer has nothing to do.
+    paid_by_card: bool = False
     # What the cancelled invoice had received, which goes back.
     returned: str | None = None
     # What is credited, by the only treatment and rate of the invoice. None if it has several.

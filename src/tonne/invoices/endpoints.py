@@ -2,10 +2,11 @@
 
 import asyncio
 
-from tonne.accounts.model import AccountKind
+from tonne.accounts.model import AccountKind, PaymentMethod
 from tonne.accounts.store import find_key_kind
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
+from tonne.cards.errors import ChargeUnderWay
 from tonne.db.pool import Database
 from tonne.events.notification import WorkKind
 from tonne.events.notify import Notifier
@@ -20,6 +21,7 @@ from tonne.invoices.issue_invoices import is_held_back
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.settle_invoice import settle_test_invoice
+from tonne.invoices.simulate_card_invoice import simulate_card_invoice
 from tonne.orders.due_work import work_after
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
@@ -81,9 +83,18 @@ class InvoiceEndpoints:
     async def settle_test_invoice(self, request: Request) -> Response:
         """Settle the invoice of a test order.
 
-        Issues the invoice if necessary, and marks it and its order as paid. Test keys only.
+        Issues the invoice if necessary, and marks it and its order as paid. Orders of an account that pays by card are
+        paid with a simulated card that works, if they are billed together. Test keys only.
         """
         require_test_mode(request.scope)
+        async with self._database.connection() as connection:
+            order = await load_order(connection, request.scope, request.path("order_id"))
+        if order is not None and order.payment_method is PaymentMethod.CARD:
+            charged = await simulate_card_invoice(
+                self._database, request.scope, order, clock=self._clock, settings=self._settings
+            )
+            self._notifier.notify()
+            return Response(order_document(charged))
         async with self._database.transaction() as tx:
             paid = await settle_test_invoice(
                 tx,
@@ -100,7 +111,7 @@ class InvoiceEndpoints:
 def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
     order, helper = RouteMaker("Orders"), RouteMaker("Test helpers")
     one, helped = "/v1/orders/{order_id}", "/v1/test-helpers/orders/{order_id}"
-    settling = (OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard)
+    settling = (OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard, ChargeUnderWay)
     return [
         order(
             *(f"GET {one}/invoice", endpoints.read_invoice, PDF_FILE, OrderNotFound, InvoiceNotAvailable),

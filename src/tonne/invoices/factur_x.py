@@ -24,7 +24,7 @@ _CATEGORIES = {"standard": "S", "reverse_charge": "AE", "exempt": "E", "outside_
 _REASON_CODES = {"AE": "VATEX-EU-AE", "O": "VATEX-EU-O"}
 _REASONS = {"AE": "Reverse charge", "E": "Exempt from tax", "O": "Not subject to tax"}
 _TONNE, _PIECE = "TNE", "C62"
-_SEPA_TRANSFER, _TRANSFER = "58", "30"
+_SEPA_TRANSFER, _TRANSFER, _CARD = "58", "30", "48"
 _MAX_DECIMALS = 2
 _LEITWEG_ID = re.compile(r"[0-9]{2,12}(-[A-Z0-9]{1,30})?-[0-9]{2}", re.ASCII)
 
@@ -192,6 +192,8 @@ def _add_settlement(
 
 def _add_payment_means(settlement: etree._Element, record: InvoiceRecord) -> None:
     bank = record.bank
+    if record.paid_by_card:
+        add(add(settlement, "ram:SpecifiedTradeSettlementPaymentMeans"), "ram:TypeCode", _CARD)
     if bank.iban is None:
         return
     means = add(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")

@@ -22,6 +22,7 @@ from tonne.invoices.mail import (
     compose_reminder,
     find_recipients,
     in_words,
+    write_closed_mail,
     write_mail,
 )
 from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
@@ -36,7 +37,7 @@ NO_RECIPIENT_RETRY = timedelta(minutes=5)
 ACTOR = job_actor("follow_up_invoices")
 
 _log = structlog.get_logger()
-_Mark = Callable[[Connection, Invoice, datetime, datetime], Awaitable[bool]]
+_Mark = Callable[[Connection, Invoice, datetime, datetime | None], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class FollowUpInvoices:
                 await invoice_store.postpone(connection, invoice, None)
                 return
             step, due_at = schedule.next_step(invoice, now, settles_itself=settles_itself)
-            if due_at > now:
+            if due_at is None or due_at > now:
                 await invoice_store.postpone(connection, invoice, due_at)
                 return
         if step is InvoiceStep.MAIL:
@@ -87,7 +88,7 @@ class FollowUpInvoices:
         else:
             await self._cancel(invoice, now)
 
-    async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime) -> None:
+    async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime | None) -> None:
         """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""
         now, organisation_id = self.clock(), invoice.organisation_id
         async with self.database.connection() as connection:
@@ -101,7 +102,10 @@ class FollowUpInvoices:
             remaining = await find_remaining(connection, invoice)
             annex = await load_annex(connection, invoice) if recipients else []
         message = None
-        if recipients:
+        if recipients and invoice.closing is not None:
+            # The card has paid it already.
+            message = await write_closed_mail(self.settings, recipients, invoice, invoice.closing, annex=annex)
+        elif recipients:
             message = await write_mail(
                 compose, self.settings, recipients, invoice, now, remaining=remaining, annex=annex
             )

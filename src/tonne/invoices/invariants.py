@@ -23,9 +23,11 @@ INVARIANTS = (
         FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
         WHERE (invoices.status, orders.status) NOT IN (VALUES
-            ('open', 'placed'), ('cancelled', 'cancelled'),
+            ('open', 'placed'), ('cancelled', 'cancelled'), ('cancelled', 'failed'),
             ('paid', 'paid'), ('paid', 'retiring'), ('paid', 'complete'))
-          AND NOT (billed.cancelled AND orders.status = 'cancelled')
+          AND NOT (billed.cancelled AND orders.status IN ('cancelled', 'failed'))
+          AND NOT (invoices.payment_method = 'card' AND orders.status = 'cancelled'
+                   AND orders.cancellation_reason = 'dispute_lost')
           AND NOT (invoices.status = 'open' AND orders.payment_state = 'unpaid'
                    AND orders.status IN ('paid', 'retiring', 'complete'))
         """,

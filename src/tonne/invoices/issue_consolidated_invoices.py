@@ -11,14 +11,16 @@ from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
+from tonne.gateways.card_amounts import minimum_charge
 from tonne.invoices import billing_store
 from tonne.invoices import store as invoice_store
 from tonne.invoices.billed_order_store import insert_billed_orders
 from tonne.invoices.billing_store import OrderToBill
-from tonne.invoices.collect_orders import GRACE, start_of_month
+from tonne.invoices.collect_orders import GRACE, month_end_after, start_of_month
 from tonne.invoices.consolidated import ConsolidatedDraft, compose_consolidated, divide_tax
 from tonne.invoices.issue_invoices import HELD_BACK_RETRY, take_issue_numbers
 from tonne.invoices.model import Invoice
+from tonne.invoices.pay_by_card import pay_by_card
 from tonne.invoices.seller_details import missing_settings
 from tonne.orders.model import Order, OrderKey
 from tonne.orders.move_order import TaxShare, show_taxes
@@ -63,18 +65,24 @@ class IssueConsolidatedInvoices:
 async def bill_group(tx: Connection, group_id: str, settings: Settings, now: datetime) -> Invoice | None:
     """Bill the orders of a group up to the end of the last month, or all of them if the threshold is reached.
 
-    None if there is nothing to bill: they were cancelled or billed meanwhile, or a live invoice waits for settings
-    about the seller.
+    None if there is nothing to bill: they were cancelled or billed meanwhile, a live invoice waits for settings about
+    the seller, or a card cannot be charged so little. Such orders are billed with those of the next month.
     """
     group = await billing_store.find_group_any_account(tx, group_id)
     before = None if group.is_full else start_of_month(now)
     keys = await billing_store.list_keys_to_bill_any_account(tx, group_id, before, MAX_ORDERS)
     if group.mode is Mode.LIVE:
         treatments = await billing_store.find_treatments(tx, keys)
-        if missing := sorted({name for each in treatments for name in missing_settings(settings, each)}):
+        needs_bank = not group.is_paid_by_card
+        if missing := sorted(
+            {name for each in treatments for name in missing_settings(settings, each, needs_bank=needs_bank)}
+        ):
             _log.warning("consolidated_invoice_held_back", missing=missing, orders=group.order_count)
             await billing_store.postpone_group_any_account(tx, group_id, now + HELD_BACK_RETRY)
             return None
+    if keys and group.is_paid_by_card and await billing_store.sum_unbilled(tx, keys) < minimum_charge(group.currency):
+        await billing_store.postpone_group_any_account(tx, group_id, month_end_after(now))
+        return None
     return await _bill_orders(tx, group_id, keys, settings, now)
 
 
@@ -103,6 +111,8 @@ async def _bill_orders(
         invoice, billed = compose_consolidated(draft, settings, number=number, issued_on=issued_on)
         await invoice_store.insert_invoices(tx, [invoice], now)
         await insert_billed_orders(tx, billed)
+        if group.is_paid_by_card:
+            await pay_by_card(tx, invoice, group.account_id, now)
     await billing_store.refresh_group_any_account(tx, group_id, now, GRACE)
     return invoice
 

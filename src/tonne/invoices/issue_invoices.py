@@ -39,10 +39,15 @@ class IssueInvoices:
     settings: Settings
 
     async def run_once(self) -> bool:
-        """Issue the invoices of a batch of due orders of each mode; false if none is due."""
-        return any([await self._run_once(mode) for mode in Mode])
+        """Issue the invoices of a batch of due orders of each mode; false if none is due.
 
-    async def _run_once(self, mode: Mode) -> bool:
+        Of the orders that are paid by card, those that are billed together: their tax is not known yet.
+        """
+        worked = [await self._run_once(mode, PaymentMethod.INVOICE) for mode in Mode]
+        worked += [await self._run_once(mode, PaymentMethod.CARD, is_untaxed=True) for mode in Mode]
+        return any(worked)
+
+    async def _run_once(self, mode: Mode, payment_method: PaymentMethod, *, is_untaxed: bool | None = None) -> bool:
         return await run_due_any_account(
             self.database,
             self.clock,
@@ -51,7 +56,8 @@ class IssueInvoices:
             self._issue,
             limit=BATCH,
             failure_event="invoice_not_issued",
-            payment_method=PaymentMethod.INVOICE,
+            payment_method=payment_method,
+            is_untaxed=is_untaxed,
         )
 
     async def _issue(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:

@@ -81,6 +81,8 @@ def compose_invoice_mail(
     cancel_on: date,
     remaining: Remaining | None,
 ) -> EmailMessage:
+    if record.paid_by_card:
+        return _compose_card_invoice_mail(settings, recipients, record, pdf=pdf, remaining=remaining)
     text = (
         f"Please find attached invoice {record.reference} for {_total(record)} for {_orders(record)}.\n\n"
         f"{_reduced(record, remaining)}{_how_to_pay(record, f'by {in_words(record.due_on)}', remaining)}\n"
@@ -88,6 +90,23 @@ def compose_invoice_mail(
         f"{_what_follows(record, cancel_on)}"
     )
     subject = f"Invoice {record.reference}: {_due(record, remaining)}, due {in_words(record.due_on)}"
+    return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
+
+
+def _compose_card_invoice_mail(
+    settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, remaining: Remaining | None
+) -> EmailMessage:
+    due = _due(record, remaining)
+    credited = (
+        "" if remaining is None or not remaining.credited else f"{remaining.credited} {record.currency} was credited. "
+    )
+    text = (
+        f"Please find attached invoice {record.reference} for {_total(record)} for {_orders(record)}.\n\n"
+        f"{credited}We charge {due} to the card that is stored for your account. You have nothing to do: please do not "
+        "transfer money. You get a receipt when the card was charged.\n\n"
+        "We then retire the carbon credits on your behalf.\n"
+    )
+    subject = f"Invoice {record.reference}: {due}, charged to your card"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
 
 
@@ -127,6 +146,8 @@ def compose_credit_mail(
     invoice, total = record.invoice_number, f"{record.total} {record.currency}"
     orders = f"Order {record.lines[0].order_id}" if record.order_count == 1 else f"{record.order_count:,} orders"
     paid = "If you have already paid it, contact us and we will refund you."
+    if record.paid_by_card:
+        paid = "Nothing was charged to your card for it."
     if record.returned is not None:
         received = f"{record.returned} {record.currency}"
         paid = f"We have received {received} for it, and will return it to the account it came from."
@@ -154,6 +175,8 @@ def _after_credit(record: CreditNoteRecord, left: str) -> str:
         return "The invoice was paid, so we return this amount to you."
     if not left.strip("0."):
         return "Nothing is left to pay of the invoice."
+    if record.paid_by_card:
+        return f"We charge what is left of the invoice, {left} {record.currency}, to your card. You have nothing to do."
     return (
         f"{left} {record.currency} is left to pay of the invoice. If you have not paid it yet, please do so with the "
         f"reference {record.invoice_number}."

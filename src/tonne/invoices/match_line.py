@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from tonne.accounts.model import PaymentMethod
 from tonne.banking.statement import StatementLine
 from tonne.base.scope import Mode
 from tonne.invoices.model import Invoice, InvoiceStatus
@@ -49,6 +50,9 @@ def match_line(line: StatementLine, mode: Mode, invoices: Mapping[str, NamedInvo
     if missing == 0:
         wording = "assign the money to another invoice, or return it."
         return Match(named, 0, settles=False, message=f"the invoice is already {invoice.status}: {wording}")
+    if invoice.payment_method is PaymentMethod.CARD and invoice.status is InvoiceStatus.OPEN:
+        wording = "assign the money by hand if the card cannot pay, or return it."
+        return Match(named, 0, settles=False, message=f"the card of the account pays the invoice: {wording}")
     assigned = min(line.amount_minor, missing)
     surplus = line.amount_minor - assigned
     named.received_minor += assigned

@@ -295,11 +295,18 @@ class FollowUpSchedule:
         on_time = invoice.due_on + timedelta(days=self.cancel_days)
         return max(on_time, reminded_on + timedelta(days=self.cancel_days - self.reminder_days))
 
-    def next_step(self, invoice: Invoice, now: datetime, *, settles_itself: bool) -> tuple[InvoiceStep, datetime]:
-        """The next step of an open invoice, and when it is due."""
+    def next_step(
+        self, invoice: Invoice, now: datetime, *, settles_itself: bool
+    ) -> tuple[InvoiceStep, datetime | None]:
+        """The next step of an open invoice, and when it is due; None if nothing is left to do.
+
+        One that a card pays is only mailed. The schedule of charges decides about the rest.
+        """
         today = now.astimezone(UTC).date()
         if invoice.mailed_at is None:
             return InvoiceStep.MAIL, now
+        if invoice.payment_method is PaymentMethod.CARD:
+            return InvoiceStep.MAIL, None
         if settles_itself:
             return InvoiceStep.SETTLE, now
         if invoice.reminded_at is None:

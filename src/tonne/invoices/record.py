@@ -128,6 +128,8 @@ class InvoiceRecord(msgspec.Struct, frozen=True):
     account: str | None = None
     order_reference: str | None = None
     corrects: CorrectedInvoice | None = None
+    # The stored card of the account is charged: the document names no bank account.
+    paid_by_card: bool = False
     # Above 1, `order_id` is empty and the orders are listed in an annex.
     order_count: int = 1
 

@@ -8,10 +8,12 @@ from tonne.base.tax_ids import is_eu_vat, parse_tax_id
 NO_TAX_ID = "none"
 
 
-def missing_settings(settings: Settings, treatment: TaxTreatment = TaxTreatment.NONE) -> list[str]:
+def missing_settings(
+    settings: Settings, treatment: TaxTreatment = TaxTreatment.NONE, *, needs_bank: bool = True
+) -> list[str]:
     """The variables to set before live invoices with this tax treatment are issued.
 
-    Without them a customer cannot pay or book an invoice.
+    Without them a customer cannot pay or book an invoice. One that a card pays needs no bank account.
     """
     is_taxed = treatment is not TaxTreatment.NONE
     has_address = bool(settings.seller_address.strip(" ;\n")) or bool(settings.seller_street and settings.seller_city)
@@ -22,7 +24,7 @@ def missing_settings(settings: Settings, treatment: TaxTreatment = TaxTreatment.
         "TONNE_SELLER_NAME": settings.seller_name != DEFAULT_SELLER_NAME,
         "TONNE_SELLER_ADDRESS": has_address,
         "TONNE_SELLER_TAX_ID": bool(settings.seller_tax_id.strip()) or vat_id_of(settings) is not None,
-        "TONNE_BANK_IBAN": bool(settings.bank_iban),
+        "TONNE_BANK_IBAN": bool(settings.bank_iban) or not needs_bank,
         "TONNE_SELLER_COUNTRY": not is_taxed or bool(settings.seller_country),
         "TONNE_SELLER_VAT_ID": not is_taxed or treatment is TaxTreatment.OUTSIDE_SCOPE or has_tax_id,
     }

@@ -18,6 +18,7 @@ from tonne.invoices.errors import InvoiceNotFound, InvoiceNotOpen, OrderPaidByCa
 from tonne.invoices.issue_consolidated_invoices import bill_alone
 from tonne.invoices.issue_invoices import issue_invoices
 from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.invoices.pay_by_card import stop_charging
 from tonne.invoices.release_surplus import release_surplus
 from tonne.invoices.transfer_store import refresh_states_any_account
 from tonne.orders.errors import OrderNotFound
@@ -90,10 +91,13 @@ async def lock_with_orders_any_account(tx: Connection, invoice_ids: Sequence[str
 async def mark_invoice_paid(
     tx: Connection, invoice: Invoice, *, by_hand: bool, actor: Actor, now: datetime, note: str
 ) -> audit.Entry:
-    """Without its orders, which the caller has locked, and pays in the same transaction with `pay_orders_any_account`.
+    """Raises InvoiceNotOpen, also while a card is charged for it.
+
+    Without its orders, which the caller has locked, and pays in the same transaction with `pay_orders_any_account`.
 
     Returns the entry for the audit log, so that a bank statement can write those of all its lines at once.
     """
+    await stop_charging(tx, invoice)
     received_minor = (await sum_received_any_account(tx, [invoice.id])).get(invoice.id, 0)
     by_hand = by_hand and received_minor < invoice.due_minor
     if not await invoice_store.mark_paid(tx, invoice, by_hand=by_hand, actor=actor, now=now):

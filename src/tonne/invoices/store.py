@@ -137,6 +137,13 @@ async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> I
     return None if row is None else _invoice(row)
 
 
+FIND_INVOICES = f"SELECT {_INVOICE} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id"  # noqa: S608 - a constant
+
+
+async def find_invoices_any_account(connection: Connection, ids: Sequence[str]) -> list[Invoice]:
+    return [_invoice(row) for row in await connection.fetch(FIND_INVOICES, ids)]
+
+
 LOCK_INVOICES = f"SELECT {_INVOICE} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE OF invoices"  # noqa: S608 - a constant
 
 
@@ -180,7 +187,10 @@ async def claim_due_any_account(connection: Connection, now: datetime, until: da
     return sorted(map(_invoice, rows), key=lambda invoice: (invoice.mode, invoice.number))
 
 
-POSTPONE = "UPDATE invoices SET next_attempt_at = $2 WHERE id = $1 AND status = 'open'"
+POSTPONE = """
+UPDATE invoices SET next_attempt_at = $2
+WHERE id = $1 AND (status = 'open' OR status = 'paid' AND payment_method = 'card')
+"""
 
 
 async def postpone(connection: Connection, invoice: Invoice, until: datetime | None) -> None:
@@ -189,7 +199,7 @@ async def postpone(connection: Connection, invoice: Invoice, until: datetime | N
 
 
 SETTLES_ITSELF = """
-SELECT invoices.mode = 'test' AND NOT EXISTS (
+SELECT invoices.mode = 'test' AND invoices.payment_method = 'invoice' AND NOT EXISTS (
     SELECT FROM invoice_orders billed
     JOIN accounts ON accounts.organisation_id = invoices.organisation_id AND accounts.id = billed.account_id
     WHERE billed.invoice_id = invoices.id AND NOT accounts.auto_advance)
@@ -200,6 +210,22 @@ FROM invoices WHERE invoices.id = $1
 async def settles_itself(connection: Connection, invoice: Invoice) -> bool:
     """Whether it is a test invoice of accounts whose orders advance automatically."""
     return await connection.fetchval(SETTLES_ITSELF, invoice.id) is True
+
+
+ADVANCES = "SELECT auto_advance FROM accounts WHERE organisation_id = $1 AND id = $2"
+
+
+async def advances_by_itself(connection: Connection, scope: Scope) -> bool:
+    """False only for a test account whose orders wait for the test helpers."""
+    return await connection.fetchval(ADVANCES, scope.organisation_id, scope.account_id) is True
+
+
+FIND_RECEIPT_EMAIL = "SELECT receipt_email FROM accounts WHERE organisation_id = $1 AND id = $2"
+
+
+async def find_receipt_email(connection: Connection, scope: Scope) -> str | None:
+    address: str | None = await connection.fetchval(FIND_RECEIPT_EMAIL, scope.organisation_id, scope.account_id)
+    return address
 
 
 HAS_FULFILLED = """
@@ -227,14 +253,14 @@ async def wake_open(tx: Connection, scope: Scope, now: datetime) -> None:
     await tx.execute(WAKE_OPEN, scope.account_id, now)
 
 
-# Compare-and-set: if two workers compose the same mail, one of them enqueues it.
+# Compare-and-set: if two workers compose the same mail, one of them enqueues it. A card may pay it before it is mailed.
 MARK_MAILED = """
 UPDATE invoices SET mailed_at = $2, next_attempt_at = $3
-WHERE id = $1 AND status = 'open' AND mailed_at IS NULL RETURNING true
+WHERE id = $1 AND (status = 'open' OR status = 'paid' AND payment_method = 'card') AND mailed_at IS NULL RETURNING true
 """
 
 
-async def mark_mailed(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime) -> bool:
+async def mark_mailed(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime | None) -> bool:
     return await tx.fetchval(MARK_MAILED, invoice.id, now, next_attempt_at) is True
 
 
@@ -245,7 +271,7 @@ WHERE id = $1 AND status = 'open' AND mailed_at IS NULL AND next_attempt_at > cr
 """
 
 
-async def mark_held_mailed(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime) -> bool:
+async def mark_held_mailed(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime | None) -> bool:
     """For an invoice that waits for a recipient. False if it does not: then the worker is about to mail it."""
     return await tx.fetchval(MARK_HELD_MAILED, invoice.id, now, next_attempt_at) is True
 
@@ -256,13 +282,14 @@ WHERE id = $1 AND status = 'open' AND reminded_at IS NULL RETURNING true
 """
 
 
-async def mark_reminded(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime) -> bool:
+async def mark_reminded(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime | None) -> bool:
     return await tx.fetchval(MARK_REMINDED, invoice.id, now, next_attempt_at) is True
 
 
-# Compare-and-set: an invoice is either paid once or cancelled.
+# Compare-and-set: an invoice is either paid once or cancelled. One that a card has paid is still to be mailed.
 MARK_PAID = """
-UPDATE invoices SET status = 'paid', settled_at = $2, settled_by = $3, next_attempt_at = NULL,
+UPDATE invoices SET status = 'paid', settled_at = $2, settled_by = $3,
+                    next_attempt_at = CASE WHEN payment_method = 'card' AND mailed_at IS NULL THEN next_attempt_at END,
                     settled_minor = total_minor - credited_minor, settled_by_hand = $4
 WHERE id = $1 AND status = 'open' RETURNING true
 """
@@ -287,7 +314,7 @@ UPDATE invoices SET credited_minor = credited_minor + $2,
     status = CASE WHEN status = 'open' AND $5 THEN 'cancelled' ELSE status END,
     settled_at = CASE WHEN status = 'open' AND $5 THEN $3 ELSE settled_at END,
     settled_by = CASE WHEN status = 'open' AND $5 THEN $4 ELSE settled_by END,
-    next_attempt_at = CASE WHEN status = 'open' AND NOT $5 THEN $3 END
+    next_attempt_at = CASE WHEN status = 'open' AND NOT $5 THEN $3 WHEN status = 'paid' THEN next_attempt_at END
 WHERE id = $1 AND credited_minor + $2 <= total_minor RETURNING status
 """
 

@@ -225,6 +225,22 @@ WAITING = (
         """,
     ),
     WaitingCheck(
+        "live orders that a card pays reach the minimum charge within two months",
+        "Orders wait for a consolidated invoice, because together they are below what a card can be charged.",
+        "Nothing is needed if the account orders more. Otherwise cancel them with `tonne order cancel`.",
+        """
+        SELECT format('account %s: %s orders of %s minor units of %s, the oldest of %s', grouped.account_id,
+                      grouped.order_count, grouped.total_minor, grouped.currency,
+                      to_char(waiting.since AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+        FROM billing_groups grouped
+        CROSS JOIN LATERAL (SELECT min(placed_at) AS since FROM unbilled_orders unbilled
+                            WHERE unbilled.group_id = grouped.id) AS waiting
+        WHERE grouped.mode = 'live' AND grouped.account_id <> ''
+          AND waiting.since < $1::timestamptz - interval '2 months'
+        ORDER BY waiting.since
+        """,
+    ),
+    WaitingCheck(
         "doubtful lines of bank statements are decided within three days",
         "A line may be one that was imported before in another format. It is not counted until you decide.",
         "Compare the two with `tonne transfer doubtful`, then run `tonne transfer same` or `tonne transfer different`.",

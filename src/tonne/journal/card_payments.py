@@ -26,6 +26,27 @@ CAPTURED = JournalSource(
     WHERE charge.captured_minor IS NOT NULL AND charge.code IS DISTINCT FROM '{MODE_MISMATCH}'
     """,  # noqa: S608 - made of our own constants
 )
+# The receivable is what the invoice was settled with. More was captured if an order was cancelled meanwhile.
+CAPTURED_FOR_INVOICE = JournalSource(
+    "captured_for_invoice",
+    "Card payment of an invoice captured",
+    f"""
+    SELECT charge.mode, charge.settled_at AS at, charge.id AS source_id, invoice.reference AS subject,
+           charge.organisation_id, charge.captured_currency AS currency, posting.account, posting.amount_minor
+    FROM charges charge
+    JOIN invoices invoice ON invoice.id = charge.invoice_id
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN charge.is_surplus OR charge.status = 'mismatched' THEN 0 ELSE invoice.settled_minor END
+                   AS paid_minor
+    ) AS money
+    CROSS JOIN LATERAL (VALUES
+        ('{To.CARD_CLEARING}', charge.captured_minor),
+        ('{To.RECEIVABLES}', -money.paid_minor),
+        ('{To.UNALLOCATED}', money.paid_minor - charge.captured_minor)
+    ) AS posting (account, amount_minor)
+    WHERE charge.captured_minor IS NOT NULL AND charge.code IS DISTINCT FROM '{MODE_MISMATCH}'
+    """,  # noqa: S608 - made of our own constants
+)
 ACCEPTED = JournalSource(
     "accepted",
     "Card payment with another amount accepted",
@@ -47,25 +68,28 @@ ACCEPTED = JournalSource(
 
 # The tax on several refunds of an order is rounded on their running sum, so that a full refund returns all of it. A
 # refund that fails after it succeeded is taken off that sum. What arrived above the amount of the order has no tax. The
-# gateway has not made a refund without its reference: somebody sent the money by other means.
+# gateway has not made a refund without its reference: somebody sent the money by other means. Of an order on an
+# invoice, the credit note books revenue and tax.
 def _refund_sql(condition: str) -> str:
     return f"""
     SELECT refund.mode, refund.at, refund.id AS source_id, refund.order_id AS subject,
            refund.organisation_id, refund.currency, posting.account, posting.amount_minor
     FROM (
         SELECT paid.mode, paid.at, paid.id, paid.order_id, paid.organisation_id, paid.currency, paid.amount_minor,
-               paid.is_surplus, paid.is_by_hand,
+               paid.is_surplus, paid.is_by_hand, paid.is_billed,
                round(least(paid.refunded_minor, paid.due_minor) * paid.tax_share)
                    - round(least(paid.refunded_minor - paid.taxed_minor, paid.due_minor) * paid.tax_share)
                    AS tax_minor
         FROM (
             SELECT refunds.mode, event.at, refunds.id, refunds.order_id, refunds.organisation_id, refunds.currency,
-                   event.amount_minor, event.taxed_minor, charge.amount_minor AS due_minor, charge.is_surplus,
+                   event.amount_minor, event.taxed_minor, charge.amount_minor AS due_minor,
+                   charge.is_surplus OR charge.invoice_id IS NOT NULL AND refunds.purpose = 'surplus' AS is_surplus,
+                   charge.invoice_id IS NOT NULL AS is_billed,
                    refunds.reference IS NULL AND starts_with(refunds.id, 'rfd_') AS is_by_hand,
                    sum(event.taxed_minor) OVER (
                        PARTITION BY refunds.charge_id ORDER BY event.at, refunds.id, event.amount_minor DESC
                    ) AS refunded_minor,
-                   CASE WHEN charge.is_surplus THEN 0
+                   CASE WHEN charge.is_surplus OR charge.invoice_id IS NOT NULL THEN 0
                         ELSE orders.tax_minor::numeric / charge.amount_minor END AS tax_share
             FROM refunds
             JOIN charges charge ON charge.account_id = refunds.account_id AND charge.id = refunds.charge_id
@@ -83,7 +107,8 @@ def _refund_sql(condition: str) -> str:
     CROSS JOIN LATERAL (VALUES
         (CASE WHEN refund.is_by_hand THEN '{To.SETTLED_BY_HAND}' ELSE '{To.CARD_CLEARING}' END, -refund.amount_minor),
         ('{To.UNALLOCATED}', CASE WHEN refund.is_surplus THEN refund.amount_minor ELSE 0 END),
-        ('{To.REFUNDS}', CASE WHEN refund.is_surplus THEN 0
+        ('{To.RECEIVABLES}', CASE WHEN refund.is_billed AND NOT refund.is_surplus THEN refund.amount_minor ELSE 0 END),
+        ('{To.REFUNDS}', CASE WHEN refund.is_surplus OR refund.is_billed THEN 0
                               ELSE refund.amount_minor - refund.tax_minor::bigint END),
         ('{To.TAX}', refund.tax_minor::bigint)
     ) AS posting (account, amount_minor)
@@ -113,7 +138,8 @@ WITHDRAWN = JournalSource(
     "withdrawn",
     "Payment withdrawn because of a dispute",
     f"""
-    SELECT dispute.mode, dispute.taken_at AS at, dispute.id AS source_id, dispute.order_id AS subject,
+    SELECT dispute.mode, dispute.taken_at AS at, dispute.id AS source_id,
+           coalesce(dispute.order_id, dispute.charge_id) AS subject,
            dispute.organisation_id, dispute.currency, posting.account, posting.amount_minor
     FROM disputes dispute
     CROSS JOIN LATERAL (VALUES
@@ -127,7 +153,8 @@ DISPUTE_CLOSED = JournalSource(
     "dispute_closed",
     "Dispute closed",
     f"""
-    SELECT dispute.mode, dispute.closed_at AS at, dispute.id AS source_id, dispute.order_id AS subject,
+    SELECT dispute.mode, dispute.closed_at AS at, dispute.id AS source_id,
+           coalesce(dispute.order_id, dispute.charge_id) AS subject,
            dispute.organisation_id, dispute.currency, posting.account, posting.amount_minor
     FROM disputes dispute
     CROSS JOIN LATERAL (VALUES

@@ -18,7 +18,7 @@ def work_after(order: Order) -> tuple[WorkKind, ...]:
             return WorkKind.EVENTS, WorkKind.CERTIFICATES
         case _ if not is_due:
             return (WorkKind.EVENTS,)
-        case OrderStatus.PLACED if order.payment_method is PaymentMethod.CARD:
+        case OrderStatus.PLACED if order.payment_method is PaymentMethod.CARD and order.tax.tax_minor is not None:
             return WorkKind.EVENTS, charges_in(order.scope.mode)
         case OrderStatus.PLACED:
             return WorkKind.EVENTS, WorkKind.UNINVOICED_ORDERS

@@ -48,6 +48,7 @@ async def lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, Ord
 CLAIM_DUE = """
 SELECT account_id, id FROM orders
 WHERE status = $1 AND mode = $2 AND next_attempt_at <= $3 AND ($5::text IS NULL OR payment_method = $5)
+  AND ($6::boolean IS NULL OR (tax_minor IS NULL) = $6)
 ORDER BY next_attempt_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
 """
 
@@ -60,9 +61,13 @@ async def claim_due_any_account(
     *,
     limit: int,
     payment_method: PaymentMethod | None = None,
+    is_untaxed: bool | None = None,
 ) -> list[OrderKey]:
-    """Lock due orders that no other transaction has locked. Those that have been due for the longest come first."""
-    rows = await tx.fetch(CLAIM_DUE, status, mode, now, limit, payment_method)
+    """Lock due orders that no other transaction has locked. Those that have been due for the longest come first.
+
+    `is_untaxed`: whether their tax is not known yet, as of placed orders that wait for a consolidated invoice.
+    """
+    rows = await tx.fetch(CLAIM_DUE, status, mode, now, limit, payment_method, is_untaxed)
     return [OrderKey(row["account_id"], row["id"]) for row in rows]
 
 
@@ -76,13 +81,16 @@ async def run_due_any_account(
     limit: int,
     failure_event: str,
     payment_method: PaymentMethod | None = None,
+    is_untaxed: bool | None = None,
     retry_after: timedelta = RETRY_AFTER,
     on_commit: Callable[[Result], object] | None = None,
 ) -> bool:
     """Claim a batch of due orders and handle it, as `run_claimed` does; false if none is due."""
 
     async def claim(tx: Connection, count: int) -> list[OrderKey]:
-        return await claim_due_any_account(tx, status, mode, clock(), limit=count, payment_method=payment_method)
+        return await claim_due_any_account(
+            tx, status, mode, clock(), limit=count, payment_method=payment_method, is_untaxed=is_untaxed
+        )
 
     return await run_claimed(
         database,

@@ -80,7 +80,7 @@ async def _cancel_paid(
         request = RefundRequest(amount_minor=None, reason=reason or "The order was cancelled")
         purpose = RefundPurpose.CANCELLATION
         refund = await plan_refund(tx, money, request, purpose, settings=settings, actor=actor, now=now)
-    await credit_order(
+    note = await credit_order(
         tx,
         money.order,
         cause=CreditCause.CANCELLATION,
@@ -89,8 +89,8 @@ async def _cancel_paid(
         now=now,
         refund_id=None if refund is None else refund.id,
     )
-    if money.order.payment_method is PaymentMethod.CARD:
-        # Those who pay by invoice get the credit note.
+    if money.order.payment_method is PaymentMethod.CARD and note is None:
+        # Those who got an invoice get the credit note.
         await enqueue_cancellation_mail(tx, money.order, settings=settings, now=now, reason=reason)
     by_client = actor.kind is ActorKind.KEY
     code = CancellationReason.REQUESTED_BY_CLIENT if by_client else CancellationReason.REQUESTED_BY_OPERATOR

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.base.scope import Mode, Scope
+from tonne.cards.captured_store import CapturedCharge
 from tonne.db.pool import Connection
 from tonne.gateways.payment_record import DisputeState
 from tonne.orders.model import Order
@@ -54,13 +55,29 @@ async def store_dispute(tx: Connection, dispute: Dispute, now: datetime) -> bool
 
 
 LIST_DISPUTES_OF_ORDER = f"""
-SELECT {_DISPUTE} FROM disputes WHERE account_id = $1 AND order_id = $2 ORDER BY recorded_at, id
+SELECT {_DISPUTE} FROM disputes
+WHERE account_id = $1 AND (
+    order_id = $2
+    OR order_id IS NULL AND charge_id IN (
+        SELECT charges.id FROM charges JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
+        WHERE billed.account_id = $1 AND billed.order_id = $2))
+ORDER BY recorded_at, id
 """  # noqa: S608 - a constant
 
 
 async def list_disputes(connection: Connection, order: Order) -> list[Dispute]:
+    """Those of its charges, and of the charge for its invoice."""
     rows = await connection.fetch(LIST_DISPUTES_OF_ORDER, order.scope.account_id, order.id)
     return [_dispute(row) for row in rows]
+
+
+LIST_DISPUTES_OF_CHARGE = f"""
+SELECT {_DISPUTE} FROM disputes WHERE charge_id = $1 ORDER BY recorded_at, id
+"""  # noqa: S608 - a constant
+
+
+async def list_disputes_of_charge(connection: Connection, charge: CapturedCharge) -> list[Dispute]:
+    return [_dispute(row) for row in await connection.fetch(LIST_DISPUTES_OF_CHARGE, charge.id)]
 
 
 FIND_DISPUTE = f"SELECT {_DISPUTE} FROM disputes WHERE id = $1"  # noqa: S608 - a constant
@@ -81,7 +98,11 @@ class DisputeSearch(NamedTuple):
 
 SEARCH_DISPUTES = f"""
 SELECT {_DISPUTE} FROM disputes
-WHERE ($1::text IS NULL OR mode = $1) AND ($2::text IS NULL OR state = $2) AND ($3::text IS NULL OR order_id = $3)
+WHERE ($1::text IS NULL OR mode = $1) AND ($2::text IS NULL OR state = $2)
+  AND ($3::text IS NULL OR order_id = $3
+       OR order_id IS NULL AND charge_id IN (
+           SELECT charges.id FROM charges JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
+           WHERE billed.order_id = $3))
 ORDER BY recorded_at DESC, id DESC LIMIT $4
 """  # noqa: S608 - a constant
 

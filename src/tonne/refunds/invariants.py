@@ -6,7 +6,8 @@ INVARIANTS = (
         "no more is refunded than was captured",
         "The refunds of a charge exceed what was captured; or one is to be sent although disputes took the money back.",
         """
-        SELECT format('charge %s of order %s: %s captured, %s refunded, %s disputed', charges.id, charges.order_id,
+        SELECT format('charge %s of %s: %s captured, %s refunded, %s disputed', charges.id,
+                      coalesce(charges.order_id, charges.invoice_id),
                       charges.captured_minor, refunded.amount_minor, disputed.amount_minor) AS "where"
         FROM charges
         CROSS JOIN LATERAL (
@@ -64,7 +65,14 @@ INVARIANTS = (
         FROM orders LEFT JOIN (
             SELECT DISTINCT disputes.account_id, disputes.order_id FROM disputes
             JOIN charges ON charges.account_id = disputes.account_id AND charges.id = disputes.charge_id
-            WHERE disputes.state <> 'won' AND NOT charges.is_surplus) disputed
+            WHERE disputes.state <> 'won' AND NOT charges.is_surplus AND disputes.order_id IS NOT NULL
+            UNION
+            SELECT billed.account_id, billed.order_id FROM disputes
+            JOIN charges ON charges.account_id = disputes.account_id AND charges.id = disputes.charge_id
+            JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
+            JOIN orders paid ON paid.account_id = billed.account_id AND paid.id = billed.order_id
+            WHERE disputes.state <> 'won' AND NOT charges.is_surplus AND disputes.order_id IS NULL
+              AND paid.payment_state <> 'unpaid') disputed
           ON disputed.account_id = orders.account_id AND disputed.order_id = orders.id
         WHERE (orders.payment_state = 'disputed') <> (disputed.order_id IS NOT NULL)
            OR orders.payment_state = 'refunded' AND orders.refunded_minor = 0
@@ -74,7 +82,8 @@ INVARIANTS = (
         "a charge is refunded when nothing is left of it",
         "The status of a charge does not agree with the refunds that succeeded.",
         """
-        SELECT format('charge %s of order %s is %s, %s of %s are refunded', charges.id, charges.order_id,
+        SELECT format('charge %s of %s is %s, %s of %s are refunded', charges.id,
+                      coalesce(charges.order_id, charges.invoice_id),
                       charges.status, refunded.amount_minor, charges.captured_minor) AS "where"
         FROM charges CROSS JOIN LATERAL (
             SELECT coalesce(sum(amount_minor), 0) AS amount_minor FROM refunds

@@ -17,11 +17,14 @@ from tonne.cards.captured_store import (
 )
 from tonne.cards.charge_store import find_pending
 from tonne.cards.errors import CardGatewayUnavailable, StripeNotConfigured
+from tonne.cards.invoice_charge_store import has_open_charge_any_account
 from tonne.cards.model import ChargeStatus
 from tonne.db.pool import Connection
 from tonne.gateways.card import MODE_MISMATCH, CardGateway
 from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
+from tonne.invoices.cancel_invoice import cancel_invoice
 from tonne.invoices.cancel_order import cancel_order
+from tonne.invoices.store import find_invoices_any_account
 from tonne.orders.errors import TransitionInvalid
 from tonne.orders.model import CancellationReason, Order, OrderStatus
 from tonne.orders.move_order import mark_paid
@@ -59,7 +62,7 @@ async def return_mismatched(
     reason: str,
     now: datetime,
 ) -> Order:
-    """Send the payment back and cancel its order, if that still waits. Call it last in the transaction.
+    """Send the payment back and cancel its order, or all orders of its invoice, if they still wait. Call it last.
 
     An order with another open charge waits for that one. Without `payment`, nothing is sent back: it belongs to the
     gateway's other mode.
@@ -72,9 +75,14 @@ async def return_mismatched(
         status = ChargeStatus.REFUND_DUE
         await give_back(tx, charge, payment.captured_minor, payment.currency, now)
     await _record(tx, charge, "charge.returned", status, actor=actor, reason=reason, now=now)
+    code = CancellationReason.PAYMENT_MISMATCHED
+    if charge.invoice_id is not None:
+        [invoice] = await find_invoices_any_account(tx, [charge.invoice_id])
+        if not await has_open_charge_any_account(tx, [invoice.id]):
+            await cancel_invoice(tx, invoice, actor=actor, reason=reason, now=now, code=code)
+        return money.order
     if money.order.status is not OrderStatus.PLACED or await find_pending(tx, money.order) is not None:
         return money.order
-    code = CancellationReason.PAYMENT_MISMATCHED
     return await cancel_order(tx, money.order, actor=actor, reason=reason, now=now, code=code)
 
 
@@ -95,6 +103,11 @@ async def accept_mismatched(
 ) -> Order:
     """Let the payment pay for its order. What arrived above the amount is refunded. Call it last in the transaction."""
     money, charge = await _lock(tx, charge_id)
+    if charge.invoice_id is not None:
+        raise ChargeNotMismatched(
+            "The payment was made for an invoice of several orders. With another amount it cannot pay for all of them. "
+            "Send it back with `tonne charge refund`."
+        )
     order = money.order
     if payment is None or payment.mode is not order.scope.mode or payment.currency != order.currency:
         raise ChargeNotMismatched(
@@ -146,7 +159,8 @@ def _surplus(charge: CapturedCharge, amount_minor: int, actor: Actor, now: datet
 async def _lock(tx: Connection, charge_id: str) -> tuple[OrderMoney, CapturedCharge]:
     found = await find_captured_any_account(tx, charge_id)
     money = None if found is None else await lock_money(tx, found.scope, found.order_id)
-    charge = None if money is None else next((each for each in money.charges if each.id == charge_id), None)
+    # Under the lock. A charge for an invoice is not among those of its first order.
+    charge = await find_captured_any_account(tx, charge_id)
     if money is None or charge is None or charge.status is not ChargeStatus.MISMATCHED:
         raise ChargeNotMismatched
     return money, charge

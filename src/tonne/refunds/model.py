@@ -81,11 +81,14 @@ class Refund:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispute:
-    """A payment that the payer disputes at their bank. `withdrawn_minor`: what the gateway has taken back."""
+    """A payment that the payer disputes at their bank. `withdrawn_minor`: what the gateway has taken back.
+
+    `order_id` is None if the charge paid for an invoice: it concerns all orders.
+    """
 
     scope: Scope
     id: str
-    order_id: str
+    order_id: str | None
     charge_id: str
     reference: str
     amount_minor: int

@@ -1,5 +1,6 @@
 """Everything that was paid for an order and sent back, and what follows from it for the order."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -9,14 +10,19 @@ from tonne.accounts.audit import Entry, record_all
 from tonne.accounts.model import PaymentMethod
 from tonne.base.actor import Actor
 from tonne.base.ids import new_id
-from tonne.base.money import format_money
+from tonne.base.money import apportion, format_money
 from tonne.base.scope import Scope
-from tonne.cards.captured_store import CapturedCharge, find_captured, find_paying, update_captured
+from tonne.cards.captured_store import CapturedCharge, find_captured, find_paying, lock_shared, update_captured
 from tonne.cards.model import ChargeStatus
 from tonne.db.pool import Connection
+from tonne.gateways.card_amounts import charge_unit
 from tonne.gateways.payment_record import DisputeState
+from tonne.invoices.billed_order_store import list_paid_shares
+from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.credit_note_store import sum_corrections
-from tonne.orders.model import CancellationReason, Order, OrderStatus, PaymentState
+from tonne.invoices.issue_credit_note import credit_order
+from tonne.invoices.store import find_invoice
+from tonne.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.orders.move_order import show_payment
 from tonne.orders.queue import lock_order, wake_paid
 from tonne.refunds import dispute_store, store
@@ -45,6 +51,17 @@ class OrderMoney:
     disputes: list[Dispute]
     # What an operator took off its invoice before it was paid.
     corrected_minor: int
+    # What was paid for it by a charge for its invoice; its part of disputes of that charge is in `disputes`.
+    share_minor: int = 0
+    # A card was to pay its invoice.
+    is_billed: bool = False
+
+    @property
+    def is_by_card(self) -> bool:
+        """Whether refunds go to a card. An invoice that a card was to pay may have been paid by bank transfer."""
+        if self.order.payment_method is not PaymentMethod.CARD:
+            return False
+        return self.paying is not None or not self.is_billed
 
     @property
     def paying(self) -> CapturedCharge | None:
@@ -53,8 +70,10 @@ class OrderMoney:
     @property
     def paid_minor(self) -> int:
         """What was paid for the order: by its charge, or by the transfers that settled its invoice."""
-        if self.order.payment_method is PaymentMethod.CARD:
+        if self.is_by_card:
             charge = self.paying
+            if charge is not None and charge.is_shared:
+                return self.share_minor
             return 0 if charge is None else (charge.captured_minor or 0) - self._surplus_of(charge)
         is_paid = self.order.payment_state is not PaymentState.UNPAID
         return (self.order.amount_due_minor or 0) - self.corrected_minor if is_paid else 0
@@ -77,12 +96,25 @@ class OrderMoney:
     @property
     def refundable_minor(self) -> int:
         """What can still be refunded of what was paid for the order."""
-        if self.order.payment_method is PaymentMethod.CARD:
+        if self.is_by_card:
             return 0 if self.paying is None else self.left_of(self.paying)
         return refundable(self.paid_minor, self.of_order(), [])
 
     def left_of(self, charge: CapturedCharge) -> int:
-        return refundable(charge.captured_minor or 0, self.of_charge(charge), self.disputes_of(charge))
+        """Of a charge for an invoice, what is left of the order's part, in units that a card can be refunded."""
+        if not charge.is_shared:
+            return refundable(charge.captured_minor or 0, self.of_charge(charge), self.disputes_of(charge))
+        refunds = [each for each in self.of_charge(charge) if each.purpose is not RefundPurpose.SURPLUS]
+        left = refundable(self.share_minor, refunds, self.disputes_of(charge))
+        return left - left % charge_unit(charge.currency)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether all that was paid for the order has gone back, up to what a card cannot be refunded."""
+        left = self.paid_minor - refunded(self.of_order())
+        charge = self.paying
+        unit = charge_unit(charge.currency) if charge is not None and charge.is_shared else 1
+        return self.paid_minor > 0 and left < unit
 
 
 async def lock_money(tx: Connection, scope: Scope, order_id: str) -> OrderMoney | None:
@@ -90,13 +122,35 @@ async def lock_money(tx: Connection, scope: Scope, order_id: str) -> OrderMoney 
     order = await lock_order(tx, scope, order_id)
     if order is None:
         return None
-    return OrderMoney(
+    charges = await find_captured(tx, order)
+    await lock_shared(tx, charges)
+    money = OrderMoney(
         order,
-        await find_captured(tx, order),
+        charges,
         await store.list_of_order(tx, order),
         await dispute_store.list_disputes(tx, order),
         await sum_corrections(tx, order),
+        is_billed=order.payment_method is PaymentMethod.CARD and await _is_billed(tx, order),
     )
+    shared = next((charge for charge in charges if charge.is_shared), None)
+    if shared is not None:
+        only = None if money.disputes else order.id
+        shares = await list_paid_shares(tx, shared, only)
+        money.share_minor = shares.get(order.key, 0)
+        money.disputes = [divide_dispute(each, shares)[order.key] for each in money.disputes]
+    return money
+
+
+async def _is_billed(tx: Connection, order: Order) -> bool:
+    return await find_invoice(tx, order.scope, order.id) is not None
+
+
+def divide_dispute(dispute: Dispute, shares: Mapping[OrderKey, int]) -> dict[OrderKey, Dispute]:
+    """The part of each order in a dispute of a charge that paid for all of them, by what was paid for each."""
+    if dispute.order_id is not None or sum(shares.values()) == 0:
+        return dict.fromkeys(shares, dispute)
+    withdrawn = apportion(dispute.withdrawn_minor, list(shares.values()))
+    return {key: replace(dispute, withdrawn_minor=amount) for key, amount in zip(shares, withdrawn, strict=True)}
 
 
 async def add_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor: Actor) -> None:
@@ -144,9 +198,38 @@ async def settle(tx: Connection, money: OrderMoney, *, actor: Actor, now: dateti
     A paid order whose money went back before it was allocated is cancelled. What is left of payments that no order
     needs is refunded.
     """
-    await _settle_charges(tx, money, now)
+    await settle_charges(tx, money, now)
+    order, why = next_state(money)
+    await credit_ended(tx, money, why, actor=actor, now=now)
+    return await finish_settling(tx, money, order, why, actor=actor, now=now)
+
+
+def next_state(money: OrderMoney) -> tuple[Order, CancellationReason | None]:
+    """What the order shows of its money, and why it is cancelled, if it is."""
     order = replace(money.order, payment_state=_payment_state(money), refunded_minor=_refunded_minor(money))
-    why = _ended_by_gateway(money, order)
+    return order, _ended_by_gateway(money, order)
+
+
+async def credit_ended(
+    tx: Connection, money: OrderMoney, why: CancellationReason | None, *, actor: Actor, now: datetime
+) -> None:
+    """Take an order whose payment was refunded at the gateway off its invoice. It is cancelled afterwards."""
+    if money.is_billed and why is CancellationReason.REFUNDED_AT_GATEWAY:
+        reason = "Refunded at the card gateway"
+        await credit_order(
+            *(tx, money.order),
+            cause=CreditCause.CANCELLATION,
+            reason=reason,
+            actor=actor,
+            now=now,
+            refund_id=money.of_order()[-1].id,
+        )
+
+
+async def finish_settling(
+    tx: Connection, money: OrderMoney, order: Order, why: CancellationReason | None, *, actor: Actor, now: datetime
+) -> Order:
+    """The last part of `settle`, which appends events."""
     if why is None:
         await _plan_owed(tx, money, actor=actor, now=now)
         return await _store(tx, money, order, now)
@@ -165,13 +248,16 @@ async def _store(tx: Connection, money: OrderMoney, order: Order, now: datetime)
     return order
 
 
-async def _settle_charges(tx: Connection, money: OrderMoney, now: datetime) -> None:
+async def settle_charges(tx: Connection, money: OrderMoney, now: datetime) -> None:
     """A charge of which nothing is left is `refunded`. One whose refund failed later is not."""
     settled = []
     for charge in money.charges:
         status = charge.status
         if status is not ChargeStatus.MISMATCHED:
-            is_gone = charge.captured_minor is not None and refunded(money.of_charge(charge)) >= charge.captured_minor
+            gone = refunded(money.of_charge(charge))
+            if charge.is_shared:
+                gone = await store.sum_succeeded(tx, charge)
+            is_gone = charge.captured_minor is not None and gone >= charge.captured_minor
             kept = ChargeStatus.REFUND_DUE if charge.is_surplus else ChargeStatus.CAPTURED
             status = ChargeStatus.REFUNDED if is_gone else kept
         if status is not charge.status:
@@ -187,8 +273,7 @@ def _payment_state(money: OrderMoney) -> PaymentState:
         return state
     if any(each.state is not DisputeState.WON for each in money.disputes_of(money.paying)):
         return PaymentState.DISPUTED
-    is_gone = 0 < money.paid_minor <= refunded(money.of_order())
-    return PaymentState.REFUNDED if is_gone else PaymentState.PAID
+    return PaymentState.REFUNDED if money.is_gone else PaymentState.PAID
 
 
 def _refunded_minor(money: OrderMoney) -> int:
@@ -219,7 +304,7 @@ async def _plan_owed(tx: Connection, money: OrderMoney, *, actor: Actor, now: da
         refund = Refund(
             scope=charge.scope,
             id=new_id("rfd"),
-            order_id=charge.order_id,
+            order_id=money.order.id,
             method=RefundMethod.CARD,
             charge_id=charge.id,
             amount_minor=money.left_of(charge),

@@ -1,34 +1,27 @@
 """Compare a charge with the gateway's record: refunds and disputes that began there, and what became of ours."""
 
-from dataclasses import replace
 from datetime import datetime
 
 import structlog
 
-from tonne.accounts.audit import Entry, record_all
-from tonne.base.actor import job_actor
 from tonne.base.ids import new_id
-from tonne.base.money import format_money
-from tonne.cards.captured_store import CapturedCharge, finish_check, update_captured
+from tonne.cards.captured_store import CapturedCharge, finish_check
 from tonne.cards.model import ChargeStatus
 from tonne.db.pool import Connection
-from tonne.gateways.card_refund import RefundOutcome, RefundResult
-from tonne.gateways.payment_record import DisputeState, RecordedDispute, RecordedPayment, RecordedRefund
+from tonne.gateways.payment_record import RecordedPayment, RecordedRefund
 from tonne.orders.model import Order
-from tonne.refunds.dispute_store import list_disputes, store_dispute
-from tonne.refunds.make_refunds import apply_result
-from tonne.refunds.model import (
-    Dispute,
-    Refund,
-    RefundMethod,
-    RefundPurpose,
-    RefundState,
-    exceeding,
+from tonne.refunds.dispute_store import list_disputes
+from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
+from tonne.refunds.order_money import OrderMoney, add_refund, lock_money, settle
+from tonne.refunds.record_refund import (
+    ACTOR,
+    STATES,
+    cancel_exceeding,
+    store_amount,
+    store_found_dispute,
+    update_refund,
 )
-from tonne.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
-
-ACTOR = job_actor("check_payments")
-_STATES = {RefundOutcome.REFUNDED: RefundState.SUCCEEDED, RefundOutcome.PENDING: RefundState.PENDING}
+from tonne.refunds.shared_payment import record_shared_payment
 
 _log = structlog.get_logger()
 
@@ -38,8 +31,13 @@ async def record_payment(
 ) -> Order | None:
     """Store what is new at the gateway and settle the order. Call it last in the transaction.
 
+    Returns the order as it is then; None for a charge that paid for several.
+
     Safe to repeat: it compares states and stores differences only. `held_until`: the lease that ends with it, if any.
     """
+    if charge.is_shared:
+        await record_shared_payment(tx, charge, payment, held_until=held_until, now=now)
+        return None
     money = await lock_money(tx, charge.scope, charge.order_id)
     if money is None:
         return None
@@ -49,30 +47,16 @@ async def record_payment(
     charge = next((each for each in money.charges if each.id == charge.id), charge)
     if charge.status is ChargeStatus.MISMATCHED:
         # Only a person decides about it; until then, only the amount is stored.
-        await _store_amount(tx, money, charge, payment, now)
+        await store_amount(tx, money, charge, payment, now)
         return money.order
-    charge = await _store_amount(tx, money, charge, payment, now)
+    charge = await store_amount(tx, money, charge, payment, now)
     for found in payment.refunds:
         await _record_refund(tx, money, charge, found, now)
     for dispute in payment.disputes:
-        await _record_dispute(tx, money, charge, dispute, now)
-    for refund in exceeding(charge.captured_minor or 0, money.of_charge(charge), money.disputes_of(charge)):
-        _log.warning("refund_cancelled", refund_id=refund.id, order_id=refund.order_id)
-        message = "The money went back another way."
-        cancelled = replace(refund, state=RefundState.CANCELLED, settled_at=now, next_attempt_at=None, message=message)
-        await change_refund(tx, money, cancelled, "refund.cancelled", actor=ACTOR, now=now)
+        await store_found_dispute(tx, charge, dispute, now)
+    money.disputes = await list_disputes(tx, money.order)
+    await cancel_exceeding(tx, money, charge, now)
     return await settle(tx, money, actor=ACTOR, now=now)
-
-
-async def _store_amount(
-    tx: Connection, money: OrderMoney, charge: CapturedCharge, payment: RecordedPayment, now: datetime
-) -> CapturedCharge:
-    if (charge.captured_minor, charge.captured_currency) == (payment.captured_minor, payment.currency):
-        return charge
-    charge = replace(charge, captured_minor=payment.captured_minor, captured_currency=payment.currency)
-    await update_captured(tx, charge, now=now)
-    money.charges = [charge if each.id == charge.id else each for each in money.charges]
-    return charge
 
 
 async def _record_refund(
@@ -80,9 +64,9 @@ async def _record_refund(
 ) -> None:
     ours = [each for each in money.of_charge(charge) if found.refund_id == each.id or found.reference == each.reference]
     if ours:
-        await _update_refund(tx, money, ours[0], found, now)
-    elif found.kind in _STATES:
-        state = _STATES[found.kind]
+        await update_refund(tx, money, ours[0], found, now)
+    elif found.kind in STATES:
+        state = STATES[found.kind]
         is_done = state is RefundState.SUCCEEDED
         refund = Refund(
             scope=charge.scope,
@@ -102,75 +86,3 @@ async def _record_refund(
         )
         _log.warning("refund_found", refund_id=refund.id, order_id=refund.order_id, reference=found.reference)
         await add_refund(tx, money, refund, actor=ACTOR)
-
-
-async def _update_refund(
-    tx: Connection, money: OrderMoney, refund: Refund, found: RecordedRefund, now: datetime
-) -> None:
-    """A refund may fail after it succeeded. One that began at the gateway is not repeated: nobody asked us for it."""
-    state = _STATES.get(found.kind, RefundState.FAILED)
-    if state is refund.state or refund.state is RefundState.FAILED:
-        return
-    if refund.state is RefundState.CANCELLED and state is RefundState.FAILED:
-        return
-    if refund.state is RefundState.SUCCEEDED and state is RefundState.PENDING:
-        # Read before another worker saw that it had succeeded: no gateway takes that back except as a failure.
-        return
-    if state is RefundState.FAILED:
-        _log.error("refund_failed", refund_id=refund.id, order_id=refund.order_id, reason=found.message)
-    result = RefundResult(found.kind, found.reference, found.message)
-    began_here = found.refund_id == refund.id
-    if began_here:
-        await apply_result(tx, money, refund, result, now=now)
-        return
-    is_over = state is not RefundState.PENDING
-    changed = replace(
-        refund, state=state, message=found.message, settled_at=now if is_over else None, next_attempt_at=None
-    )
-    await change_refund(tx, money, changed, f"refund.{state}", actor=ACTOR, now=now)
-
-
-async def _record_dispute(
-    tx: Connection, money: OrderMoney, charge: CapturedCharge, found: RecordedDispute, now: datetime
-) -> None:
-    known = next((each for each in money.disputes_of(charge) if each.reference == found.reference), None)
-    dispute = Dispute(
-        scope=charge.scope,
-        id=new_id("dsp") if known is None else known.id,
-        order_id=charge.order_id,
-        charge_id=charge.id,
-        reference=found.reference,
-        amount_minor=found.amount_minor,
-        withdrawn_minor=found.withdrawn_minor,
-        currency=charge.captured_currency or charge.currency,
-        reason=found.reason,
-        state=found.state,
-        evidence_due=found.evidence_due,
-        opened_at=found.opened_at,
-        recorded_at=now if known is None else known.recorded_at,
-        closed_at=None if found.state is DisputeState.OPENED else now,
-    )
-    if not await store_dispute(tx, dispute, now):
-        return
-    money.disputes = await list_disputes(tx, money.order)
-    log = _log.info if dispute.state is DisputeState.WON else _log.warning
-    log("dispute_changed", dispute_id=dispute.id, order_id=dispute.order_id, state=dispute.state)
-    if known is None or known.state is not dispute.state:
-        await record_all(tx, [_entry(dispute, known)], actor=ACTOR, at=now)
-
-
-def _entry(dispute: Dispute, known: Dispute | None) -> Entry:
-    return Entry(
-        action=f"dispute.{dispute.state}",
-        subject_id=dispute.id,
-        organisation_id=dispute.scope.organisation_id,
-        mode=dispute.scope.mode,
-        before=None if known is None else {"state": known.state},
-        after={"state": dispute.state},
-        details={
-            "order_id": dispute.order_id,
-            "charge_id": dispute.charge_id,
-            "amount": f"{format_money(dispute.amount_minor, dispute.currency)} {dispute.currency}",
-            "reason": dispute.reason,
-        },
-    )

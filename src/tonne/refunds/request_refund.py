@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts.model import PaymentMethod
 from tonne.base.actor import Actor
 from tonne.base.currency import DECIMALS
 from tonne.base.currency_limits import limit_minor
@@ -97,7 +96,7 @@ async def plan_refund(
         )
     limit = limit_minor(settings.refund_approval_above, order.currency)
     needs_approval = limit is not None and amount > limit
-    by_card = order.payment_method is PaymentMethod.CARD
+    by_card = money.is_by_card
     if by_card and amount % charge_unit(order.currency):
         unit = format_money(charge_unit(order.currency), order.currency)
         raise RefundAmountInvalid(f"A refund to a card must be a multiple of {unit} {order.currency}.", field="amount")
@@ -126,13 +125,12 @@ async def plan_refund(
 
 
 async def release_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor: Actor, now: datetime) -> None:
-    """Plan the returns of a refund by bank that is due, and issue its credit note.
+    """Plan the returns of a refund by bank that is due, and issue its credit note, if the order is on an invoice.
 
     The credit note of a cancellation is issued with the cancellation.
     """
-    if refund.method is not RefundMethod.BANK:
-        return
-    await plan_bank_refund(tx, money, refund, actor=actor, now=now)
+    if refund.method is RefundMethod.BANK:
+        await plan_bank_refund(tx, money, refund, actor=actor, now=now)
     if refund.purpose is RefundPurpose.GOODWILL:
         await credit_order(
             tx,

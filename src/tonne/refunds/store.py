@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from tonne.base.scope import Mode, Scope
+from tonne.cards.captured_store import CapturedCharge
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
@@ -64,6 +65,27 @@ async def list_of_order(connection: Connection, order: Order | OrderKey) -> list
     """Oldest first."""
     key = order.key if isinstance(order, Order) else order
     return [_refund(row) for row in await connection.fetch(LIST_OF_ORDER, *key)]
+
+
+LIST_OF_CHARGE = f"""
+SELECT {_REFUND} FROM refunds WHERE charge_id = $1 ORDER BY created_at, id
+"""  # noqa: S608 - a constant
+
+
+async def list_of_charge(connection: Connection, charge: CapturedCharge) -> list[Refund]:
+    """Oldest first. Those of all orders that the charge paid for."""
+    return [_refund(row) for row in await connection.fetch(LIST_OF_CHARGE, charge.id)]
+
+
+SUM_SUCCEEDED = (
+    "SELECT coalesce(sum(amount_minor), 0)::bigint FROM refunds WHERE charge_id = $1 AND state = 'succeeded'"
+)
+
+
+async def sum_succeeded(connection: Connection, charge: CapturedCharge) -> int:
+    """What has gone back of a charge, for all orders that it paid for."""
+    refunded_minor: int = await connection.fetchval(SUM_SUCCEEDED, charge.id)
+    return refunded_minor
 
 
 FIND_BY_KEY = f"SELECT {_REFUND} FROM refunds WHERE account_id = $1 AND idempotency_key = $2"  # noqa: S608 - a constant

@@ -37,7 +37,13 @@ async def refund_timeline(connection: Connection, scope: Scope, order_id: str) -
 
 LIST_DISPUTES_OF_ORDER = """
 SELECT id, reference, amount_minor, currency, reason, state, evidence_due, opened_at, closed_at
-FROM disputes WHERE account_id = $1 AND order_id = $2 ORDER BY opened_at, id
+FROM disputes
+WHERE account_id = $1 AND (
+    order_id = $2
+    OR order_id IS NULL AND charge_id IN (
+        SELECT charges.id FROM charges JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
+        WHERE billed.account_id = $1 AND billed.order_id = $2))
+ORDER BY opened_at, id
 """
 
 

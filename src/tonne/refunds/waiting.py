@@ -59,7 +59,8 @@ WAITING = (
         "A payer disputes a payment at their bank. Without evidence the money is lost. The order is held.",
         "Submit evidence at the gateway before the date; `tonne dispute show` has the gateway's id.",
         """
-        SELECT format('dispute %s of order %s: %s minor units of %s, %s, evidence due %s', id, order_id, amount_minor,
+        SELECT format('dispute %s of %s: %s minor units of %s, %s, evidence due %s', id,
+                      coalesce('order ' || order_id, 'charge ' || charge_id), amount_minor,
                       currency, reason, coalesce(to_char(evidence_due, 'YYYY-MM-DD'), 'unknown')) AS "where"
         FROM disputes WHERE mode = 'live' AND state = 'opened' AND $1::timestamptz IS NOT NULL
         ORDER BY evidence_due NULLS LAST, id
@@ -71,7 +72,8 @@ WAITING = (
         "Nothing happens until you decide.",
         "Run `tonne charge refund` to send it back, or `tonne charge accept` to accept it for the order.",
         """
-        SELECT format('charge %s of order %s: %s %s were requested, %s arrived, see %s at %s', id, order_id,
+        SELECT format('charge %s of %s: %s %s were requested, %s arrived, see %s at %s', id,
+                      coalesce(order_id, invoice_id),
                       amount_minor, currency, coalesce(captured_minor || ' ' || captured_currency, 'another amount'),
                       reference, gateway) AS "where"
         FROM charges WHERE mode = 'live' AND status = 'mismatched' AND $1::timestamptz IS NOT NULL

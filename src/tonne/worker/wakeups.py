@@ -29,6 +29,8 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "price_waiting_orders": _wakeups([], _KIND.EVENTS, _KIND.UNINVOICED_ORDERS, *_CHARGES),
     "charge_live_cards": _wakeups([_KIND.LIVE_CHARGES], *_AFTER_CHARGES),
     "charge_test_cards": _wakeups([_KIND.TEST_CHARGES], *_AFTER_CHARGES),
+    "charge_live_invoices": _wakeups([_KIND.LIVE_CHARGES], *_AFTER_CHARGES, _KIND.INVOICES, _KIND.CREDIT_NOTES),
+    "charge_test_invoices": _wakeups([_KIND.TEST_CHARGES], *_AFTER_CHARGES, _KIND.INVOICES, _KIND.CREDIT_NOTES),
     "poll_gateways": _wakeups([], _KIND.REFUNDS),
     "check_payments": _wakeups([_KIND.REFUNDS], *_AFTER_REFUNDS),
     "make_refunds": _wakeups([_KIND.REFUNDS], *_AFTER_REFUNDS),

@@ -1,0 +1,29 @@
+"""The worker jobs that charge cards for invoices."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from tonne.base.clock import Clock
+from tonne.base.scope import Mode
+from tonne.base.settings import Settings
+from tonne.cards.model import RetrySchedule
+from tonne.db.pool import Database
+from tonne.gateways.card import CardGateway
+from tonne.invoices.charge_invoices import ChargeInvoices
+
+
+def invoice_charge_jobs(
+    database: Database,
+    gateways: Mapping[str, CardGateway],
+    clock: Clock,
+    schedule: RetrySchedule,
+    settings: Settings,
+) -> dict[str, Callable[[], Awaitable[bool]]]:
+    """By name, one for each mode."""
+
+    def job(mode: Mode) -> Callable[[], Awaitable[bool]]:
+        return ChargeInvoices(database, gateways, mode, clock, schedule, settings).run_once
+
+    return {
+        "charge_live_invoices": job(Mode.LIVE),
+        "charge_test_invoices": job(Mode.TEST),
+    }
