@@ -123,6 +123,14 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     assert squeezed("".join(page_texts(pdf))).count(squeezed(text)) >= 10
 
 
+@pytest.mark.parametrize("count", [24, 25, 26, 58, 59, 60])
+def test_the_total_is_never_on_a_page_without_a_line(count: int) -> None:
+    record = sixty("live")
+    *_, last = page_texts(invoice_pdf(msgspec.structs.replace(record, lines=record.lines[:count])))
+    assert f"Bundle number {count - 1}." in last
+    assert "EUR 660.00" in last
+
+
 def test_sixty_lines_span_pages_with_a_repeated_header() -> None:
     pdf = invoice_pdf(sixty("live"))
     pages = page_texts(pdf)

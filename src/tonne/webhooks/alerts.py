@@ -1,11 +1,13 @@
 """Mail to an organisation's admins when a receiver has been failing for a long time."""
 
-from tonne.base.clock import to_wire
+from datetime import UTC, datetime
+
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import compose_mail, is_mail_address
 from tonne.gateways.mail_layout import fact_lines
 from tonne.gateways.outbox import enqueue
+from tonne.receipts.order_mails import in_words
 from tonne.webhooks.model import Lease
 from tonne.webhooks.outcomes import Retry
 from tonne.webhooks.schedule import ALERT_AFTER
@@ -23,7 +25,7 @@ async def alert_if_due(tx: Connection, lease: Lease, outcome: Retry, settings: S
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
     since = await tx.fetchval(COUNT_ALERT, lease.organisation_id, lease.id, spans)
     if since is not None:
-        await _mail_admins(tx, lease, f"has not accepted events since {to_wire(since)}", outcome, settings)
+        await _mail_admins(tx, lease, f"has not accepted events since {_minute(since)}", outcome, settings)
 
 
 COUNT_PARKED_ALERT = """
@@ -41,7 +43,7 @@ async def alert_parked_if_due(
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
     row = await tx.fetchrow(COUNT_PARKED_ALERT, lease.organisation_id, lease.id, account_id, spans, lease.mode)
     if row is not None:
-        what = f"has refused event {row['event_id']} of account {account_id} since {to_wire(row['parked_at'])}"
+        what = f"has refused event {row['event_id']} of account {account_id} since {_minute(row['parked_at'])}"
         await _mail_admins(tx, lease, what, outcome, settings)
 
 
@@ -57,9 +59,14 @@ async def _mail_admins(tx: Connection, lease: Lease, what: str, outcome: Retry, 
     text = (
         f"Your webhook {lease.id} ({lease.mode} mode) {what}.\n\n"
         f"{fact_lines(facts)}\n"
-        "No event is lost. Tonne keeps them in order and sends them as soon as the receiver returns a 2xx status.\n"
-        "It retries at least once an hour.\n\n"
-        f"The recorded attempts are at {settings.base_url}/v1/webhooks/{lease.id}/attempts\n"
+        "No event is lost. Tonne keeps them in order and sends them as soon as the receiver returns a 2xx status. It"
+        " retries at least once an hour.\n\n"
+        f"GET {settings.base_url}/v1/webhooks/{lease.id}/attempts returns the recorded attempts.\n"
     )
     message = compose_mail(settings, admins, f"Webhook {lease.id} is failing", text)
     await enqueue(tx, lease.organisation_id, admins, message)
+
+
+def _minute(moment: datetime) -> str:
+    """`16 November 2026, 09:30 UTC`"""
+    return f"{in_words(moment.astimezone(UTC))}, {moment.astimezone(UTC):%H:%M} UTC"
