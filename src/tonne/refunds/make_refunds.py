@@ -95,7 +95,7 @@ class MakeRefunds:
                 # Somebody may have refunded at the gateway instead: then the next attempt is not needed.
                 await request_checks_any_account(tx, due.gateway, [due.charge_reference], now)
             if result.kind is RefundOutcome.UNAVAILABLE:
-                await undo_sent(tx, due)
+                await undo_sent(tx, refund, sent_at=due.sent_at, sent_before=due.sent_before)
             if await apply_result(tx, money, refund, result, now=now, schedule=self.schedule):
                 await settle(tx, money, actor=ACTOR, now=now)
 

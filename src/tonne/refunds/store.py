@@ -167,9 +167,9 @@ UPDATE refunds SET sent_at = $3 WHERE account_id = $1 AND id = $2 AND sent_at = 
 """
 
 
-async def undo_sent(tx: Connection, due: DueRefund) -> None:
+async def undo_sent(tx: Connection, refund: Refund, *, sent_at: datetime, sent_before: datetime | None) -> None:
     """The gateway was certainly not reached: only an earlier request may have arrived there."""
-    await tx.execute(UNDO_SENT, due.refund.scope.account_id, due.refund.id, due.sent_before, due.sent_at)
+    await tx.execute(UNDO_SENT, refund.scope.account_id, refund.id, sent_before, sent_at)
 
 
 LOCK_SENT_AT = "SELECT sent_at FROM refunds WHERE account_id = $1 AND id = $2 FOR UPDATE"
