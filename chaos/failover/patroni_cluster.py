@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,11 @@ RECOMMENDED: Mapping[str, Any] = {
     "maximum_lag_on_failover": 1048576,
     "postgresql": {"parameters": {"wal_sender_timeout": "5s", "wal_receiver_timeout": "5s"}},
 }
+
+
+# Messages of PostgreSQL, which writes to Patroni's log.
+STOPPED, PROMOTED = "received fast shutdown request", "database system is ready to accept connections"
+_LOGGED = re.compile(rf"^([\d-]+ [\d:.]+) UTC \[\d+\] LOG:  ({STOPPED}|{PROMOTED})$", re.MULTILINE)
 
 
 class PatroniCluster(Databases):
@@ -216,6 +223,14 @@ class PatroniCluster(Databases):
         candidates = [name for name, entry in state.items() if entry["role"] == "sync_standby"]
         body = {"leader": primary.name, "candidate": candidates[0] if candidates else None}
         await self._call(primary, "POST", "/switchover", body, within_s=60.0)
+
+    def last_switchover_s(self) -> float:
+        """How long PostgreSQL itself was away: from the shutdown of the old primary to the promotion of the new one."""
+        logs = [(member.folder / "patroni.log").read_text(encoding="utf-8") for member in self.members]
+        found = [(datetime.fromisoformat(at), message) for log in logs for at, message in _LOGGED.findall(log)]
+        promoted = max(at for at, message in found if message == PROMOTED)
+        stopped = max(at for at, message in found if message == STOPPED and at < promoted)
+        return (promoted - stopped).total_seconds()
 
     async def _call(
         self, member: Member, method: str, path: str, body: Mapping[str, Any] | None = None, *, within_s: float

@@ -40,6 +40,7 @@ async def switchover(cluster: Cluster) -> None:
             async with clients.measured("switchover", SWITCHOVER_S):
                 await cluster.patroni.switchover()
                 fired()
+            cluster.notes.append(f"PostgreSQL itself was away for {cluster.patroni.last_switchover_s():.1f} s")
             await clients.until_notified()
             await cluster.patroni.until_healthy()
     await cluster.until_delivered(ALL_DELIVERED_WITHIN_S)
