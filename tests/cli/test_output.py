@@ -29,7 +29,7 @@ from tonne.cli.table import Cell, layout, width_of
 
 READING = ("list", "show", "status")
 # Commands that read and have another name.
-OTHERS = {"audit"}
+OTHERS = {"audit", "invoice write-offs"}
 
 
 @dataclass(frozen=True)

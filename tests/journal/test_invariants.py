@@ -10,7 +10,7 @@ from tests.support.world import World
 from tonne.app import Services
 from tonne.journal.invariants import INVARIANTS
 
-BALANCED, DEFERRED = (invariant.name for invariant in INVARIANTS)
+BALANCED, BAD_DEBTS, DEFERRED = (invariant.name for invariant in INVARIANTS)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ BALANCED, DEFERRED = (invariant.name for invariant in INVARIANTS)
     [
         ("UPDATE invoices SET total_minor = total_minor + 1", BALANCED),
         ("UPDATE charges SET amount_minor = amount_minor + 1, captured_minor = captured_minor + 2", BALANCED),
+        ("UPDATE invoices SET written_off_at = created_at", BAD_DEBTS),
         ("UPDATE invoice_orders SET fee_minor = fee_minor + 1, total_minor = total_minor + 1", DEFERRED),
     ],
 )

@@ -123,7 +123,11 @@ async def test_a_debt_is_written_off_and_recovered_in_parts_a_year_later(debts: 
     for month, day in ((4, 4), (4, 20), (5, 20)):
         debts.clock.turn_to(month, day)
         await debts.work()
+    for mail in await debts.mails():
+        assert "cancel" not in text_of(mail), "its order was fulfilled"
+        assert "Once we have received" not in text_of(mail)
     mails = len(await debts.mails())
+    assert mails == 2, "the invoice and a reminder"
     assert await debts.fetchval("SELECT next_attempt_at FROM invoices") is None, "no worker postpones it for ever"
     assert (await debts.write_off(order)).state is WriteOffState.BOOKED
     await debts.work()

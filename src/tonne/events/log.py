@@ -101,6 +101,13 @@ JOIN (SELECT DISTINCT organisation_id, mode
   ON stream.organisation_id = wanted.organisation_id AND stream.mode = wanted.mode
 ORDER BY stream.organisation_id, stream.mode FOR UPDATE OF stream
 """
+
+
+async def lock_streams(tx: Connection, streams: Sequence[Stream]) -> None:
+    """For a transaction that appends to several streams in several calls. Lock nothing else after that."""
+    await tx.execute(LOCK_STREAMS, *columns(streams, "organisation_id, mode"))
+
+
 APPEND_TO_STREAMS = f"""
 WITH input AS (
     SELECT organisation_id, mode, account_id, id, event_type, subject, subject_id, document,
@@ -129,9 +136,13 @@ FROM numbered
 
 
 async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEvent]], now: datetime) -> None:
-    """Append events of several accounts to their streams, in order. Call it once, last in the transaction."""
+    """Append events of several accounts to their streams, in order. Call it once, last in the transaction.
+
+    A transaction that calls it several times locks all streams before, with `lock_streams`.
+    """
     organisations, modes, accounts = columns([scope for scope, _ in events], "organisation_id, mode, account_id")
-    await tx.execute(LOCK_STREAMS, organisations, modes)
+    streams = {Stream(scope.organisation_id, scope.mode) for scope, _ in events}
+    await lock_streams(tx, list(streams))
     status = await tx.execute(
         APPEND_TO_STREAMS,
         now,

@@ -15,6 +15,7 @@ from tonne.db.pool import Connection, Database
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store as invoice_store
 from tonne.invoices.annex import load_annex
+from tonne.invoices.billed_order_store import list_unfulfilled_orders
 from tonne.invoices.cancel_invoice import cancel_invoice
 from tonne.invoices.mail import (
     ComposeMail,
@@ -101,13 +102,17 @@ class FollowUpInvoices:
                     return
             remaining = await find_remaining(connection, invoice)
             annex = await load_annex(connection, invoice) if recipients else []
+            is_fulfilled = not await list_unfulfilled_orders(connection, invoice)
         message = None
         if recipients and invoice.closing is not None:
             # The card has paid it already.
             message = await write_closed_mail(self.settings, recipients, invoice, invoice.closing, annex=annex)
         elif recipients:
             message = await write_mail(
-                compose, self.settings, recipients, invoice, now, remaining=remaining, annex=annex
+                *(compose, self.settings, recipients, invoice, now),
+                remaining=remaining,
+                annex=annex,
+                is_fulfilled=is_fulfilled,
             )
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice, now, due_at):

@@ -25,7 +25,7 @@ class ComposeMail(Protocol):
         record: InvoiceRecord,
         *,
         pdf: bytes,
-        cancel_on: date,
+        cancel_on: date | None,
         remaining: Remaining | None,
     ) -> EmailMessage: ...
 
@@ -44,12 +44,18 @@ async def write_mail(
     *,
     remaining: Remaining | None,
     annex: Annex,
+    is_fulfilled: bool,
 ) -> EmailMessage:
-    """Compose a mail with the invoice attached. Renders the PDF in a thread: do not hold a lock meanwhile."""
+    """Compose a mail with the invoice attached. Renders the PDF in a thread: do not hold a lock meanwhile.
+
+    `is_fulfilled`: all its orders were fulfilled on credit, so none of them waits for the payment or is cancelled.
+    """
     record = invoice.read_record()
     pdf = await asyncio.to_thread(invoice_pdf, record, annex=annex, remaining=remaining)
     cancel_on = FollowUpSchedule.from_settings(settings).cancel_on(invoice, now.astimezone(UTC).date())
-    return compose(settings, recipients, record, pdf=pdf, cancel_on=cancel_on, remaining=remaining)
+    return compose(
+        settings, recipients, record, pdf=pdf, cancel_on=None if is_fulfilled else cancel_on, remaining=remaining
+    )
 
 
 async def write_closed_mail(
@@ -78,7 +84,7 @@ def compose_invoice_mail(
     record: InvoiceRecord,
     *,
     pdf: bytes,
-    cancel_on: date,
+    cancel_on: date | None,
     remaining: Remaining | None,
 ) -> EmailMessage:
     if record.paid_by_card:
@@ -86,7 +92,6 @@ def compose_invoice_mail(
     text = (
         f"Please find attached invoice {record.reference} for {_total(record)} for {_orders(record)}.\n\n"
         f"{_reduced(record, remaining)}{_how_to_pay(record, f'by {in_words(record.due_on)}', remaining)}\n"
-        "Once we have received your payment, we retire the carbon credits on your behalf.\n"
         f"{_what_follows(record, cancel_on)}"
     )
     subject = f"Invoice {record.reference}: {_due(record, remaining)}, due {in_words(record.due_on)}"
@@ -116,7 +121,7 @@ def compose_reminder(
     record: InvoiceRecord,
     *,
     pdf: bytes,
-    cancel_on: date,
+    cancel_on: date | None,
     remaining: Remaining | None,
 ) -> EmailMessage:
     """Says what has arrived and what is missing: asking for the whole sum again would be wrong."""
@@ -132,9 +137,10 @@ def compose_reminder(
         f"Invoice {record.reference} for {_total(record)} for {_orders(record)} was due on"
         f" {in_words(record.due_on)}, and {state}. The invoice is attached again. If you"
         " have paid in the last few days, please ignore this reminder.\n\n"
-        f"{_reduced(record, remaining)}{_how_to_pay(record, 'now', remaining)}\n"
-        f"If we have not received {what} before {in_words(cancel_on)}, {consequence}\n"
+        f"{_reduced(record, remaining)}{_how_to_pay(record, 'now', remaining)}"
     )
+    if cancel_on is not None:
+        text += f"\nIf we have not received {what} before {in_words(cancel_on)}, {consequence}\n"
     subject = f"Reminder: invoice {record.reference}, {subject} {in_words(record.due_on)}"
     return _compose(settings, recipients, record, subject=subject, text=text, pdf=pdf)
 
@@ -253,9 +259,12 @@ def _how_to_pay(record: InvoiceRecord, when: str, remaining: Remaining | None) -
     )
 
 
-def _what_follows(record: InvoiceRecord, cancel_on: date) -> str:
+def _what_follows(record: InvoiceRecord, cancel_on: date | None) -> str:
+    if cancel_on is None:
+        return ""
     what = "the order" if record.order_count == 1 else "those orders that are not fulfilled yet"
-    return f"If we have not received your payment before {in_words(cancel_on)}, we will cancel {what}.\n"
+    retired = "Once we have received your payment, we retire the carbon credits on your behalf.\n"
+    return f"{retired}If we have not received your payment before {in_words(cancel_on)}, we will cancel {what}.\n"
 
 
 def _orders(record: InvoiceRecord) -> str:

@@ -10,6 +10,7 @@ from tonne.db.pool import Connection
 from tonne.gateways.outbox import enqueue
 from tonne.invoices import store
 from tonne.invoices.annex import load_annex
+from tonne.invoices.billed_order_store import list_unfulfilled_orders
 from tonne.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
 from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_closed_mail, write_mail
 from tonne.invoices.model import FollowUpSchedule, Invoice
@@ -34,7 +35,10 @@ async def resend_invoice(
             invoice = await _mark_mailed(tx, invoice, settings, now)
         remaining = await find_remaining(tx, invoice)
         message = await write_mail(
-            compose_invoice_mail, settings, recipients, invoice, now, remaining=remaining, annex=annex
+            *(compose_invoice_mail, settings, recipients, invoice, now),
+            remaining=remaining,
+            annex=annex,
+            is_fulfilled=not await list_unfulfilled_orders(tx, invoice),
         )
     else:
         message = await write_closed_mail(settings, recipients, invoice, closing, annex=annex)

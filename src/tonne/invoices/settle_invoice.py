@@ -11,6 +11,7 @@ from tonne.base.progress import progress
 from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
+from tonne.events.log import lock_streams
 from tonne.invoices import store as invoice_store
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.billed_order_store import find_order_keys_any_account
@@ -126,6 +127,9 @@ async def mark_invoice_paid(
 async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now: datetime) -> None:
     """Mark the locked orders of settled invoices as paid. Call it last in the transaction."""
     keys = [each.key for each in await find_order_keys_any_account(tx, invoice_ids)]
+    if len(keys) > CHUNK:
+        # Orders are sorted by account, streams by organisation: two transactions could deadlock.
+        await lock_streams(tx, await invoice_store.list_streams_any_account(tx, invoice_ids))
     with progress("Marking orders as paid", len(keys)) as advance:
         for start in range(0, len(keys), CHUNK):
             orders = await load_orders(tx, keys[start : start + CHUNK])

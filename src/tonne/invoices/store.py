@@ -11,6 +11,7 @@ from tonne.base.actor import Actor
 from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
+from tonne.events.notification import Stream
 from tonne.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
 from tonne.orders.model import OrderKey
 
@@ -152,6 +153,14 @@ async def lock_invoices_any_account(tx: Connection, ids: Sequence[str]) -> list[
     return [_invoice(row) for row in await tx.fetch(LOCK_INVOICES, ids)]
 
 
+LIST_STREAMS = "SELECT DISTINCT organisation_id, mode FROM invoices WHERE id = ANY ($1::text[])"
+
+
+async def list_streams_any_account(connection: Connection, ids: Sequence[str]) -> list[Stream]:
+    """The streams that events of the orders of these invoices are appended to."""
+    return [Stream(row["organisation_id"], Mode(row["mode"])) for row in await connection.fetch(LIST_STREAMS, ids)]
+
+
 FIND_BY_REFERENCES = f"SELECT {_INVOICE} FROM invoices WHERE reference = ANY ($1::text[])"  # noqa: S608 - a constant
 
 
@@ -278,7 +287,7 @@ async def mark_held_mailed(tx: Connection, invoice: Invoice, now: datetime, next
 
 MARK_REMINDED = """
 UPDATE invoices SET reminded_at = $2, next_attempt_at = $3
-WHERE id = $1 AND status = 'open' AND reminded_at IS NULL RETURNING true
+WHERE id = $1 AND status = 'open' AND reminded_at IS NULL AND written_off_at IS NULL RETURNING true
 """
 
 

@@ -113,8 +113,7 @@ WAITING = (
                       accounts.currency) AS "where"
         FROM accounts JOIN orders ON orders.account_id = accounts.id
         WHERE accounts.mode = 'live' AND accounts.fulfil = 'on_order' AND orders.status = 'placed'
-          AND orders.payment_method = 'invoice' AND orders.next_attempt_at > orders.created_at + interval '1 minute'
-          AND orders.created_at < $1::timestamptz
+          AND orders.hold_reason = 'credit_limit_reached' AND orders.created_at < $1::timestamptz
         GROUP BY accounts.organisation_id, accounts.id
         ORDER BY min(orders.created_at)
         """,
