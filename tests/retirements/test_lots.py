@@ -190,7 +190,7 @@ async def test_money_9_an_untouched_lot_is_withdrawn(shop: Shop) -> None:
     id_, operator = await lot_id(shop), Operator(shop.database._url)
     assert operator.is_refused("lot", "withdraw", "lot_nope", "--reason", "x").startswith("There is no lot lot_nope")
     assert operator.does("lot", "withdraw", id_, "--reason", "Imported twice") == (
-        f"Lot {id_} (9731-VCS-VCU 1–1000, 1000 t) is withdrawn."
+        f"Lot {id_} (9731-VCS-VCU 1–1000, 1,000 t) is withdrawn."
     )
     _, line = operator.does("lot", "list", "--mode", "live").splitlines()
     assert line.split()[:1] == [id_]

@@ -89,7 +89,7 @@ async def test_issue_12_a_lot_is_invalidated_after_certificates_went_out(
     # The first customer gets other credits and a new certificate, the second one is refunded.
     operator.does("lot", "resolve", wrong, "--order", first.id, "--resupply")
     operator.does("lot", "resolve", wrong, "--order", second.id, "--withdraw")
-    assert operator.does("lot", "resolve", wrong, "--all", "--withdraw") == "No changes."
+    assert operator.does("lot", "resolve", wrong, "--all", "--withdraw") == "No changes: nothing is undecided."
     shop.clock.now = utc_now()
     await shop.work()
     assert await shop.case_states(wrong) == {first.id: "retiring", second.id: "withdrawn", third.id: "resupplied"}

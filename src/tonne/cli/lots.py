@@ -20,6 +20,7 @@ from tonne.cli.output import (
     TonnesColumn,
     ValueColumn,
     detect_output,
+    group,
     output_options,
     print_object,
     print_rows,
@@ -176,8 +177,7 @@ def withdraw(lot_id: str, reason: str) -> None:
     """
     reason = _checked(reason)
     withdrawn = run_in_transaction(withdraw_lot, lot_id, reason=reason, actor=ACTOR, now=utc_now())
-    tonnes = format_tonnes(withdrawn.quantity_grams)
-    click.echo(f"Lot {withdrawn.id} ({_serials(withdrawn)}, {tonnes} t) is withdrawn.")
+    click.echo(f"Lot {withdrawn.id} ({_serials(withdrawn)}, {_tonnes(withdrawn.quantity_grams)}) is withdrawn.")
 
 
 @lot.command("invalidate")
@@ -213,7 +213,7 @@ def invalidate(lot_id: str, reason: str, yes: bool) -> None:
     done = run_in_transaction(invalidate_lot, lot_id, reason=reason, actor=ACTOR, now=utc_now())
     resupply = sum(case.state is CaseState.RESUPPLY for case in done.cases)
     undecided = sum(case.state is CaseState.UNDECIDED for case in done.cases)
-    click.echo(f"Lot {lot_id} is invalid. {format_tonnes(done.lot.free_grams)} t that were free left supply.")
+    click.echo(f"Lot {lot_id} is invalid. {_tonnes(done.lot.free_grams)} that were free left supply.")
     if resupply:
         click.echo(f"{_count(resupply, 'order')} without a certificate: other credits are allocated automatically.")
     if undecided:
@@ -251,7 +251,7 @@ def resolve(lot_id: str, order_ids: tuple[str, ...], every: bool, decision: str 
     wanted = None if every else list(order_ids)
     changed = run_in_transaction(resolve_lot_cases, lot_id, wanted, Decision(decision), actor=ACTOR, now=utc_now())
     if not changed:
-        click.echo("No changes.")
+        click.echo("No changes: nothing is undecided.")
     elif decision == Decision.RESUPPLY:
         click.echo(f"{_count(len(changed), 'order')} will get other credits and a new certificate.")
     else:
@@ -267,6 +267,10 @@ def _checked(reason: str) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+def _tonnes(grams: int) -> str:
+    return f"{group(format_tonnes(grams))} t"
 
 
 def _cost(each: ListedLot) -> str:
