@@ -166,13 +166,8 @@ class Services:
         self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule, settings)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.remove_closed_cards = RemoveClosedCards(database, self.card_gateways, clock)
-        self.issue_invoices = IssueInvoices(database, clock, settings)
-        self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
-        self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
-        self.mail_credit_notes = MailCreditNotes(database, clock, settings)
+        self._open_invoices(clock)
         self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
-        self.credit_notes = CreditNoteEndpoints(database)
-        self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.offset_links = OffsetLinkEndpoints(
             database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
         )
@@ -194,16 +189,18 @@ class Services:
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.prune_attempts = PruneAttempts(database, settings)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
-        measured = (
-            self.clock_drift,
-            self.notifier,
-            self.place_orders,
-            gateway_meter,
-            self.mails,
-            self.deliverer.measured,
-        )
-        for part in (database, *measured):
+        measured = (self.notifier, self.place_orders, gateway_meter, self.mails, self.deliverer.measured)
+        for part in (database, self.clock_drift, *measured):
             self.metrics.add(*part.metrics)
+
+    def _open_invoices(self, clock: Clock) -> None:
+        database, settings = self.database, self.settings
+        self.issue_invoices = IssueInvoices(database, clock, settings)
+        self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
+        self.follow_up_invoices = FollowUpInvoices(database, clock, settings)
+        self.mail_credit_notes = MailCreditNotes(database, clock, settings)
+        self.credit_notes = CreditNoteEndpoints(database)
+        self.invoices = InvoiceEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
 
     def _open_pages(self, clock: Clock) -> None:
         """The parts behind HTML pages."""

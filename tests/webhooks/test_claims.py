@@ -16,7 +16,7 @@ from tonne.webhooks.claim import (
     CLAIM,
     CLAIM_BY_SCAN,
     claim_any_account,
-    claim_in_streams,
+    claim_in_streams_any_account,
     clear_due_any_account,
 )
 from tonne.webhooks.model import Lease
@@ -130,7 +130,7 @@ async def _claim(stage: Stage) -> list[str]:
 async def _claim_named(stage: Stage, *scopes: Scope) -> list[Lease]:
     async with stage.database.transaction() as tx:
         streams = [Stream(scope.organisation_id, scope.mode) for scope in scopes]
-        return await claim_in_streams(tx, streams, 10, LEASE_S)
+        return await claim_in_streams_any_account(tx, streams, 10, LEASE_S)
 
 
 async def test_operations_13_new_events_claim_only_webhooks_of_their_stream(

@@ -123,7 +123,7 @@ FROM claimed LEFT JOIN LATERAL (
 """  # noqa: S608 - only the constants above are inserted
 
 
-async def claim_in_streams(
+async def claim_in_streams_any_account(
     connection: Connection, streams: Collection[Stream], limit: int, lease_s: float
 ) -> list[Lease]:
     """Claim webhooks of these streams that are due for new events, with the events if there are only a few."""

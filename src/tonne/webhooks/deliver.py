@@ -88,7 +88,7 @@ class Deliverer:
         # In a transaction: if the response is lost, there is no commit, and the webhooks do not stay leased to nobody.
         async with self._database.transaction() as tx:
             if look.streams is not None:
-                return await claim.claim_in_streams(tx, look.streams, healthy, lease_s)
+                return await claim.claim_in_streams_any_account(tx, look.streams, healthy, lease_s)
             if look.clears:
                 await claim.clear_due_any_account(tx)
             return await claim.claim_any_account(tx, healthy, failing, lease_s, full_scan=look.full_scan)
