@@ -79,7 +79,6 @@ async def test_another_card_is_entered_in_the_browser(visit: Visit, services: Se
     await page.get_by_label("Card number").fill("4242 4242 4242 4242")
     await page.get_by_role("button", name="Store this card").click()
     await expect(page.get_by_role("status")).to_contain_text("The card is stored.")
-    await expect(page.get_by_text("is being charged with the new card")).to_be_visible()
     await check_page(page, "card-stored")
 
 
