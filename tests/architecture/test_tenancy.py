@@ -33,6 +33,7 @@ ACROSS_ACCOUNTS = {
     "src/tonne/invoices/cancel_invoice.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/settle_invoice.py": "an invoice may bill several accounts of its organisation",
     "src/tonne/invoices/correct_invoice.py": "the operator's: an invoice may bill several accounts",
+    "src/tonne/invoices/write_off.py": "the operator's: an invoice may bill several accounts",
     "src/tonne/invoices/collect_orders.py": "orders of several accounts are billed together",
     "src/tonne/invoices/issue_consolidated_invoices.py": "a job of the worker",
     "src/tonne/invoices/issue_credit_note.py": "an invoice may bill several accounts of its organisation",
@@ -91,7 +92,7 @@ ACROSS_ACCOUNTS = {
 # Parameters that say whose rows are meant: a scope, the id of an owner, a value that has its scope, or a secret.
 SCOPING = {
     *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
-    *("link", "charge", "mail", "secret_hash", "invoice", "refund", "dispute"),
+    *("link", "charge", "mail", "secret_hash", "invoice", "refund", "dispute", "checkout"),
     # Each item names its account or organisation.
     *(
         "keys",
@@ -105,6 +106,7 @@ SCOPING = {
         "events",
         "parcels",
         "shares",
+        "streams",
     ),
     *("entries", "scopes", "charges"),
 }
