@@ -81,8 +81,9 @@ class Environment:
             seconds=seconds,
         )
 
-    def create_requests(self, count: int = 5_000) -> list[PreparedRequest]:
-        """Requests that create orders, for tenants in random order: some meet at one organisation's stream."""
+    def create_requests(self, tenants: Sequence[Tenant] = (), count: int = 5_000) -> list[PreparedRequest]:
+        """Requests that create orders, for these or all tenants in random order: some meet at one stream."""
+        tenants = tenants or self.tenants
         by_key = {
             tenant.key: post(
                 "/v1/orders/by-estimate",
@@ -90,9 +91,9 @@ class Environment:
                 f'{{"estimate_id":"{tenant.estimate_id}","metadata":{METADATA},"idempotency_key":"',
                 '"}',
             )
-            for tenant in self.tenants
+            for tenant in tenants
         }
-        return [by_key[_RNG.choice(self.tenants).key] for _ in range(count)]
+        return [by_key[_RNG.choice(tenants).key] for _ in range(count)]
 
     def fetch(self, request: PreparedRequest) -> bytes:
         """Send one request outside of all measurements and return the body of its response."""

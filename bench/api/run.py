@@ -8,7 +8,13 @@ from bench.pace import QUICK_API, ApiPace
 from bench.report import Goal, Report, Result
 from bench.tenants import ORGANISATIONS
 
-THROUGHPUT = {"create": throughput.create, "read": throughput.read_by_key, "list": throughput.list_100}
+THROUGHPUT = {
+    "create": throughput.create,
+    "create_hot": throughput.create_hot,
+    "create_alone": throughput.create_alone,
+    "read": throughput.read_by_key,
+    "list": throughput.list_100,
+}
 NAMES = (*THROUGHPUT, "growth", "memory")
 MEMORY_LIMIT_MB = 200.0
 # Every tenant has more than one page of 100 orders.
@@ -31,7 +37,7 @@ async def run(names: AbstractSet[str], report: Report, *, quick: bool) -> None:
         for name, measure in THROUGHPUT.items():
             if name in names:
                 await environment.vacuum()
-                report.add(await measure(environment, pace))
+                report.add(*await measure(environment, pace))
         if "growth" in names:
             missing = pace.large_orders - await count_orders(environment)
             await copy_orders(environment, environment.tenants, missing)

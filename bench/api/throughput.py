@@ -1,6 +1,6 @@
 """Requests per second, compared with the best that the same machine can do."""
 
-from statistics import median
+from statistics import median, quantiles
 from urllib.parse import quote
 
 from bench.api.direct_writes import prepare_orders, write_orders
@@ -13,6 +13,11 @@ from bench.tenants import Tenant
 
 CONNECTIONS = 32
 GOAL = Goal(reach=0.40, aim=0.60)
+CREATE_GOAL = Goal(reach=0.90)
+LIST_GOAL = Goal(reach=0.55)
+# Of two idle cores, before orders shared transactions: with 32 connections, and with one.
+P99_MS = 45.0
+P99_ALONE_MS = 5.0
 
 
 COUNT_ROWS = """
@@ -31,11 +36,12 @@ async def count_orders(environment: Environment) -> int:
     return orders
 
 
-async def create(environment: Environment, pace: ApiPace) -> Result:
-    """Orders per second over HTTP, compared with writing the same rows by asyncpg."""
+async def create(environment: Environment, pace: ApiPace) -> list[Result]:
+    """Orders per second over HTTP, compared with writing the same rows by asyncpg, one transaction per order."""
     await environment.require_durable()
     before = await count_orders(environment)
     placed, over_http, directly = 0, [], []
+    latencies_s: list[float] = []
     for _ in range(pace.rounds):
         orders = await prepare_orders(
             environment.url, environment.port, environment.tenants, environment.key_prefix(), pace.direct_orders
@@ -50,30 +56,82 @@ async def create(environment: Environment, pace: ApiPace) -> Result:
         placed += written + outcome.answered
         directly.append(per_second)
         over_http.append(outcome.per_second)
+        latencies_s += outcome.latencies_s
+    await _require_placed(environment, before, placed)
+    return [
+        Result("create", median(over_http), "orders/s", median(directly), CREATE_GOAL),
+        Result("create_p99", p99_ms(latencies_s), "ms", P99_MS, Goal(reach=1.0, at_most=True)),
+    ]
+
+
+async def create_hot(environment: Environment, pace: ApiPace) -> list[Result]:
+    """Orders per second of one account, compared with those of fifty accounts. All requests have one stream."""
+    await environment.require_durable()
+    before = await count_orders(environment)
+    hot, many = environment.create_requests(environment.tenants[:1]), environment.create_requests()
+    placed = 0
+    of_one: list[float] = []
+    of_many: list[float] = []
+    for _ in range(pace.rounds):
+        for requests, rates in ((many, of_many), (hot, of_one)):
+            outcome = environment.run_load(
+                requests, connections=CONNECTIONS, warm_up_s=pace.warm_up_s, seconds=pace.round_s
+            )
+            placed += outcome.answered
+            rates.append(outcome.per_second)
+    await _require_placed(environment, before, placed)
+    return [Result("create_hot", median(of_one), "orders/s", median(of_many), CREATE_GOAL)]
+
+
+async def create_alone(environment: Environment, pace: ApiPace) -> list[Result]:
+    """The time of one order after the other, on one connection: nobody shares a transaction."""
+    await environment.require_durable()
+    before = await count_orders(environment)
+    outcome = environment.run_load(
+        environment.create_requests(),
+        connections=1,
+        warm_up_s=pace.warm_up_s,
+        seconds=pace.round_s * pace.rounds,
+    )
+    await _require_placed(environment, before, outcome.answered)
+    p50_ms = median(outcome.latencies_s) * 1000
+    return [
+        Result("create_alone_p50", p50_ms, "ms", P99_ALONE_MS),
+        Result("create_alone_p99", p99_ms(outcome.latencies_s), "ms", P99_ALONE_MS, Goal(reach=1.0, at_most=True)),
+    ]
+
+
+async def _require_placed(environment: Environment, before: int, placed: int) -> None:
+    """Every order that was confirmed, and no other, is in the database, and all invariants hold."""
     found = await count_orders(environment) - before
     if found != placed:
         raise NotMeasured(f"{placed} orders were placed, but {found} are in the database.")
     await environment.require_consistent()
-    return Result("create", median(over_http), "orders/s", median(directly), GOAL)
 
 
-async def read_by_key(environment: Environment, pace: ApiPace) -> Result:
+def p99_ms(latencies_s: list[float]) -> float:
+    return quantiles(latencies_s, n=100)[98] * 1000
+
+
+async def read_by_key(environment: Environment, pace: ApiPace) -> list[Result]:
     """Reads of one order per second, compared with an endpoint that already holds the same bytes."""
-    return _compare_with_bare(environment, pace, "read_by_key", await read_requests(environment, 2_000), "order")
+    value, limit = _compare_with_bare(environment, pace, await read_requests(environment, 2_000), "order")
+    return [Result("read_by_key", value, "requests/s", limit, GOAL)]
 
 
-async def list_100(environment: Environment, pace: ApiPace) -> Result:
+async def list_100(environment: Environment, pace: ApiPace) -> list[Result]:
     """Pages of 100 orders per second, compared with an endpoint that already holds the same bytes."""
     pages = [page_request(environment, tenant, 100) for tenant in environment.tenants]
-    return _compare_with_bare(environment, pace, "list_100", pages, "page")
+    value, limit = _compare_with_bare(environment, pace, pages, "page")
+    return [Result("list_100", value, "requests/s", limit, LIST_GOAL)]
 
 
 def _compare_with_bare(
-    environment: Environment, pace: ApiPace, name: str, requests: list[PreparedRequest], bare_name: str
-) -> Result:
+    environment: Environment, pace: ApiPace, requests: list[PreparedRequest], bare_name: str
+) -> tuple[float, float]:
     bare = [bare_request(environment, requests[0], bare_name)]
     if any(request.length != bare[0].length for request in requests):
-        raise NotMeasured(f"The responses of {name} do not all have the same length.")
+        raise NotMeasured(f"The responses compared with the bare {bare_name} do not all have the same length.")
     values: list[float] = []
     limits: list[float] = []
     for _ in range(pace.rounds):
@@ -82,7 +140,7 @@ def _compare_with_bare(
                 target, connections=CONNECTIONS, warm_up_s=pace.warm_up_s, seconds=pace.round_s
             )
             rates.append(outcome.per_second)
-    return Result(name, median(values), "requests/s", median(limits), GOAL)
+    return median(values), median(limits)
 
 
 def bare_request(environment: Environment, request: PreparedRequest, bare_name: str) -> PreparedRequest:

@@ -62,6 +62,9 @@ class PriceList:
         self.total_unit = total_unit
         self.exchange: ExchangeRate | None = None
         self._factor = Fraction(1)
+        # By bundle. Each is used several times.
+        self._net: dict[str, int] = {}
+        self._gross: dict[str, int] = {}
         if currency != catalogue.currency:
             self.exchange = catalogue.rates.get(currency)
             if self.exchange is None:
@@ -76,12 +79,20 @@ class PriceList:
             self._factor = Fraction(self.exchange.rate) * Fraction(10) ** shift
 
     def net_minor(self, bundle: Bundle) -> int:
-        return half_up(bundle.unit_price_minor * self._factor.numerator, self._factor.denominator)
+        net = self._net.get(bundle.id)
+        if net is None:
+            factor = self._factor
+            net = self._net[bundle.id] = half_up(bundle.unit_price_minor * factor.numerator, factor.denominator)
+        return net
 
     def gross_minor(self, bundle: Bundle) -> int:
         """The net price divided by (1 - fee): the fee is a share of what the customer pays."""
-        fee = self.fee_rate
-        return half_up(self.net_minor(bundle) * fee.denominator, fee.denominator - fee.numerator)
+        gross = self._gross.get(bundle.id)
+        if gross is None:
+            fee = self.fee_rate
+            gross = half_up(self.net_minor(bundle) * fee.denominator, fee.denominator - fee.numerator)
+            self._gross[bundle.id] = gross
+        return gross
 
 
 def price_quantity(prices: PriceList, shares: Sequence[BundleShare], mass_grams: int) -> Priced:

@@ -137,7 +137,11 @@ def _encode(text: str) -> msgspec.Raw:
 
 
 def event_of(order: Order, document: bytes) -> NewEvent:
-    return NewEvent(EVENT_TYPES[order.status], "order", order.id, document.decode())
+    return order_event(order.status, order.id, document)
+
+
+def order_event(status: OrderStatus, order_id: str, document: bytes) -> NewEvent:
+    return NewEvent(EVENT_TYPES[status], "order", order_id, document.decode())
 
 
 def payment_event(order: Order, document: bytes) -> NewEvent:

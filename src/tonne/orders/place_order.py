@@ -22,9 +22,9 @@ from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import EstimateUnknown
 from tonne.orders.insert_store import NewOrder, insert_order
 from tonne.orders.model import Order, OrderStatus, OrderTax
-from tonne.orders.move_order import event_of
+from tonne.orders.move_order import event_of, order_event
 from tonne.orders.order_tax import tax_of
-from tonne.orders.schemas import order_document
+from tonne.orders.schemas import order_document, placing_documents
 from tonne.orders.spending import count_spending
 
 
@@ -106,12 +106,13 @@ def compose_order(
     if request.customer is not None:
         terms = terms.at_checkout()
     order = _compose(scope, request, wanted, terms, priced=price_if_available(wanted, terms, catalogue), now=now)
-    document = order_document(order)
     is_waiting = order.priced is None
-    events = [event_of(order, document)]
-    if not is_waiting:
-        received = replace(order, status=OrderStatus.RECEIVED, priced=None, tax=OrderTax())
-        events.insert(0, event_of(received, order_document(received)))
+    if is_waiting:
+        document = order_document(order)
+        events = [event_of(order, document)]
+    else:
+        received, document = placing_documents(order)
+        events = [order_event(OrderStatus.RECEIVED, order.id, received), event_of(order, document)]
     new = NewOrder(
         order=order,
         request_digest=request.idempotency.digest,

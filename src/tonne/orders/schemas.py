@@ -265,6 +265,19 @@ def order_document(order: Order) -> bytes:
     return msgspec.json.encode(_order_out(order))
 
 
+def placing_documents(order: Order) -> tuple[bytes, bytes]:
+    """The JSON of a priced order as it was received, without a price, and as it is placed.
+
+    Formatting the amounts is most of the work, so it is done once.
+    """
+    out = _order_out(order)
+    placed = msgspec.json.encode(out)
+    out.status = OrderStatus.RECEIVED
+    out.offset_cost = out.total_cost = out.commission = out.quantity = out.tax = out.amount_due = None
+    out.bundles = []
+    return msgspec.json.encode(out), placed
+
+
 def _project_item_out(project: OrderProject, currency: str) -> ProjectItemOut:
     return ProjectItemOut(
         project_id=project.project_id,
