@@ -1,6 +1,7 @@
 """Requests per second, compared with the best that the same machine can do."""
 
 from statistics import median, quantiles
+from typing import Any
 from urllib.parse import quote
 
 from bench.api.direct_writes import prepare_orders, write_orders
@@ -15,9 +16,8 @@ CONNECTIONS = 32
 GOAL = Goal(reach=0.40, aim=0.60)
 CREATE_GOAL = Goal(reach=0.90)
 LIST_GOAL = Goal(reach=0.55)
-# Of two idle cores, before orders shared transactions: with 32 connections, and with one.
+# On two idle cores, before orders shared transactions.
 P99_MS = 45.0
-P99_ALONE_MS = 5.0
 
 
 COUNT_ROWS = """
@@ -84,20 +84,25 @@ async def create_hot(environment: Environment, pace: ApiPace) -> list[Result]:
 
 
 async def create_alone(environment: Environment, pace: ApiPace) -> list[Result]:
-    """The time of one order after the other, on one connection: nobody shares a transaction."""
+    """The time of one order after the other, on one connection, compared with the mean time of writing its rows."""
     await environment.require_durable()
     before = await count_orders(environment)
-    outcome = environment.run_load(
-        environment.create_requests(),
-        connections=1,
-        warm_up_s=pace.warm_up_s,
-        seconds=pace.round_s * pace.rounds,
-    )
-    await _require_placed(environment, before, outcome.answered)
-    p50_ms = median(outcome.latencies_s) * 1000
+    pace_of_load: dict[str, Any] = {"connections": 1, "warm_up_s": pace.warm_up_s, "seconds": pace.round_s}
+    placed, direct_ms = 0, []
+    latencies_s: list[float] = []
+    for _ in range(pace.rounds):
+        orders = await prepare_orders(
+            environment.url, environment.port, environment.tenants, environment.key_prefix(), pace.direct_orders
+        )
+        written, per_second = environment.in_load_process(write_orders, environment.url, orders, **pace_of_load)
+        outcome = environment.run_load(environment.create_requests(), **pace_of_load)
+        placed += written + outcome.answered
+        direct_ms.append(1000 / per_second)
+        latencies_s += outcome.latencies_s
+    await _require_placed(environment, before, placed)
     return [
-        Result("create_alone_p50", p50_ms, "ms", P99_ALONE_MS),
-        Result("create_alone_p99", p99_ms(outcome.latencies_s), "ms", P99_ALONE_MS, Goal(reach=1.0, at_most=True)),
+        Result("create_alone_p50", median(latencies_s) * 1000, "ms", median(direct_ms)),
+        Result("create_alone_p99", p99_ms(latencies_s), "ms", median(direct_ms)),
     ]
 
 

@@ -27,4 +27,7 @@ def test_without_a_subject_it_prints_help() -> None:
 def test_it_rejects_an_unknown_benchmark() -> None:
     done = subprocess.run([*COMMAND, "api", "hanging"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "unknown benchmark hanging: choose from create, growth, list, memory, read" in done.stderr
+    assert (
+        "unknown benchmark hanging: choose from create, create_alone, create_hot, growth, list, memory, read"
+        in done.stderr
+    )
