@@ -2,7 +2,7 @@
 
 # ruff: noqa: I001 - in the order in which they run
 from chaos.delivery import kills, workers, outages, bad_receivers, changes, parked, isolation, load
-from chaos.life import kills as life_kills, load as life_load
+from chaos.life import batches, kills as life_kills, load as life_load
 from chaos.money import refunds, billing, card_billing, bank, lots, receipts
 from chaos.operations import database, jobs, visitors
 from chaos.failover import scenarios as failover
@@ -10,7 +10,7 @@ from chaos.scenario import SCENARIOS
 
 MODULES = (
     *(kills, workers, outages, bad_receivers, changes, parked, isolation, load),
-    *(life_kills, life_load),
+    *(batches, life_kills, life_load),
     *(refunds, billing, card_billing, bank, lots, receipts),
     *(database, jobs, visitors),
     failover,
