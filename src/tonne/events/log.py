@@ -96,7 +96,8 @@ async def list_unlocked_streams(connection: Connection, keys: Sequence[Stream]) 
 # Sorted to prevent deadlocks between transactions that append to several streams.
 LOCK_STREAMS = """
 SELECT stream.organisation_id, stream.mode FROM event_streams stream
-JOIN unnest($1::text[], $2::text[]) AS wanted (organisation_id, mode)
+JOIN (SELECT DISTINCT organisation_id, mode
+      FROM unnest($1::text[], $2::text[]) AS one (organisation_id, mode)) wanted
   ON stream.organisation_id = wanted.organisation_id AND stream.mode = wanted.mode
 ORDER BY stream.organisation_id, stream.mode FOR UPDATE OF stream
 """
