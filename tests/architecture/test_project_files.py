@@ -64,7 +64,8 @@ def test_every_imported_package_is_a_requirement_of_its_own() -> None:
     """A package that another one brings along goes when that one goes."""
 
     def named(name: str) -> set[str]:
-        return set((ROOT / "requirements" / name).read_text(encoding="utf-8").split("\n"))
+        lines = (ROOT / "requirements" / name).read_text(encoding="utf-8").splitlines()
+        return {re.split(r"[<>=\[]", line)[0] for line in lines if line and line[0] not in "#-"}
 
     runtime = named("runtime.in")
     packages = packages_distributions()
