@@ -8,7 +8,8 @@ import pytest
 
 from tests.architecture.source import PACKAGE, ROOT
 from tests.architecture.test_packages import PACKAGES
-from tonne.base.settings import CONFIG_VARIABLE, Settings
+from tonne.base.environment import CONFIG_VARIABLE
+from tonne.base.settings import Settings
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Also a path inside a package, such as `orders/model.py`, and a file beside it in the same sentence.
@@ -37,6 +38,7 @@ def test_every_source_file_named_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_setting_named_exists(page: Path) -> None:
     known = {f"TONNE_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
+    known |= {f"{name}_FILE" for name in known}
     known |= {CONFIG_VARIABLE, "TONNE_API_KEY", "TONNE_API_URL", "TONNE_LISTEN_SECRET"}
     assert set(VARIABLE.findall(page.read_text(encoding="utf-8"))) <= known
 

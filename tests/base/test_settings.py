@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tonne.base.settings import Settings, SettingsError, kubernetes_variables, load_settings
+from tonne.base.environment import kubernetes_variables
+from tonne.base.settings import Settings, SettingsError, load_settings
 
 
 def _file(folder: Path, text: str) -> str:

@@ -1,4 +1,7 @@
-"""Settings: environment variables (`TONNE_*`), then a TOML file, then defaults. See `tonne.example.toml` for each."""
+"""Settings: environment variables (`TONNE_*`) and files that they name, then a TOML file, then defaults.
+
+`tonne.example.toml` explains each.
+"""
 
 import ipaddress
 import re
@@ -14,18 +17,13 @@ import msgspec
 from tonne.base.bank_accounts import parse_bank_accounts
 from tonne.base.countries import COUNTRIES
 from tonne.base.currency_limits import parse_limits
+from tonne.base.environment import CONFIG_VARIABLE, VariableInvalid, read_variables
 from tonne.base.iban import is_iban
 from tonne.base.money import parse_amounts
 from tonne.base.secret_keys import parse_key, parse_keys
 from tonne.base.tax import TaxTerms, TaxTreatment
 from tonne.base.tax_ids import parse_tax_id
 from tonne.base.urls import WEB, UrlInvalid, is_database_url, parse_url
-
-CONFIG_VARIABLE = "TONNE_CONFIG"
-# Used by commands that call the API. They are not settings of the service.
-API_KEY_VARIABLE, API_URL_VARIABLE = "TONNE_API_KEY", "TONNE_API_URL"
-LISTEN_VARIABLE = "TONNE_LISTEN_SECRET"
-_NOT_SETTINGS = {CONFIG_VARIABLE, API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE}
 
 YEAR_S = 31_536_000
 # Live invoices are not issued in this name: it is not the seller's own.
@@ -34,12 +32,6 @@ SMTP_SCHEMES = ("smtp", "smtps")
 # A request must be able to take its whole timeout and still be settled before its lease expires.
 LEASE_PER_TIMEOUT = 1.5
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# Kubernetes sets these in every container of a namespace that has a Service named `tonne` or `tonne-…`.
-_SERVICE_VARIABLE = re.compile(
-    r"TONNE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
-)
-_SERVICE_ADDRESS_VARIABLE = re.compile(r"TONNE_([A-Z0-9_]+_)?PORT")
-_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://[^/]+")
 _CONTACT = re.compile(r"mailto:[^@\s:]+@[^@\s:]+|https://[!-~]+", re.ASCII)
 
 
@@ -180,6 +172,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return parse_registry_pages(self.registry_pages)
 
 
+SETTING_NAMES = tuple(field.name for field in msgspec.structs.fields(Settings))
+
+
 class RegistryPage(NamedTuple):
     """The beginning of the addresses at which a registry publishes retirements."""
 
@@ -204,32 +199,16 @@ def parse_registry_pages(text: str) -> tuple[RegistryPage, ...]:
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read the file named in `TONNE_CONFIG`, if any, then the environment. Raises SettingsError."""
     values = _read_file(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else {}
-    field_of = {f"TONNE_{field.name.upper()}": field.name for field in msgspec.structs.fields(Settings)}
-    for name, text in environ.items():
-        if _is_from_kubernetes(name, text) or name in _NOT_SETTINGS:
-            continue
-        if name in field_of:
-            values[field_of[name]] = text
-        elif name.startswith("TONNE_"):
-            raise SettingsError(f"{name} is not a setting of Tonne: see tonne.example.toml for the list.")
+    try:
+        values |= read_variables(environ, SETTING_NAMES)
+    except VariableInvalid as error:
+        raise SettingsError(str(error)) from error
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"A setting is invalid: {error}. See tonne.example.toml.") from error
     _validate(settings)
     return settings
-
-
-def kubernetes_variables(environ: Mapping[str, str]) -> list[str]:
-    """The variables that Kubernetes sets for a Service of our name. They are not settings and are ignored."""
-    return sorted(name for name, text in environ.items() if _is_from_kubernetes(name, text))
-
-
-def _is_from_kubernetes(name: str, text: str) -> bool:
-    if _SERVICE_VARIABLE.fullmatch(name):
-        return True
-    # TONNE_PORT is also a setting: only its value tells the two apart.
-    return bool(_SERVICE_ADDRESS_VARIABLE.fullmatch(name) and _SERVICE_ADDRESS.fullmatch(text))
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:

@@ -10,9 +10,10 @@ import asyncpg
 import click
 
 from tonne.accounts.lookup import require_account_any_account
+from tonne.base.environment import kubernetes_variables
 from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
-from tonne.base.settings import Settings, SettingsError, kubernetes_variables, load_settings
+from tonne.base.settings import Settings, SettingsError, load_settings
 from tonne.cli.operator import operator
 from tonne.cli.progress import bars_on_terminal
 from tonne.db.embedded import database_url, ensure_database

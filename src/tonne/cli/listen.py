@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from tonne.base.clock import to_wire, utc_now
-from tonne.base.settings import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
+from tonne.base.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
 from tonne.cli.database import plain_failures, settings_from_environment
 from tonne.webhooks.signing import new_secret, signature_header
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import click
 
+from tonne.base.environment import with_database_url
 from tonne.base.settings import Settings
 
 # Beyond the longest webhook request and the drain time: a worker that is killed leaves its leases to expire.
@@ -47,7 +48,7 @@ class Processes:
 
     def __init__(self, database_url: str, settings: Settings) -> None:
         self._stop_within_s = settings.webhook_timeout_s + settings.drain_s + STOP_MARGIN_S
-        self._environment = {**os.environ, "TONNE_DATABASE_URL": database_url}
+        self._environment = with_database_url(os.environ, database_url)
         self._children: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     def start(self, command: str) -> None:

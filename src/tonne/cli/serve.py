@@ -21,6 +21,7 @@ from granian.log import LogLevels
 from granian.server import Server
 
 from tonne.app import Services
+from tonne.base.environment import DATABASE_URL_VARIABLE, FILE_SUFFIX
 from tonne.base.logs import configure_logs
 from tonne.base.memory import freeze_startup_objects
 from tonne.base.parent import stop_with_parent
@@ -146,7 +147,8 @@ def api(with_parent: bool) -> None:
             _metrics_folder(settings),
         ):
             asyncio.run(_require_ready(url, settings))
-            os.environ["TONNE_DATABASE_URL"] = url
+            os.environ[DATABASE_URL_VARIABLE] = url
+            os.environ.pop(DATABASE_URL_VARIABLE + FILE_SUFFIX, None)
             os.environ[DRAIN_VARIABLE] = f"{folder}/draining"
             server = Server(
                 "tonne.app:create_app",
