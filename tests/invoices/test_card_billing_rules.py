@@ -328,7 +328,7 @@ async def test_the_test_helper_pays_an_order_that_waits_for_its_invoice(card_bil
     await scene.open(NO_MONEY)
     order = await scene.order_small(60)
     app = build_app(scene.services)
-    transport = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app=app)
     headers = {"Authorization": f"Bearer {scene.tenant.key}"}
     async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
         path = f"/v1/test-helpers/orders/{order.id}"

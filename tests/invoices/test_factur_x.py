@@ -10,6 +10,7 @@ from lxml import etree
 
 from tests.invoices.documents import BUYER, SELLER, consolidated, credit_note, document, line
 from tests.invoices.factur_x_rules import broken_rules
+from tonne.invoices.consolidated import NO_BANK
 from tonne.invoices.factur_x import factur_x_xml, is_electronic
 from tonne.invoices.factur_x_xml import NAMESPACES
 from tonne.invoices.record import Closing, InvoiceFee, InvoiceRecord, PostalAddress
@@ -81,6 +82,14 @@ def test_amounts_are_those_of_the_record() -> None:
     assert read(xml, "ram:BasisAmount") == ["110.06", "33.66", "10.00", "12.00"]
     assert read(xml, "ram:GrandTotalAmount") == [SEVERAL.total]
     assert read(xml, "ram:DuePayableAmount") == [SEVERAL.total]
+
+
+def test_an_invoice_that_a_card_pays_names_the_card_and_no_bank_account() -> None:
+    by_card = msgspec.structs.replace(consolidated(3), bank=NO_BANK, paid_by_card=True)
+    xml = factur_x_xml(by_card)
+    assert broken_rules(xml) == []
+    assert read(xml, "//ram:SpecifiedTradeSettlementPaymentMeans/ram:TypeCode") == ["48"]
+    assert read(xml, "//ram:IBANID") == []
 
 
 def test_a_reverse_charge_names_both_vat_numbers_and_the_reason() -> None:
