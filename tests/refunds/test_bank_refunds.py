@@ -18,8 +18,10 @@ from tonne.db.pool import Database
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.return_transfer import confirm_return
 from tonne.orders.model import Order
+from tonne.refunds.approve_refund import settle_refund
 from tonne.refunds.bank_refunds import SettleBankRefunds, fail_refund_return
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.refunds.errors import RefundNotSettleable
 
 TOTAL = 1395
 
@@ -95,3 +97,25 @@ async def test_a_refund_whose_return_comes_back_is_repeated(billing: Billing, wo
     await _settle(billing)
     assert await _refunds(billing) == [("failed", TOTAL), ("succeeded", TOTAL)]
     await billing.check_invariants()
+
+
+async def test_a_refund_whose_return_may_be_made_is_not_settled_by_hand(billing: Billing, world: World) -> None:
+    """Otherwise the money could go back twice."""
+    [order] = await bill(billing, world)
+    await import_file(billing, camt_file([Line(DAY, TOTAL, "TN-LIVE-000001", reference="R1")]))
+    await _cancel(billing, order)
+    sent = await _confirm(billing)
+    await _settle(billing)
+    async with billing.database.transaction() as tx:
+        await fail_refund_return(tx, sent, "The account is closed", actor=ADA, now=billing.clock.now)
+    await _settle(billing)
+    [planned] = await open_returns(billing)
+    repeated = str(await billing.fetchval("SELECT id FROM refunds WHERE state = 'due'"))
+    for confirm in (True, False):
+        async with billing.database.transaction() as tx:
+            with pytest.raises(RefundNotSettleable, match=f"`tonne transfer returned {planned.id}`"):
+                await settle_refund(tx, repeated, "Paid in cash", actor=ADA, now=billing.clock.now)
+        if confirm:
+            await _confirm(billing)
+    await _settle(billing)
+    assert await _refunds(billing) == [("failed", TOTAL), ("succeeded", TOTAL)]
