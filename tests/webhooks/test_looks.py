@@ -8,6 +8,7 @@ from tonne.base.scope import Mode
 from tonne.events.notification import Stream
 from tonne.webhooks.looks import Looks
 from tonne.webhooks.model import Lease
+from tonne.webhooks.places import SLOW_TURN_S, Places
 
 ONE, TWO = Stream("org_1", Mode.TEST), Stream("org_2", Mode.LIVE)
 POLL_S = 60.0
@@ -137,3 +138,31 @@ async def test_an_event_is_delivered_without_waiting_for_the_poll(
                 await receiver.arrived(lambda n=n: len(receiver.events) >= n)  # type: ignore[misc]
         await receiver.arrived(lambda: len(receiver.events) == 20)
         await stage.idle()
+
+
+def test_a_turn_may_stay_while_most_places_are_free() -> None:
+    places = Places(4)
+    first, *others = (_lease(ONE, number) for number in range(4))
+    places.take(first)
+    places.take(others[0])
+    assert places.may_stay(first)
+    places.take(others[1])
+    assert not places.may_stay(first), "others may need the place"
+    places.leave(others[1])
+    assert places.may_stay(first)
+    places._turns[first.id, first.token].started -= SLOW_TURN_S
+    assert not places.may_stay(first), "a slow turn would count as a failing one"
+
+
+async def test_a_backlog_is_delivered_in_one_turn_while_places_are_free(stage: Stage, receiver: Receiver) -> None:
+    """A claim waits for the disk. With one place, the webhook is released after its share of batches."""
+    hook = await stage.register(receiver.url)
+    for _ in range(3):
+        await stage.emit_many(stage.one, ["{}"] * 500)
+    await stage.deliver(stage.change(webhook_concurrency=256))
+    assert len(receiver.events) == 1500
+    assert (await stage.row(hook))["lease_token"] == 1
+    await stage.execute("UPDATE webhooks SET cursor_position = 0, due_at = now()")
+    await stage.deliver(stage.change(webhook_concurrency=1))
+    assert len(receiver.events) == 3000
+    assert (await stage.row(hook))["lease_token"] > 2

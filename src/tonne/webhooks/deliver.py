@@ -121,7 +121,7 @@ class Deliverer:
     async def _take_turn(self, lease: Lease) -> bool:
         """Whether the lease is released already. If the turn is cut short, it is not: the webhook is due at once."""
         try:
-            if await self._main_stream.deliver(lease):
+            if await self._main_stream.deliver(lease, lambda: self._places.may_stay(lease)):
                 return True
             # The receiver may hang on this account, so the turn needs a place among the failing ones. If there is none,
             # a later turn sends the request.

@@ -1,6 +1,7 @@
 """Deliver a webhook's main stream: all its events in order, except those of parked accounts."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tonne.db.pool import Database
@@ -22,7 +23,7 @@ class MainStream:
     settlement: Settlement
     stopping: asyncio.Event
 
-    async def deliver(self, lease: Lease) -> bool:
+    async def deliver(self, lease: Lease, may_stay: Callable[[], bool]) -> bool:
         """One batch at a time while events are filtered out, parked or refused; pipelined otherwise.
 
         Returns whether the lease is released already.
@@ -34,7 +35,8 @@ class MainStream:
             held = await self._deliver_next(held)
         if held is None or not held.takes_whole_stream:
             return False
-        return await StreamPipeline(held, self.reads, self.sender, self.settlement, self.stopping).deliver()
+        pipeline = StreamPipeline(held, self.reads, self.sender, self.settlement, self.stopping, may_stay)
+        return await pipeline.deliver()
 
     async def _deliver_next(self, lease: Lease) -> Lease | None:
         """Deliver one batch. Returns the renewed lease if another may follow at once."""

@@ -51,6 +51,15 @@ class Places:
         turn.failing = True
         return True
 
+    def may_stay(self, lease: Lease) -> bool:
+        """Whether the turn may send more than its share: it keeps nobody waiting, and is not slow."""
+        turn = self._turns[lease.id, lease.token]
+        return (
+            not self._was_full
+            and len(self._turns) <= self._count // 2
+            and time.monotonic() - turn.started < SLOW_TURN_S / 2
+        )
+
     def leave(self, lease: Lease) -> bool:
         """Whether a webhook may have waited for this place."""
         del self._turns[lease.id, lease.token]

@@ -16,7 +16,7 @@ ALERT_AFTER = (timedelta(hours=1), timedelta(hours=24))
 
 MAX_BATCH = 100
 MAX_BATCH_BYTES = 512 * 1024
-# Then the webhook is released, so that a long backlog does not keep others waiting.
+# Then the webhook is released if others may wait, so that a long backlog does not delay them.
 BATCHES_PER_CLAIM = 10
 
 

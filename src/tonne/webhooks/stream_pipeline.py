@@ -1,7 +1,9 @@
 """The fast path: a webhook that takes every event of its stream, with no failure and no parked account."""
 
 import asyncio
+import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tonne.webhooks.model import EventBatch, Lease
@@ -28,6 +30,8 @@ class StreamPipeline:
     sender: BatchSender
     settlement: Settlement
     stopping: asyncio.Event
+    # Whether the turn may go on after its share of batches. A new claim waits for the disk.
+    may_stay: Callable[[], bool]
     # When the registration was last known to be as in the lease.
     seen_at: float = field(default_factory=time.monotonic)
     unsettled: tuple[Lease, EventBatch, SendOutcome] | None = None
@@ -36,11 +40,12 @@ class StreamPipeline:
         """Whether the lease is released already."""
         limit = self.lease.batch_limit
         batch = self.lease.first_batch or await self._read(self.lease.cursor_position, limit)
-        for batches_left in reversed(range(BATCHES_PER_CLAIM)):
+        for sent in itertools.count(1):
             if batch is None or self.stopping.is_set() or not await self._settle_after_slow_request():
                 break
             limit = min(MAX_BATCH, limit * 2)
-            batch = await self._send(batch, next_limit=limit if batches_left else 0)
+            goes_on = sent < BATCHES_PER_CLAIM or self.may_stay()
+            batch = await self._send(batch, next_limit=limit if goes_on else 0)
         await self._settle(release=True)
         return self.lease.is_released
 
