@@ -31,7 +31,7 @@ class DeliveryPace:
     latency_orders: int = 120
     single_orders: int = 50
     cpu_orders: int = 300
-    looks: int = 1000
+    looks: int = 2000
     pause_s: tuple[float, float] = (0.04, 0.1)
     small_events: int = 100_000
     large_events: int = 1_000_000
