@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from tests.cards.card_scene import GOOD, NEEDS_AUTHENTICATION, NO_MONEY, REFUSED, total
@@ -10,11 +12,13 @@ from tests.invoices.billing import parse, pdf_of, text_of
 from tests.invoices.card_billing import CardBilling
 from tests.support.world import TESTER
 from tonne.accounts.model import Billing
+from tonne.app import build_app
 from tonne.cards import stored_cards
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import DisputeState
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order
+from tonne.receipts.order_links import order_urls
 from tonne.refunds.errors import NothingToRefund, RefundExceedsPaid
 from tonne.refunds.simulate_dispute import simulate_dispute
 
@@ -133,11 +137,24 @@ async def test_the_payer_confirms_one_charge_for_all_orders(card_billing: CardBi
     confirmation = scene.services.order_page.confirmation
     [order] = await load(scene, orders[1])
     assert await confirmation.find(order) is not None
+    page = await _order_page(scene, order)
+    assert "the payment of <strong>€0.63</strong> for invoice TN-TEST-000001" in page
     await confirmation.answer_simulated_bank(order, succeeds=True)
     assert await scene.statuses() == {"paid"}
     [charge] = await scene.invoice_charges()
     assert charge["status"] == "captured"
     await scene.check_invariants()
+
+
+async def _order_page(scene: CardBilling, order: Order) -> str:
+    async with scene.database.transaction() as tx:
+        urls = await order_urls(tx, [order], settings=scene.settings, now=scene.clock())
+    transport = httpx.ASGITransport(app=build_app(scene.services))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        page = await client.get(urlsplit(urls[order.id] or "").path)
+        bank = await client.get(f"{urlsplit(urls[order.id] or '').path}/bank")
+    assert "invoice <code>TN-TEST-000001</code>" in bank.text
+    return page.text
 
 
 async def load(scene: CardBilling, *orders: Order) -> list[Order]:

@@ -14,6 +14,7 @@ from tonne.cards.charge_store import find_last_decline
 from tonne.cards.confirm_charge import ConfirmCharge
 from tonne.cards.declines import explain_decline
 from tonne.cards.errors import NothingToConfirm
+from tonne.cards.model import ChargeAttempt
 from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.checkout_page import StateOut
 from tonne.checkout.errors import OrderPageNotFound
@@ -98,7 +99,7 @@ class OrderPage:
 
     async def show_bank(self, request: Request) -> Response:
         """Test mode: the page of a simulated bank."""
-        order = await self._require_simulated(request)
+        order, attempt = await self._require_simulated(request)
         token, headers = self.guard.issue(request)
         return self.renderer.page(
             request,
@@ -108,11 +109,12 @@ class OrderPage:
             token=request.path("token"),
             form_token=token,
             order=order,
+            charge=attempt.request,
         )
 
     async def answer_bank(self, request: Request) -> Response:
         fields = self.guard.check(request)
-        order = await self._require_simulated(request)
+        order, _ = await self._require_simulated(request)
         succeeds = (fields.get("answer") or [""])[0] == "complete"
         await self.confirmation.answer_simulated_bank(order, succeeds=succeeds)
         return see_other(f"/o/{request.path('token')}?confirmed=1")
@@ -127,11 +129,12 @@ class OrderPage:
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    async def _require_simulated(self, request: Request) -> Order:
+    async def _require_simulated(self, request: Request) -> tuple[Order, ChargeAttempt]:
         order = (await self._view(request)).order
-        if order.scope.mode is not Mode.TEST or await self.confirmation.find(order) is None:
+        attempt = await self.confirmation.find(order)
+        if order.scope.mode is not Mode.TEST or attempt is None:
             raise NothingToConfirm
-        return order
+        return order, attempt
 
     async def _view(self, request: Request) -> _OrderView:
         token = request.path("token")
@@ -186,6 +189,7 @@ class OrderPage:
             certificate=view.certificate,
             withdrawn_reason=view.withdrawn_reason,
             state=await self._state(view),
+            to_confirm=None if to_confirm is None else to_confirm.request,
             confirm_until=None if to_confirm is None else to_confirm.confirm_until,
             has_failed=is_back and to_confirm is not None,
             fault=None if fault is None else fault.faults[0],
