@@ -19,6 +19,7 @@ MARGIN_MM = 10
     ("closing", "said"),
     [
         (Closing("paid", "2026-12-05"), "Paid on 5 December 2026, nothing is due"),
+        (Closing("credited", "2026-12-05"), "Credited in full on 5 December 2026, nothing is due"),
         (Closing("cancelled", "2026-12-29"), "Cancelled on 29 December 2026, do not pay"),
     ],
 )

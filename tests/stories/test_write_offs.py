@@ -25,6 +25,8 @@ from tonne.invoices.ageing import list_aged_debts
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.errors import InvoiceNotOpen, SecondPersonNeeded, WriteOffInvalid
 from tonne.invoices.import_statement import import_statement
+from tonne.invoices.pdf import invoice_pdf
+from tonne.invoices.record import Closing
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.timeline import write_off_timeline
 from tonne.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
@@ -245,6 +247,17 @@ async def test_a_credit_note_gives_up_the_debt_and_corrects_the_tax(debts: Debts
     assert {LedgerAccount.BAD_DEBTS, LedgerAccount.RECEIVABLES, LedgerAccount.TAX}.isdisjoint(balances)
     assert balances[LedgerAccount.UNALLOCATED] == -674, "what was paid waits to be returned"
     assert await debts.payment_state(order) is PaymentState.PAID
+
+
+async def test_an_invoice_that_was_credited_in_full_is_not_called_paid(debts: Debts, world: World) -> None:
+    order = await debts.on_credit(world)
+    await debts.credit(order, 1395)
+    await debts.work()
+    invoice = await debts.invoice(order)
+    assert (invoice.status, invoice.closing) == ("paid", Closing("credited", "2026-03-01"))
+    text = " ".join(pdf_text(invoice_pdf(invoice.read_record(), invoice.closing)).split())
+    assert "Credited in full on 1 March 2026, nothing is due" in text
+    await debts.check_invariants()
 
 
 async def test_at_the_deadline_only_orders_that_were_not_fulfilled_are_cancelled(debts: Debts, world: World) -> None:

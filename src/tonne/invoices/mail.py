@@ -68,6 +68,9 @@ async def write_closed_mail(
     if closing.status == "paid":
         subject = f"Invoice {record.reference}: paid on {day}, nothing is due"
         outcome = f"It was paid on {day}. Nothing is due."
+    elif closing.status == "credited":
+        subject = f"Invoice {record.reference}: credited on {day}, nothing is due"
+        outcome = f"It was credited in full on {day}. Nothing is due."
     else:
         subject = f"Invoice {record.reference}: cancelled on {day}, do not pay"
         outcome = (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum, auto
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -106,8 +106,10 @@ class Invoice:
         """How it was closed; None while it is open."""
         if self.settled_at is None:
             return None
-        status: Literal["paid", "cancelled"] = "paid" if self.status is InvoiceStatus.PAID else "cancelled"
-        return Closing(status, self.settled_at.astimezone(UTC).date().isoformat())
+        on = self.settled_at.astimezone(UTC).date().isoformat()
+        if self.status is not InvoiceStatus.PAID:
+            return Closing("cancelled", on)
+        return Closing("credited" if self.total_minor > 0 and self.settled_minor == 0 else "paid", on)
 
     def read_record(self) -> InvoiceRecord:
         return msgspec.json.decode(self.record, type=InvoiceRecord)

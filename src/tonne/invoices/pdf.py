@@ -30,8 +30,8 @@ def invoice_pdf(
     """The same arguments give the same bytes. A closed invoice does not ask for money, and a
     reduced one asks for what is `remaining`.
 
-    With what Factur-X needs, the file is a PDF/A-3 with the XML embedded. A cancelled invoice has no XML: software
-    could pay it. CPU-bound: call it through `asyncio.to_thread`.
+    With what Factur-X needs, the file is a PDF/A-3 with the XML embedded. An invoice closed without a payment has
+    no XML: software could pay it. CPU-bound: call it through `asyncio.to_thread`.
     """
     issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
     printed = msgspec.to_builtins(record) | {
@@ -42,7 +42,7 @@ def invoice_pdf(
     inputs = {}
     if closing is None and (code := epc_qr_svg(record, remaining)) is not None:
         inputs["qr"] = code
-    if not is_electronic(record) or (closing is not None and closing.status == "cancelled"):
+    if not is_electronic(record) or (closing is not None and closing.status != "paid"):
         return render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
     inputs["xml"] = factur_x_xml(record, closing, remaining).decode()
     return _electronic_pdf(TEMPLATE, printed, issued_at, inputs)

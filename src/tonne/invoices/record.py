@@ -135,9 +135,12 @@ class InvoiceRecord(msgspec.Struct, frozen=True):
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """How and when an invoice was closed. Not part of the record, which is frozen at issue."""
+    """How and when an invoice was closed. Not part of the record, which is frozen at issue.
 
-    status: Literal["paid", "cancelled"]
+    `credited`: credit notes took all of it off, so nothing was paid.
+    """
+
+    status: Literal["paid", "credited", "cancelled"]
     on: str
 
 
