@@ -156,9 +156,21 @@ class PatroniCluster(Databases):
         state = await self.until(self._find_primary, "there is a primary")
         return next(member for member in self.members if member.name == state)
 
-    async def replicas(self) -> list[Member]:
-        primary = await self.primary()
-        return [member for member in self.members if member is not primary]
+    async def synchronous_replica(self) -> Member:
+        name = await self.until(self._find_synchronous, "there is a synchronous replica")
+        return next(member for member in self.members if member.name == name)
+
+    async def until_replaced(self, replica: Member) -> None:
+        """Another replica is the synchronous one."""
+
+        async def is_replaced() -> bool:
+            return await self._find_synchronous() not in {None, replica.name}
+
+        await self.until(is_replaced, "another replica is synchronous")
+
+    async def _find_synchronous(self) -> str | None:
+        found = [name for name, entry in (await self.state()).items() if entry["role"] == "sync_standby"]
+        return found[0] if found else None
 
     async def _find_primary(self) -> str | None:
         leaders = [name for name, entry in (await self.state()).items() if entry["role"] == "leader"]
@@ -219,9 +231,7 @@ class PatroniCluster(Databases):
     async def switchover(self) -> None:
         """Ask Patroni to make a replica the primary, as `patronictl switchover` does. Returns when it is done."""
         primary = await self.primary()
-        state = await self.state()
-        candidates = [name for name, entry in state.items() if entry["role"] == "sync_standby"]
-        body = {"leader": primary.name, "candidate": candidates[0] if candidates else None}
+        body = {"leader": primary.name, "candidate": await self._find_synchronous()}
         await self._call(primary, "POST", "/switchover", body, within_s=60.0)
 
     def last_switchover_s(self) -> float:

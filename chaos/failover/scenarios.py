@@ -20,6 +20,8 @@ SWITCHOVERS = 3
 SWITCHOVER_S = 3.0
 KILLED_S = 2.0
 FROZEN_S = 5.0
+# A frozen replica is dropped after wal_sender_timeout; Patroni notices in its next loop. The rest is the machine's.
+REPLICA_DROPPED_S = 5.0 + 5.0 + 5.0
 ALL_DELIVERED_WITHIN_S = 60.0
 # Longer than Patroni waits for etcd before it stops the primary, and than the ttl.
 WITHOUT_ETCD_S = 30.0
@@ -156,6 +158,26 @@ async def etcd_failsafe(cluster: Cluster) -> None:
             for member in patroni.members:
                 member.etcd.start()
         cluster.require(clients.statuses["503"] == 0, f"{clients.statuses['503']} requests were refused")
+        await patroni.until_healthy()
+        cluster.require(await patroni.primary() is primary, "the primary changed")
+    await cluster.until_delivered(ALL_DELIVERED_WITHIN_S)
+
+
+@scenario("failover-replica-frozen", within_s=WITHIN_S, settings=SETTINGS, family=FAMILY)
+async def replica_frozen(cluster: Cluster) -> None:
+    """The synchronous replica hangs: commits wait until the primary drops it and Patroni chooses the other one."""
+    fired = cluster.announce("synchronous replica and its Patroni frozen")
+    patroni = cluster.patroni
+    await patroni.restore()
+    async with Clients(cluster).running() as clients:
+        primary = await patroni.primary()
+        replica = await patroni.synchronous_replica()
+        async with clients.measured("SIGSTOP of the replica", REPLICA_DROPPED_S):
+            replica.freeze()
+            fired()
+            await patroni.until_replaced(replica)
+        await clients.until_notified()
+        replica.resume()
         await patroni.until_healthy()
         cluster.require(await patroni.primary() is primary, "the primary changed")
     await cluster.until_delivered(ALL_DELIVERED_WITHIN_S)
