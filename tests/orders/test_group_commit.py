@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -13,8 +14,11 @@ import pytest
 from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import World
-from tonne.app import Services
+from tonne.app import Services, build_app
 from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.orders.model import OrderStatus, OrderTax
+from tonne.orders.schemas import order_document, placing_documents
 
 PATH = "/v1/orders/by-mass"
 LOCK_STREAM = "SELECT FROM event_streams WHERE organisation_id = $1 AND mode = 'test' FOR UPDATE"
@@ -137,6 +141,37 @@ async def test_a_storm_of_replays_and_conflicting_keys_places_one_order_per_key(
                 assert ("idempotency-mismatch" in answer.headers) is (variant != placed)
     assert _largest_batch(services) >= 8
     await _check_events(scene, {group[0][1].json()["id"] for group in by_key.values()})
+
+
+async def test_two_processes_that_place_orders_for_the_same_accounts_agree(
+    api: ApiClient, world: World, services: Services, scene: Scene
+) -> None:
+    """Each has its own batches. They meet at the keys and at the streams."""
+    database = await Database(services.database._url, services.settings).open()
+    second = Services(database, services.settings)
+    transport = httpx.ASGITransport(build_app(second), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
+        processes = [api, ApiClient(client, api.key)]
+        keys = [world.ours_test.key, world.theirs_test.key]
+        answers = await asyncio.gather(
+            *(
+                processes[number % 2]
+                .as_key(keys[number // 2 % 2])
+                .post(PATH, _body(0, idempotency_key=f"k{number // 8}"))
+                for number in range(160)
+            )
+        )
+    assert {answer.status_code for answer in answers} == {200, 201}
+    placed = [answer.json() for answer in answers if answer.status_code == 201]
+    assert len(placed) == len({order["id"] for order in placed}) == 40, "20 keys of 2 accounts"
+    for number in range(0, 160, 8):
+        for tenant in range(2):
+            same = [answers[number + each].json()["id"] for each in range(8) if each // 2 % 2 == tenant]
+            assert len(set(same)) == 1
+    await _check_events(scene, {order["id"] for order in placed})
+    await second.health.close()
+    await second.metrics_endpoint.close()
+    await database.close()
 
 
 async def test_an_order_that_the_database_refuses_fails_alone(api: ApiClient, world: World, scene: Scene) -> None:
@@ -271,6 +306,13 @@ async def test_a_batch_whose_connection_is_lost_answers_503_and_writes_nothing_t
     assert await scene.fetchval("SELECT count(*) FROM orders") == 21 - len(lost)
     await api.order()
     await scene.check_invariants()
+
+
+async def test_the_document_of_a_received_order_has_no_price(world: World, scene: Scene) -> None:
+    """Both documents are made of one conversion."""
+    order = await scene.place_order(world.ours_test.scope, metadata='{"a":1}')
+    received = replace(order, status=OrderStatus.RECEIVED, priced=None, tax=OrderTax())
+    assert placing_documents(order) == (order_document(received), order_document(order))
 
 
 async def test_stopping_waits_for_orders_that_were_accepted(api: ApiClient, services: Services, scene: Scene) -> None:
