@@ -3,7 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import Enum
@@ -138,14 +139,48 @@ def _check_strings_and_depth(root: Any) -> None:
     raise _JsonInvalid(f"The body is nested deeper than {MAX_DEPTH} levels.")
 
 
-_FIELDS: dict[type, list[tuple[msgspec.structs.FieldInfo, Any]]] = {}
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a value with this type hint is read, found out once. At most one of struct, item and options is set."""
+
+    hint: Any
+    struct: type[msgspec.Struct] | None
+    item: "_Reading | None"
+    options: type[Enum] | None
+    reader: Callable[[Any], Any] | None
 
 
-def _fields(shape: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, Any]]:
-    if shape not in _FIELDS:
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    known: frozenset[str]
+    readings: Sequence[tuple[msgspec.structs.FieldInfo, _Reading]]
+
+
+_FIELDS: dict[type, _Fields] = {}
+
+
+def _fields(shape: type[msgspec.Struct]) -> _Fields:
+    fields = _FIELDS.get(shape)
+    if fields is None:
         hints = get_type_hints(shape, include_extras=True)
-        _FIELDS[shape] = [(field, _without_none(hints[field.name])) for field in msgspec.structs.fields(shape)]
-    return _FIELDS[shape]
+        found = msgspec.structs.fields(shape)
+        fields = _FIELDS[shape] = _Fields(
+            frozenset(field.encode_name for field in found),
+            [(field, _reading(_without_none(hints[field.name]))) for field in found],
+        )
+    return fields
+
+
+def _reading(hint: Any) -> _Reading:
+    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    is_class = isinstance(plain, type)
+    return _Reading(
+        hint,
+        struct=plain if is_class and issubclass(plain, msgspec.Struct) else None,
+        item=_reading(get_args(plain)[0]) if get_origin(plain) is list else None,
+        options=plain if is_class and issubclass(plain, Enum) else None,
+        reader=_validator(hint) or _READERS.get(plain),
+    )
 
 
 def _without_none(hint: Any) -> Any:
@@ -162,24 +197,24 @@ def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: lis
         faults.append(Fault("validation_error", f"{path} must be an object.", path))
         return None
     fields = _fields(shape)
-    known = {field.encode_name for field, _ in fields}
+    known = fields.known
     unknown = [name for name in value if name not in known]
     # Looking for similar names is slow: only for as many as the response shows.
     faults.extend(_unknown(name, known, path) for name in unknown[:MAX_FAULTS])
     faults.extend(Fault("validation_error", "Unknown field.") for _ in unknown[MAX_FAULTS:])
     found: dict[str, Any] = {}
-    for field, hint in fields:
+    for field, reading in fields.readings:
         there = f"{path}.{field.encode_name}" if path else field.encode_name
         member = value.get(field.encode_name)
         if member is None:
             if field.required:
                 faults.append(Fault("validation_error", f"{there} is required.", there))
             continue
-        found[field.name] = _read_value(hint, member, there, faults)
+        found[field.name] = _read_value(reading, member, there, faults)
     return None if faults else shape(**found)
 
 
-def _unknown(name: str, known: set[str], path: str) -> Fault:
+def _unknown(name: str, known: Collection[str], path: str) -> Fault:
     shown = name[:MAX_NAME]
     there = f"{path}.{shown}" if path else shown
     return Fault("validation_error", f"Unknown field {there}. {did_you_mean(shown, known)}", there)
@@ -192,18 +227,16 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "Remove it.")
     return f"Did you mean {meant[0]}?" if meant else otherwise
 
 
-def _read_value(hint: Any, value: Any, path: str, faults: list[Fault]) -> Any:
-    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
-        return _read_struct(plain, value, path, faults)
-    if get_origin(plain) is list and isinstance(value, list):
-        item = get_args(plain)[0]
+def _read_value(reading: _Reading, value: Any, path: str, faults: list[Fault]) -> Any:
+    if reading.struct is not None:
+        return _read_struct(reading.struct, value, path, faults)
+    if reading.item is not None and isinstance(value, list):
+        item = reading.item
         return [_read_value(item, element, f"{path}[{i}]", faults) for i, element in enumerate(value)]
-    reader = _validator(hint) or _READERS.get(plain)
     try:
-        if isinstance(plain, type) and issubclass(plain, Enum):
-            return _read_enum(plain, value)
-        return reader(value) if reader else msgspec.convert(_as_python(value), hint)
+        if reading.options is not None:
+            return _read_enum(reading.options, value)
+        return reading.reader(value) if reading.reader else msgspec.convert(_as_python(value), reading.hint)
     except (msgspec.ValidationError, ValueError) as error:
         faults.append(Fault("validation_error", f"{path} is not valid: {error}.", path))
         return None

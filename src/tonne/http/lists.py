@@ -78,7 +78,7 @@ def list_response(page: list[Any], next_cursor: str | None) -> Response:
     return json_response(ListOut(next_cursor is not None, next_cursor, page))
 
 
-def raw_list_response(items: bytes, next_cursor: str | None) -> Response:
+def raw_list_response(items: bytes | memoryview, next_cursor: str | None) -> Response:
     """`items` are JSON documents joined by commas: stored documents are copied, not parsed."""
     more = b"false" if next_cursor is None else b"true"
     cursor = b"null" if next_cursor is None else b'"%b"' % next_cursor.encode()

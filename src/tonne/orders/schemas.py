@@ -254,7 +254,7 @@ class _Listed(msgspec.Struct):
     created_at: datetime
 
 
-def position_of(document: bytes) -> Position:
+def position_of(document: bytes | memoryview) -> Position:
     """The position of an order in a list, from its JSON."""
     listed = msgspec.json.decode(document, type=_Listed)
     return Position(listed.created_at, listed.id)
