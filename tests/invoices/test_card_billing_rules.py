@@ -33,6 +33,7 @@ from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_by_references_any_account
 from tonne.orders.model import Order
 from tonne.refunds.mismatched_charge import read_mismatched, return_mismatched
+from tonne.retirements.resume_orders import resume_orders
 from tonne.sheets.csv_lines import SheetFile
 
 APRIL = datetime(2026, 4, 1, 0, 15, tzinfo=UTC)
@@ -339,4 +340,23 @@ async def test_the_test_helper_pays_an_order_that_waits_for_its_invoice(card_bil
         again = await client.post(f"{path}/settle-invoice")
         assert again.status_code == 409
     assert await scene.taken() == [60]
+    await scene.check_invariants()
+
+
+async def test_an_invoice_that_waited_for_the_test_helpers_is_charged_once_the_account_advances(
+    card_billing: CardBilling,
+) -> None:
+    scene = card_billing
+    await scene.open()
+    orders = [await scene.order_small(60), await scene.order_small(70)]
+    await scene.run_jobs(scene.issue)
+    await scene.wait_for_helpers()
+    scene.clock.now = APRIL
+    await scene.run()
+    assert (await scene.statuses(), await scene.taken()) == ({"placed"}, [])
+    await scene.execute("UPDATE accounts SET auto_advance = true WHERE id = $1", scene.scope.account_id)
+    async with scene.database.transaction() as tx:
+        await resume_orders(tx, scene.scope, service_name="Tonne", now=scene.clock())
+    await scene.run()
+    assert (await scene.statuses(), await scene.taken()) == ({"paid"}, [total(orders)])
     await scene.check_invariants()

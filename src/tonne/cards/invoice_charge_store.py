@@ -179,3 +179,18 @@ RETURNING invoice_id
 async def make_declined_invoices_due(tx: Connection, scope: Scope, now: datetime) -> int:
     """The account has another card. Returns how many of its invoices are charged again."""
     return len(await tx.fetch(MAKE_DECLINED_DUE, scope.account_id, now))
+
+
+WAKE_CARD_INVOICES = """
+UPDATE card_invoices SET next_attempt_at = $2
+FROM invoices
+WHERE card_invoices.account_id = $1 AND card_invoices.next_attempt_at IS NULL
+  AND invoices.id = card_invoices.invoice_id AND invoices.status = 'open'
+  AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = invoices.id
+                  AND charges.status IN ('pending', 'mismatched'))
+"""
+
+
+async def wake_card_invoices(tx: Connection, scope: Scope, now: datetime) -> None:
+    """Have the card charged for the open invoices of an account that waited for the test helpers."""
+    await tx.execute(WAKE_CARD_INVOICES, scope.account_id, now)

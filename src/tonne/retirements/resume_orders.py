@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tonne.base.scope import Mode, Scope
+from tonne.cards.invoice_charge_store import wake_card_invoices
 from tonne.db.pool import Connection
 from tonne.invoices.store import wake_open
 from tonne.orders.queue import list_retiring, wake_waiting
@@ -15,6 +16,7 @@ async def resume_orders(tx: Connection, scope: Scope, *, service_name: str, now:
         return
     await wake_waiting(tx, scope, now)
     await wake_open(tx, scope, now)
+    await wake_card_invoices(tx, scope, now)
     for order_id in await list_retiring(tx, scope):
         # Units that were opened while the account waited would stay open for the pooling time of live accounts.
         await retire_test_parcels(tx, scope, order_id, service_name=service_name, now=now)
