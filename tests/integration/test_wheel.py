@@ -35,7 +35,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, source)
     for name in ("src", "requirements"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    build = [UV, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", folder / "dist"]
+    build: list[str | Path] = [
+        UV,
+        "build",
+        "--quiet",
+        "--no-build-isolation",
+        "--python",
+        sys.executable,
+        "--out-dir",
+        folder / "dist",
+    ]
     # The wheel is made of the source archive, so this also tests the archive.
     _run([*build, source], folder)
     return next((folder / "dist").glob("*.whl"))
@@ -49,7 +58,19 @@ def tonne(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(re.findall(r"^[\w.-]+==[^\\\n]+", locked, re.MULTILINE)), encoding="utf-8")
     places = {f"PIPX_{name}": str(folder / name.lower()) for name in ("HOME", "BIN_DIR", "MAN_DIR")}
-    pipx = [UV, "tool", "run", "--quiet", PIPX, "install", "--backend", "uv", "--python", sys.executable, wheel]
+    pipx: list[str | Path] = [
+        UV,
+        "tool",
+        "run",
+        "--quiet",
+        PIPX,
+        "install",
+        "--backend",
+        "uv",
+        "--python",
+        sys.executable,
+        wheel,
+    ]
     _run(pipx, folder, {**places, "UV_CONSTRAINT": str(constraints)})
     return folder / "bin_dir" / "tonne"
 

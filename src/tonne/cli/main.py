@@ -12,6 +12,7 @@ COMMANDS = {
     "migrate": "Apply pending database migrations.",
     "demo": "Print the demo's API key, links and first request again.",
     "secrets": "Manage the keys that encrypt secrets in the database.",
+    "check": "Check the settings and what the service needs, before it starts.",
     "doctor": "Check the data, and list what waits too long.",
     "audit": "Show who changed what, newest first.",
     "org": "Manage organisations, the clients of this service.",
@@ -111,6 +112,10 @@ def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one cas
             from tonne.cli import serve
 
             return {"serve": serve.serve, "api": serve.api, "worker": serve.worker, "migrate": serve.migrate}[name]
+        case "check":
+            from tonne.cli.check import check
+
+            return check
         case "doctor":
             from tonne.cli.doctor import doctor
 

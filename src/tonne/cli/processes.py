@@ -82,18 +82,18 @@ def wait_until_ready(processes: Processes, settings: Settings, stopping: Sequenc
     """True once the API responds; false when a child has exited, on a timeout, or when stopping."""
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline and processes.ended() is None and not stopping:
-        if _is_ready(settings):
+        if responds(settings, "/health/ready"):
             return True
         time.sleep(0.1)
     return False
 
 
-def _is_ready(settings: Settings) -> bool:
-    """Not with urllib, which would send the request to a proxy that is set in the environment."""
+def responds(settings: Settings, path: str) -> bool:
+    """Whether the API returns 200. Not with urllib, which would use a proxy that is set in the environment."""
     connection = http.client.HTTPConnection(settings.local_host, settings.port, timeout=2)
     with contextlib.closing(connection):
         try:
-            connection.request("GET", "/health/ready")
+            connection.request("GET", path)
             return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False

@@ -68,6 +68,24 @@ class SmtpMail:
             raise MailRefused(str(error) or type(error).__name__) from error
         return [recipient for recipient, answer in refused.items() if answer[0] < 500]
 
+    async def check(self) -> None:
+        """Connect and log in, without sending anything. Raises MailRefused."""
+        client = aiosmtplib.SMTP(
+            hostname=self._host,
+            port=self._port,
+            use_tls=self._tls,
+            username=self._username,
+            password=self._password,
+            timeout=self._timeout_s,
+        )
+        try:
+            async with client:
+                await client.noop()
+        except aiosmtplib.SMTPResponseException as error:
+            raise MailRefused(f"{error.code} {error.message}") from error
+        except (aiosmtplib.SMTPException, OSError) as error:
+            raise MailRefused(str(error) or type(error).__name__) from error
+
 
 class FolderMail:
     """For development without a mail server: writes each mail to a file that mail programs can open.

@@ -19,21 +19,32 @@ async def check_secret_key(connection: Connection, settings: Settings) -> Secret
     """
     async with connection.transaction():
         await secret_store.lock_keys(connection)
-        recorded = await secret_store.list_key_ids(connection)
-        box = await _load(connection, settings, recorded)
-        if recorded:
-            _compare(box, recorded, settings)
-        elif not await _opens_some(connection, box):
-            raise SettingsError(
-                f"{_place(settings)} is not the key of this database: it opens none of its secrets. Set "
-                "TONNE_SECRET_KEY to the key that was used before, or add that key to TONNE_SECRET_KEYS_OLD. If it is "
-                "lost, run `tonne secrets reset`."
-            )
+        box = await compare_secret_key(connection, settings)
+        if box is None:
+            create_key_file(settings)
+            box = SecretBox.from_settings(settings)
         await secret_store.record_key(connection, box.key_id)
     return box
 
 
-async def _load(connection: Connection, settings: Settings, recorded: list[str]) -> SecretBox:
+async def compare_secret_key(connection: Connection, settings: Settings) -> SecretBox | None:
+    """Like `check_secret_key`, but changes nothing. None: there is no key yet, and the first start creates one."""
+    recorded = await secret_store.list_key_ids(connection)
+    box = await _load(connection, settings, recorded)
+    if box is None:
+        return None
+    if recorded:
+        _compare(box, recorded, settings)
+    elif not await _opens_some(connection, box):
+        raise SettingsError(
+            f"{_place(settings)} is not the key of this database: it opens none of its secrets. Set TONNE_SECRET_KEY "
+            "to the key that was used before, or add that key to TONNE_SECRET_KEYS_OLD. If it is lost, run `tonne "
+            "secrets reset`."
+        )
+    return box
+
+
+async def _load(connection: Connection, settings: Settings, recorded: list[str]) -> SecretBox | None:
     try:
         return SecretBox.from_settings(settings)
     except SecretKeyMissing as error:
@@ -45,8 +56,7 @@ async def _load(connection: Connection, settings: Settings, recorded: list[str])
             ) from error
         if settings.database_url:
             raise
-        create_key_file(settings)
-        return SecretBox.from_settings(settings)
+        return None
 
 
 def _compare(box: SecretBox, recorded: list[str], settings: Settings) -> None:
