@@ -49,6 +49,7 @@ from tonne.checkout.routes import (
     payment_routes,
 )
 from tonne.db.clock_drift import ClockDrift
+from tonne.db.hold import HoldWatch
 from tonne.db.pool import Database
 from tonne.db.queues import QueueReader
 from tonne.estimates.endpoints import EstimateEndpoints
@@ -132,7 +133,8 @@ class Services:
         self.security_txt = SecurityTxtEndpoints(settings, clock)
         self.metrics = Metrics(process)
         self.metrics_endpoint = MetricsEndpoint(self.metrics, QueueReader(database, ALL_QUEUES), settings)
-        self.health = HealthEndpoints(database)
+        self.hold = HoldWatch(database)
+        self.health = HealthEndpoints(database, self.hold)
         self.clock_drift = ClockDrift(database)
         self.directory = AccountDirectory(
             database,
@@ -157,7 +159,7 @@ class Services:
         self.estimates = EstimateEndpoints(database, self.catalogues, self.directory, clock=clock)
         self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
         gateway_meter = GatewayMetrics()
-        self.card_gateways = card_gateways(database, settings, gateway_meter)
+        self.card_gateways = card_gateways(database, settings, gateway_meter, self.hold)
         schedule = RetrySchedule(settings)
         self.charge_cards = {
             mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, settings) for mode in Mode
@@ -190,7 +192,7 @@ class Services:
         self.prune_attempts = PruneAttempts(database, settings)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
         measured = (self.notifier, self.place_orders, gateway_meter, self.mails, self.deliverer.measured)
-        for part in (database, self.clock_drift, *measured):
+        for part in (database, self.clock_drift, self.hold, *measured):
             self.metrics.add(*part.metrics)
 
     def _open_invoices(self, clock: Clock) -> None:
@@ -362,9 +364,10 @@ def build_app(services: Services) -> AsgiApp:
 
     async def start() -> None:
         await services.database.open()
+        await services.hold.refresh()
         await serving.start()
-        background.append(asyncio.create_task(services.write_uses_for_ever()))
-        background.append(asyncio.create_task(services.clock_drift.watch()))
+        watches = (services.write_uses_for_ever(), services.clock_drift.watch(), services.hold.watch())
+        background.extend(asyncio.create_task(work) for work in watches)
         freeze_startup_objects()
 
     async def stop() -> None:
@@ -379,7 +382,9 @@ def build_app(services: Services) -> AsgiApp:
         await services.close()
 
     settings = services.settings
-    app = Application(services.routes(), services.authenticator, services.shares, start=start, stop=stop)
+    app = Application(
+        services.routes(), services.authenticator, services.shares, hold=services.hold, start=start, stop=stop
+    )
     return RequestMiddleware(app, services.metrics, settings)
 
 

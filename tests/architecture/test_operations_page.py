@@ -32,5 +32,5 @@ def test_every_queue_is_listed() -> None:
 
 def test_every_command_that_is_recommended_exists() -> None:
     remedies = " ".join(check.remedy for check in ALL_WAITING)
-    named = set(re.findall(r"`tonne ([a-z]+)", PAGE + remedies))
+    named = set(re.findall(r"`tonne ([a-z]+(?:-[a-z]+)*)", PAGE + remedies))
     assert named <= set(COMMANDS)

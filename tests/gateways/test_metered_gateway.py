@@ -6,6 +6,7 @@ from tests.support.samples import parse_samples, total
 from tonne.base.ids import new_id
 from tonne.base.metrics_text import render
 from tonne.base.scope import Mode
+from tonne.db.hold import HoldWatch
 from tonne.db.pool import Database
 from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeRequest, StoredCard
 from tonne.gateways.card_simulated import SimulatedCardGateway
@@ -37,7 +38,7 @@ def _request(number: str) -> ChargeRequest:
 
 async def test_operations_12_requests_are_counted_by_operation_and_outcome(db: Database) -> None:
     meter = GatewayMetrics()
-    gateway = metered("simulated", SimulatedCardGateway(db), meter)
+    gateway = metered("simulated", SimulatedCardGateway(db), meter, HoldWatch(db))
     paid = await gateway.charge(_request(GOOD))
     assert (await gateway.charge(_request(DECLINED))).kind is ChargeOutcome.DECLINED
     await gateway.look_up(_request(GOOD))
@@ -80,7 +81,7 @@ class PagesThatFail(SimulatedCardGateway):
 
 async def test_a_gateway_with_payment_pages_keeps_them(db: Database) -> None:
     meter = GatewayMetrics()
-    gateway = metered("pages", PagesThatFail(db), meter)
+    gateway = metered("pages", PagesThatFail(db), meter, HoldWatch(db))
     assert isinstance(gateway, PaymentPages)
     with pytest.raises(PageNotOpened):
         await gateway.open_page(None)  # type: ignore[arg-type]

@@ -179,7 +179,9 @@ async def test_a_failure_at_shutdown_is_reported_to_the_server(services: Service
 
     lifespan = Lifespan()
     with pytest.raises(RuntimeError):
-        await lifespan.run(Application([], services.authenticator, FairShare(1, 1), start=start, stop=stop))
+        await lifespan.run(
+            Application([], services.authenticator, FairShare(1, 1), hold=services.hold, start=start, stop=stop)
+        )
     assert [message["type"] for message in lifespan.sent] == ["lifespan.startup.complete", "lifespan.shutdown.failed"]
     assert "cannot stop" in lifespan.sent[1]["message"]
 

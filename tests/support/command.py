@@ -38,6 +38,12 @@ def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProc
     )
 
 
+def run_here(*words: str, **settings: str | Path | int) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end in this process, also if it starts a PostgreSQL."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_run_here, words, environment(settings)).result()
+
+
 def _run_here(words: Sequence[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
     without = dict.fromkeys(name for name in os.environ if name.startswith("TONNE_"))
     done = CliRunner().invoke(main, list(words), env={**without, **variables}, prog_name="tonne")

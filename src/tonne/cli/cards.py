@@ -26,6 +26,7 @@ from tonne.cli.database import (
     with_connection,
 )
 from tonne.cli.output import Output, ValueColumn, output_options, print_object
+from tonne.db.hold import require_not_held
 from tonne.db.migrate import require_compatible
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card import CardDetails
@@ -74,6 +75,7 @@ async def _set(
 
     async def work(connection: Connection) -> tuple[CardDetails, bool]:
         await require_compatible(connection)
+        await require_not_held(connection)
         account = await require_account_any_account(connection, account_id)
         stored = await set_card(
             connection, account.scope, gateways, customer=customer, method=method, actor=ACTOR, now=utc_now()

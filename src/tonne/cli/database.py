@@ -17,7 +17,7 @@ from tonne.base.settings import Settings, SettingsError, load_settings
 from tonne.cli.operator import operator
 from tonne.cli.progress import bars_on_terminal
 from tonne.db.embedded import database_url, ensure_database
-from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable
+from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable, is_service_held
 from tonne.db.hosts import connect_to_any
 from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection
@@ -28,6 +28,7 @@ T = TypeVar("T")
 ACTOR = operator(os.environ)
 # Commands have no time limits but this one: a person waits.
 CONNECT_WITHIN_S = 10.0
+HELD = "The service is held, so it takes no number and moves no money. Nothing was changed."
 
 
 @contextlib.contextmanager
@@ -46,6 +47,8 @@ def plain_failures() -> Iterator[None]:
     except asyncpg.InvalidPasswordError as error:
         raise click.ClickException(f"The database rejected the login in TONNE_DATABASE_URL: {error}.") from error
     except DATABASE_ERRORS as error:
+        if is_service_held(error):
+            raise click.ClickException(f"{HELD} Run `tonne resume` first.") from error
         if not is_database_unavailable(error) and not isinstance(error, asyncpg.InvalidCatalogNameError):
             raise
         raise click.ClickException(f"Cannot connect to the database ({error}). Check TONNE_DATABASE_URL.") from error

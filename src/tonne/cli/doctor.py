@@ -21,6 +21,7 @@ from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
 from tonne.cli.database import read_one_snapshot, run_in_transaction
 from tonne.cli.table import printable
 from tonne.db.clock_drift import WAITING as CLOCK_WAITING
+from tonne.db.hold import WAITING as HOLD_WAITING
 from tonne.db.pool import Connection
 from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.gateways.waiting import WAITING as MAILS_WAITING
@@ -43,6 +44,7 @@ ALL_INVARIANTS = (
     *(*RETIREMENTS, *WEBHOOKS, *JOURNAL),
 )
 ALL_WAITING = (
+    *HOLD_WAITING,
     *CLOCK_WAITING,
     *CATALOGUE_WAITING,
     *MAILS_WAITING,
@@ -143,6 +145,12 @@ async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:
         box = None
     unreadable = await find_unreadable_any_account(tx, box)
     return [f"{secret.owner} {secret.id}: {secret.reason}" for secret in unreadable]
+
+
+async def broken_checks(tx: Connection, settings: Settings) -> list[str]:
+    """The names of the checks that find an inconsistency. What only waits is not looked for."""
+    breaches = await examine(tx)
+    return [*breaches, *([SECRETS] if await find_unreadable(tx, settings) else ())]
 
 
 async def examine(tx: Connection) -> dict[str, list[str]]:

@@ -13,6 +13,10 @@ COMMANDS = {
     "demo": "Print the demo's API key, links and first request again.",
     "secrets": "Manage the keys that encrypt secrets in the database.",
     "check": "Check the settings and what the service needs, before it starts.",
+    "backup": "Back up the embedded database while the service runs.",
+    "restore": "Restore a backup into an empty data folder (TONNE_DATA_DIR).",
+    "hold": "Hold the service: it answers reads and sends nothing.",
+    "resume": "End a hold, after showing what would be sent.",
     "doctor": "Check the data, and list what waits too long.",
     "audit": "Show who changed what, newest first.",
     "org": "Manage organisations, the clients of this service.",
@@ -102,7 +106,8 @@ class LazyGroup(click.Group):
 
 # ruff: noqa: PLC0415 - a command is imported when it runs, not before
 def _load(name: str) -> click.Command | None:
-    return _load_general(name) or _load_supply(name) or _load_trade(name) or _load_money(name) or _load_books(name)
+    loaders = (_load_general, _load_safety, _load_supply, _load_trade, _load_money, _load_books)
+    return next((command for load in loaders if (command := load(name)) is not None), None)
 
 
 def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
@@ -148,6 +153,21 @@ def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one cas
             from tonne.cli.pages import page_group
 
             return page_group
+        case _:
+            return None
+
+
+def _load_safety(name: str) -> click.Command | None:
+    """Commands for copies of the database."""
+    match name:
+        case "backup" | "restore":
+            from tonne.cli import backup
+
+            return backup.backup if name == "backup" else backup.restore_command
+        case "hold" | "resume":
+            from tonne.cli import hold
+
+            return hold.hold if name == "hold" else hold.resume
         case _:
             return None
 

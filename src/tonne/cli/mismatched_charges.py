@@ -9,6 +9,7 @@ from tonne.base.clock import utc_now
 from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.parameters import REASON
+from tonne.db.hold import require_not_held
 from tonne.db.migrate import require_compatible
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card_gateways import card_gateways
@@ -69,6 +70,7 @@ async def _read_and_decide(url: str, settings: Settings, charge_id: str, decide:
 
     async def work(connection: Connection) -> Order:
         await require_compatible(connection)
+        await require_not_held(connection)
         payment = await read_mismatched(connection, gateways, charge_id)
         async with connection.transaction():
             return await decide(connection, payment)

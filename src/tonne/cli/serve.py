@@ -205,17 +205,20 @@ async def _work(url: str, settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     services = Services(await Database(url, settings).open(), settings, process="worker")
+    # Before the first job runs.
+    await services.hold.refresh()
     jobs, listening_metrics, job_metrics = services.jobs(), ListenMetrics(), JobMetrics()
     services.metrics.add(*listening_metrics.metrics, *job_metrics.metrics)
     serving = services.serve_metrics()
     await serving.start()
 
     listening = asyncio.create_task(listen(url, settings, partial(wake_jobs, jobs), stop, listening_metrics))
-    watching = asyncio.create_task(services.clock_drift.watch())
+    watching = [asyncio.create_task(each.watch()) for each in (services.clock_drift, services.hold)]
     freeze_startup_objects()
-    await run_jobs(jobs, stop, settings.worker_poll_s, job_metrics)
+    await run_jobs(jobs, stop, settings.worker_poll_s, job_metrics, lambda: services.hold.is_held)
     await listening
-    watching.cancel()
+    for task in watching:
+        task.cancel()
     await serving.stop()
     await services.close()
 

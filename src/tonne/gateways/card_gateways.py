@@ -2,6 +2,7 @@
 
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
+from tonne.db.hold import HoldWatch
 from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
 from tonne.gateways.card_simulated import SimulatedCardGateway
@@ -17,7 +18,7 @@ def takes_cards(settings: Settings, mode: Mode) -> bool:
 
 
 def card_gateways(
-    database: Database, settings: Settings, meter: GatewayMetrics | None = None
+    database: Database, settings: Settings, meter: GatewayMetrics | None = None, hold: HoldWatch | None = None
 ) -> dict[str, CardGateway]:
     """The configured gateways by name. The caller closes them."""
     gateways: dict[str, CardGateway] = {"simulated": SimulatedCardGateway(database)}
@@ -26,6 +27,6 @@ def card_gateways(
         if live.mode is not Mode.LIVE:
             raise ValueError("TONNE_STRIPE_SECRET_KEY must be a live key. Test mode uses the simulated gateway.")
         gateways[GATEWAY_OF[Mode.LIVE]] = live
-    if meter is None:
+    if meter is None or hold is None:
         return gateways
-    return {name: metered(name, gateway, meter) for name, gateway in gateways.items()}
+    return {name: metered(name, gateway, meter, hold) for name, gateway in gateways.items()}

@@ -1,12 +1,14 @@
-"""Counts and times the requests to a card gateway."""
+"""Counts and times the requests to a card gateway, and makes none while the service is held."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tonne.base.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
+from tonne.db.errors import ServiceHeld
+from tonne.db.hold import HoldWatch
 from tonne.gateways.card import (
     CardDetails,
     CardGateway,
@@ -58,6 +60,7 @@ class MeteredGateway:
     name: str
     inner: CardGateway
     meter: GatewayMetrics
+    hold: HoldWatch
 
     async def charge(self, request: ChargeRequest) -> ChargeResult:
         return await self._timed("charge", self.inner.charge(request), lambda result: result.kind)
@@ -87,7 +90,10 @@ class MeteredGateway:
     async def close(self) -> None:
         await self.inner.close()
 
-    async def _timed(self, operation: str, request: Awaitable[T], outcome_of: Callable[[T], str]) -> T:
+    async def _timed(self, operation: str, request: Coroutine[Any, Any, T], outcome_of: Callable[[T], str]) -> T:
+        if self.hold.is_held:
+            request.close()
+            raise ServiceHeld
         started = time.monotonic()
         outcome = "crashed"
         try:
@@ -126,7 +132,7 @@ class MeteredPageGateway(MeteredGateway):
         return await self._timed("look_up_card_setup", request, lambda setup: "open" if setup.is_open else "closed")
 
 
-def metered(name: str, gateway: CardGateway, meter: GatewayMetrics) -> CardGateway:
+def metered(name: str, gateway: CardGateway, meter: GatewayMetrics, hold: HoldWatch) -> CardGateway:
     if isinstance(gateway, PaymentPages) and isinstance(gateway, PayerPages):
-        return MeteredPageGateway(name, gateway, meter, gateway, gateway)
-    return MeteredGateway(name, gateway, meter)
+        return MeteredPageGateway(name, gateway, meter, hold, gateway, gateway)
+    return MeteredGateway(name, gateway, meter, hold)

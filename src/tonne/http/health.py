@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tonne.db.errors import DATABASE_ERRORS
+from tonne.db.hold import HoldWatch
 from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection, Database
 from tonne.http.errors import ServiceUnavailable
@@ -22,8 +23,9 @@ class HealthOut(msgspec.Struct):
 
 
 class HealthEndpoints:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, hold: HoldWatch) -> None:
         self._database = database
+        self._hold = hold
         # Not one of the pool: a load balancer must learn that a busy server is ready.
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
@@ -41,10 +43,11 @@ class HealthEndpoints:
         """Checks that the process can serve requests.
 
         The database responds within a second, this release can run on its schema, and the process is not about to stop.
-        Route traffic to the process only while this succeeds.
+        Route traffic to the process only while this succeeds. The status is `held` while the service answers reads
+        only, for example after a restore.
         """
         await self.require_ready()
-        return json_response(HealthOut("ok"))
+        return json_response(HealthOut("held" if self._hold.is_held else "ok"))
 
     async def require_ready(self) -> None:
         """Raises ServiceUnavailable."""

@@ -11,6 +11,7 @@ import msgspec
 from tonne import __version__
 from tonne.base.errors import Invalid, TonneError
 from tonne.base.settings import Settings
+from tonne.db.errors import ServiceHeld
 from tonne.http.errors import (
     STATUS,
     AccountClosed,
@@ -29,7 +30,7 @@ from tonne.http.errors import (
 from tonne.http.openapi_headers import header_components, response_headers
 from tonne.http.openapi_schemas import Schemas, paragraphs
 from tonne.http.openapi_texts import INTRODUCTION, PATH_PARAMETERS, TAGS
-from tonne.http.route import Access, FileType, Parameter, Route
+from tonne.http.route import READING_METHODS, Access, FileType, Parameter, Route
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 _SUCCESSES = {200: "Done.", 201: "Created.", 204: "Done. The response has no body."}
@@ -169,6 +170,8 @@ def _success(route: Route, status: int) -> str:
 def _errors(route: Route) -> list[type[TonneError]]:
     # Invalid: unknown query parameters are refused everywhere.
     errors: list[type[TonneError]] = [*route.errors, Invalid, InternalError, ServiceUnavailable]
+    if route.method not in READING_METHODS:
+        errors.append(ServiceHeld)
     if route.access is Access.API_KEY:
         errors += [Unauthorised, AccountClosed, AccountNotFound, RateLimited]
     if route.body is not None:

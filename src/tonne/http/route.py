@@ -16,6 +16,8 @@ from tonne.http.errors import FormInvalid, MediaTypeInvalid
 from tonne.http.json_body import MAX_FAULTS, MAX_NAME, Document, decode_json, did_you_mean
 
 JSON = b"application/json"
+# All other methods are refused while the service is held.
+READING_METHODS = frozenset({"GET", "HEAD"})
 FORM = b"application/x-www-form-urlencoded"
 
 

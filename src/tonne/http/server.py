@@ -9,7 +9,8 @@ import asyncpg
 import structlog
 
 from tonne.base.errors import Fault, Invalid, TonneError
-from tonne.db.errors import is_database_unavailable
+from tonne.db.errors import ServiceHeld, is_database_unavailable, is_service_held
+from tonne.db.hold import HoldWatch
 from tonne.http.asgi import AsgiScope, Message, Receive, Send, send_response
 from tonne.http.authenticator import Authenticator
 from tonne.http.client_address import limit_name
@@ -24,7 +25,7 @@ from tonne.http.errors import (
 )
 from tonne.http.fair_share import FairShare
 from tonne.http.rate_limit import Quota, rate_limited
-from tonne.http.route import JSON, Access, Request, Response, Route
+from tonne.http.route import JSON, READING_METHODS, Access, Request, Response, Route
 from tonne.http.router import Resource, Router
 
 MAX_BODY_BYTES = 256 * 1024
@@ -52,12 +53,14 @@ class Application:
         authenticator: Authenticator,
         shares: FairShare,
         *,
+        hold: HoldWatch,
         start: Lifecycle,
         stop: Lifecycle,
     ) -> None:
         self._router = Router(routes)
         self._authenticator = authenticator
         self._shares = shares
+        self._hold = hold
         # Bodies that are being received, by client.
         self._half_read: Counter[str] = Counter()
         self._start = start
@@ -104,6 +107,8 @@ class Application:
             if route.access is Access.API_KEY:
                 holder, scope, seen["headers"] = await self._authenticator.admit(headers, limit_name(client))
                 seen["key_id"], seen["account_id"] = holder.key_id, scope.account_id
+            if asgi["method"] not in READING_METHODS:
+                self._hold.require_not_held()
             request = Request(
                 scope=scope,
                 key_id=seen.get("key_id", ""),
@@ -217,6 +222,8 @@ def _error_response(error: Exception, request_id: str, route: Route | None) -> R
 def _refusal_for(error: Exception) -> TonneError:
     if isinstance(error, TonneError):
         return error
+    if is_service_held(error):
+        return ServiceHeld()
     if is_database_unavailable(error) or isinstance(error, _REPEATABLE):
         return ServiceUnavailable()
     return InternalError()

@@ -5,7 +5,7 @@ import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -47,13 +47,27 @@ def wake_jobs(jobs: Sequence[Job], notification: Notification) -> None:
             job.wake.set()
 
 
-async def run_jobs(jobs: Sequence[Job], stop: asyncio.Event, poll_s: float, metrics: JobMetrics | None = None) -> None:
-    """Run all jobs concurrently until `stop` is set, then finish the work in progress."""
+async def run_jobs(
+    jobs: Sequence[Job],
+    stop: asyncio.Event,
+    poll_s: float,
+    metrics: JobMetrics | None = None,
+    is_held: Callable[[], bool] = lambda: False,
+) -> None:
+    """Run all jobs concurrently until `stop` is set, then finish the work in progress. While held, no job runs."""
     metrics = metrics or JobMetrics()
+    jobs = [replace(job, run_once=_unless_held(job.run_once, is_held)) for job in jobs]
     stopping = asyncio.create_task(_wake_at_stop(jobs, stop))
     await asyncio.gather(*(_run(job, stop, poll_s, metrics) for job in jobs))
     stopping.cancel()
     await asyncio.gather(*(job.drain() for job in jobs if job.drain is not None))
+
+
+def _unless_held(run_once: RunOnce, is_held: Callable[[], bool]) -> RunOnce:
+    async def run() -> bool:
+        return False if is_held() else await run_once()
+
+    return run
 
 
 async def _wake_at_stop(jobs: Sequence[Job], stop: asyncio.Event) -> None:
