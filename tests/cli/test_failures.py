@@ -12,7 +12,8 @@ from tests.support.command import Operator, output_of, refusal_of, tonne
 from tests.support.processes import free_port
 from tonne.base.settings import Settings
 from tonne.db.embedded import database_url, ensure_database
-from tonne.db.migrate import all_migrations, migrate
+from tonne.db.migrate import migrate
+from tonne.db.migration_files import all_migrations
 from tonne.db.pool import Connection
 
 NOWHERE = "postgresql://tonne:hunter2@127.0.0.1:1/tonne"

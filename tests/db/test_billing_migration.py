@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.db.test_migrations import bare, bare_url
-from tonne.db.migrate import all_migrations, migrate
+from tonne.db.migrate import migrate
+from tonne.db.migration_files import all_migrations
 from tonne.db.pool import Connection
 
 __all__ = ["bare", "bare_url"]

@@ -4,7 +4,8 @@ import json
 
 from tests.db.test_migrations import bare, bare_url
 from tonne.base.ids import is_id
-from tonne.db.migrate import all_migrations, migrate
+from tonne.db.migrate import migrate
+from tonne.db.migration_files import all_migrations
 from tonne.db.pool import Connection
 from tonne.invoices.credit_note_store import list_credit_notes
 from tonne.invoices.invariants import INVARIANTS

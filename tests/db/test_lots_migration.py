@@ -3,7 +3,8 @@
 import pytest
 
 from tests.db.test_migrations import bare, bare_url
-from tonne.db.migrate import MigrationError, all_migrations, migrate
+from tonne.db.migrate import MigrationError, migrate
+from tonne.db.migration_files import all_migrations
 from tonne.db.pool import Connection
 
 __all__ = ["bare", "bare_url"]

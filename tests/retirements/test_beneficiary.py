@@ -3,7 +3,7 @@
 import pytest
 
 from tests.retirements.shop import TONNE, Shop
-from tonne.db.migrate import all_migrations
+from tonne.db.migration_files import all_migrations
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.model import BeneficiaryKind
 from tonne.retirements.work_list import export_tasks

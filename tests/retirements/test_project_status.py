@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
-from tonne.db.migrate import all_migrations
+from tonne.db.migration_files import all_migrations
 from tonne.orders.model import Order
 
 EVENTS = "SELECT event_type, payload FROM events WHERE subject_id = $1 ORDER BY position"

@@ -113,14 +113,18 @@ def _load(name: str) -> click.Command | None:
 def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
     """Commands for processes, tenants and what clients see."""
     match name:
-        case "serve" | "api" | "worker" | "migrate":
+        case "serve" | "api" | "worker":
             from tonne.cli import serve
 
-            return {"serve": serve.serve, "api": serve.api, "worker": serve.worker, "migrate": serve.migrate}[name]
+            return {"serve": serve.serve, "api": serve.api, "worker": serve.worker}[name]
         case "check":
             from tonne.cli.check import check
 
             return check
+        case "migrate":
+            from tonne.cli.migrate import migrate
+
+            return migrate
         case "doctor":
             from tonne.cli.doctor import doctor
 

@@ -1,4 +1,4 @@
-"""tonne serve, api, worker and migrate"""
+"""tonne serve, api and worker"""
 
 import asyncio
 import contextlib
@@ -221,14 +221,3 @@ async def _work(url: str, settings: Settings) -> None:
         task.cancel()
     await serving.stop()
     await services.close()
-
-
-@click.command()
-def migrate() -> None:
-    """Apply pending database migrations. Running servers can stay up."""
-    with plain_failures(), open_database(settings_from_environment()) as url:
-        applied = asyncio.run(with_connection(url, migrations.migrate))
-    for migration in applied:
-        click.echo(f"applied {migration.name}")
-    if not applied:
-        click.echo("Nothing to do: the schema is up to date.")

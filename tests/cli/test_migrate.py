@@ -1,0 +1,61 @@
+"""tonne migrate --plan"""
+
+import json
+
+import asyncpg
+
+from tests.db.test_migrations import bare, bare_url
+from tests.support.command import output_of, refusal_of, tonne
+from tonne.db.migration_files import all_migrations
+from tonne.db.pool import Connection
+
+__all__ = ["bare", "bare_url"]
+
+
+async def test_the_plan_says_what_would_run_and_changes_nothing(bare_url: str) -> None:
+    planned = [
+        json.loads(line) for line in output_of("migrate", "--plan", "--json", database_url=bare_url).splitlines()
+    ]
+    assert [each["version"] for each in planned] == [each.version for each in all_migrations()]
+    assert not any(each["previous_release_can_run"] for each in planned)
+    connection: Connection = await asyncpg.connect(bare_url)
+    assert await connection.fetchval("SELECT to_regclass('schema_migrations')") is None
+    await connection.close()
+
+
+async def test_the_plan_of_an_upgrade_has_locks_rows_and_compatibility(bare_url: str) -> None:
+    output_of("migrate", database_url=bare_url)
+    assert output_of("migrate", "--plan", database_url=bare_url) == "Nothing to do: the schema is up to date."
+    [due] = [each for each in all_migrations() if each.name == "0026_due_webhooks"]
+    connection: Connection = await asyncpg.connect(bare_url)
+    await connection.execute("DELETE FROM schema_migrations WHERE version >= $1", due.version)
+    await connection.execute("UPDATE pg_class SET reltuples = 1234 WHERE relname = 'webhook_parked'")
+    await connection.close()
+    planned = [
+        json.loads(line) for line in output_of("migrate", "--plan", "--json", database_url=bare_url).splitlines()
+    ]
+    first = planned[0]
+    assert (first["version"], first["name"], first["in_transaction"]) == (26, "due_webhooks", True)
+    assert (first["compatible_from"], first["previous_release_can_run"]) == (21, True)
+    assert first["rows_rewritten"] == 1234
+    # The index that is dropped is named by its table.
+    assert first["locks"] == [
+        {"table": "webhook_parked", "mode": "ACCESS EXCLUSIVE", "work": "rewrites", "blocks_writers": True},
+        {"table": "webhooks", "mode": "ACCESS EXCLUSIVE", "work": "scans", "blocks_writers": True},
+    ]
+    table = output_of("migrate", "--plan", database_url=bare_url)
+    assert "webhooks: ACCESS EXCLUSIVE (scans)" in table
+    assert "1,234" in table
+
+
+def test_json_is_for_the_plan(bare_url: str) -> None:
+    done = tonne("migrate", "--json", database_url=bare_url)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--json and --csv need --plan." in done.stderr
+
+
+async def test_migrate_waits_no_longer_than_it_is_told(bare_url: str) -> None:
+    connection: Connection = await asyncpg.connect(bare_url)
+    await connection.execute("SELECT pg_advisory_lock(7405610214)")
+    assert "Another `tonne migrate` is still running" in refusal_of("migrate", "--wait", "0", database_url=bare_url)
+    await connection.close()
