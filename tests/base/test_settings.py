@@ -197,6 +197,19 @@ def test_a_wrong_database_url_is_refused_without_repeating_its_password(url: str
     assert "hunter2" not in sentence
 
 
+POOLED = {"TONNE_DATABASE_URL": "postgresql://u@pooler/db", "TONNE_DATABASE_POOLING": "transaction"}
+DIRECT = {"TONNE_DATABASE_DIRECT_URL": "postgresql://u:hunter2@db/db"}
+
+
+def test_operations_c_a_transaction_pooler_needs_a_direct_url() -> None:
+    assert load_settings({**POOLED, **DIRECT}).database_pooling == "transaction"
+    assert "TONNE_DATABASE_DIRECT_URL must be set" in _refusal(POOLED)
+    assert "TONNE_DATABASE_DIRECT_URL is set without TONNE_DATABASE_URL" in _refusal(DIRECT)
+    wrong = {"TONNE_DATABASE_DIRECT_URL": "mysql://u:hunter2@db/db"}
+    assert "hunter2" not in _refusal({**POOLED, **wrong})
+    assert "statement" in _refusal({**POOLED, **DIRECT, "TONNE_DATABASE_POOLING": "statement"})
+
+
 def test_both_spellings_of_a_postgresql_address_are_taken() -> None:
     for url in ("postgresql://tonne@db:5432/tonne", "postgres://tonne@db/tonne", "postgresql://postgres@/x?host=/run"):
         assert load_settings({"TONNE_DATABASE_URL": url}).database_url == url

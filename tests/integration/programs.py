@@ -8,7 +8,14 @@ import sys
 from tests.integration import node_packages
 
 # Each program with its Debian package.
-PACKAGES = {"nginx": "nginx", "promtool": "prometheus", "node": "nodejs", "npm": "npm", "haproxy": "haproxy"}
+PACKAGES = {
+    "nginx": "nginx",
+    "promtool": "prometheus",
+    "node": "nodejs",
+    "npm": "npm",
+    "haproxy": "haproxy",
+    "pgbouncer": "pgbouncer",
+}
 # Debian puts some programs where only root has a path to them.
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 

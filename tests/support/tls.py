@@ -23,6 +23,12 @@ class Authority:
         """Write a valid certificate with its key, for a server in another process."""
         self._ca.issue_cert(*NAMES).private_key_and_cert_chain_pem.write_to_path(str(path))
 
+    def write_client_certificate(self, path: Path, name: str) -> None:
+        """Write a certificate with its key for a client of this name."""
+        self._ca.issue_cert("client.example.com", common_name=name).private_key_and_cert_chain_pem.write_to_path(
+            str(path)
+        )
+
     def context(self, kind: str = "good") -> ssl.SSLContext:
         """The server side of a certificate of this kind: `good`, or one of INVALID."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

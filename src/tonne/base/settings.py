@@ -17,13 +17,14 @@ import msgspec
 from tonne.base.bank_accounts import parse_bank_accounts
 from tonne.base.countries import COUNTRIES
 from tonne.base.currency_limits import parse_limits
+from tonne.base.database_settings import find_fault
 from tonne.base.environment import CONFIG_VARIABLE, VariableInvalid, read_variables
 from tonne.base.iban import is_iban
 from tonne.base.money import parse_amounts
 from tonne.base.secret_keys import parse_key, parse_keys
 from tonne.base.tax import TaxTerms, TaxTreatment
 from tonne.base.tax_ids import parse_tax_id
-from tonne.base.urls import WEB, UrlInvalid, is_database_url, parse_url
+from tonne.base.urls import WEB, UrlInvalid, parse_url
 
 YEAR_S = 31_536_000
 # Live invoices are not issued in this name: it is not the seller's own.
@@ -47,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     metrics_token: str = ""
     data_dir: str = "./var"
     database_url: str = ""
+    database_direct_url: str = ""
+    database_pooling: Literal["session", "transaction"] = "session"
     public_url: str = ""
     brand: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}\Z")] = "Service"
     api_processes: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
@@ -235,9 +238,9 @@ def _validate(settings: Settings) -> None:
     _validate_refunds(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
-    # The messages do not repeat these values: they contain passwords.
-    if settings.database_url and not is_database_url(settings.database_url):
-        raise SettingsError("TONNE_DATABASE_URL must be a URL that starts with postgresql://.")
+    if fault := find_fault(settings.database_url, settings.database_direct_url, pooling=settings.database_pooling):
+        raise SettingsError(fault)
+    # The message does not repeat the value: it contains a password.
     if settings.smtp_url and not _is_url(settings.smtp_url, SMTP_SCHEMES, credentials=True):
         raise SettingsError("TONNE_SMTP_URL must be a URL that starts with smtp:// or smtps://.")
     try:

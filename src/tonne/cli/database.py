@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +23,7 @@ from tonne.db.hosts import connect_to_any
 from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection
 from tonne.db.postmaster import DatabaseUnavailable
+from tonne.db.session_settings import RoleSettingsMissing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,20 +40,35 @@ def plain_failures() -> Iterator[None]:
         yield
     except TonneError as error:
         raise click.ClickException(" ".join(fault.message for fault in error.faults)) from error
-    except (SettingsError, DatabaseUnavailable, MigrationError) as error:
+    except (SettingsError, DatabaseUnavailable, MigrationError, RoleSettingsMissing) as error:
         raise click.ClickException(str(error)) from error
     except asyncpg.CannotConnectNowError as error:
         raise click.ClickException("The database is starting up or shutting down. Try again in a moment.") from error
     except asyncpg.ClientConfigurationError as error:
         raise click.ClickException(f"TONNE_DATABASE_URL is not valid: {error}.") from error
-    except asyncpg.InvalidPasswordError as error:
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
         raise click.ClickException(f"The database rejected the login in TONNE_DATABASE_URL: {error}.") from error
+    except ssl.SSLError as error:
+        raise click.ClickException(_tls_failure(error)) from error
     except DATABASE_ERRORS as error:
         if is_service_held(error):
             raise click.ClickException(f"{HELD} Run `tonne resume` first.") from error
         if not is_database_unavailable(error) and not isinstance(error, asyncpg.InvalidCatalogNameError):
             raise
         raise click.ClickException(f"Cannot connect to the database ({error}). Check TONNE_DATABASE_URL.") from error
+
+
+def _tls_failure(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"The certificate of the database server is not trusted ({error.verify_message}). In TONNE_DATABASE_URL, "
+            "set sslrootcert to the file with the certificate of the authority that issued it, and write the host as "
+            "in the certificate."
+        )
+    return (
+        f"The TLS connection to the database failed ({error.reason or error}). Check sslmode, sslrootcert, sslcert and "
+        "sslkey in TONNE_DATABASE_URL."
+    )
 
 
 def settings_from_environment() -> Settings:
@@ -68,11 +85,11 @@ def settings_from_environment() -> Settings:
 
 @contextlib.contextmanager
 def open_database(settings: Settings) -> Iterator[str]:
-    """The URL of the configured database, or of the embedded one, which is started and created when needed."""
+    """The URL that leads to the configured PostgreSQL itself, or to the embedded one, started and created if needed."""
     with database_url(settings) as url:
         if not settings.database_url:
             asyncio.run(ensure_database(url))
-        yield url
+        yield settings.database_direct_url or url
 
 
 async def with_connection(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:

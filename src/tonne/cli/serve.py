@@ -36,7 +36,8 @@ from tonne.cli.processes import (
     wait_until_ready,
 )
 from tonne.db import migrate as migrations
-from tonne.db.pool import Database
+from tonne.db.pool import Database, connect
+from tonne.db.session_settings import require_role_settings
 from tonne.events.notify import ListenMetrics, listen
 from tonne.http.health import DRAIN_VARIABLE
 from tonne.http.metrics_folder import FOLDER_VARIABLE
@@ -79,7 +80,7 @@ def serve(demo: bool) -> None:
             warn_if_reachable(settings)
         with open_database(settings) as url, _metrics_folder(settings):
             facts = asyncio.run(_prepare(url, settings, demo=demo))
-            _run_children(url, settings, facts, stopping)
+            _run_children(settings.database_url or url, settings, facts, stopping)
 
 
 @contextlib.contextmanager
@@ -106,7 +107,13 @@ async def _prepare(url: str, settings: Settings, *, demo: bool) -> Demo | None:
 
 
 async def _require_ready(url: str, settings: Settings) -> None:
-    """Raise an error if this release or the secret key does not match the database."""
+    """Raise an error if this release or the secret key does not match the database, or the role has no time limits."""
+    if settings.database_pooling == "transaction":
+        pooled = await connect(settings.database_url, settings)
+        try:
+            await require_role_settings(pooled, settings)
+        finally:
+            await pooled.close()
     await with_connection(url, migrations.require_compatible)
     await with_connection(url, lambda connection: check_secret_key(connection, settings))
 
@@ -147,7 +154,7 @@ def api(with_parent: bool) -> None:
             _metrics_folder(settings),
         ):
             asyncio.run(_require_ready(url, settings))
-            os.environ[DATABASE_URL_VARIABLE] = url
+            os.environ[DATABASE_URL_VARIABLE] = settings.database_url or url
             os.environ.pop(DATABASE_URL_VARIABLE + FILE_SUFFIX, None)
             os.environ[DRAIN_VARIABLE] = f"{folder}/draining"
             server = Server(
@@ -204,7 +211,8 @@ async def _work(url: str, settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    services = Services(await Database(url, settings).open(), settings, process="worker")
+    database = await Database(settings.database_url or url, settings).open()
+    services = Services(database, settings, process="worker")
     # Before the first job runs.
     await services.hold.refresh()
     jobs, listening_metrics, job_metrics = services.jobs(), ListenMetrics(), JobMetrics()

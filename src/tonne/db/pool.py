@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
@@ -15,36 +15,33 @@ from tonne.base.settings import Settings
 from tonne.base.wait_queue import WaitQueue
 from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.hosts import connect_to_any
+from tonne.db.session_settings import session_settings
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 else:
     Connection = asyncpg.Connection
 
+NAMED = {"application_name": "tonne", "TimeZone": "UTC"}
 CLOSE_WITHIN_S = 5.0
 # The server ends a statement first; the client gives up a little later, if the server or the network hangs.
 CLIENT_MARGIN_S = 2.0
 
 
-async def connect(url: str, settings: Settings) -> Connection:
-    """A connection on which every wait is bounded: connecting, each statement, each lock, a dead network."""
-    timeout_ms = int(settings.statement_timeout_s * 1000)
+async def connect(url: str, settings: Settings, *, direct: bool = False) -> Connection:
+    """A connection on which every wait is bounded: connecting, each statement, each lock, a dead network.
+
+    `direct` means that the URL leads to PostgreSQL itself, whatever `database_pooling` says.
+    """
+    options: dict[str, Any] = {"server_settings": {**NAMED, **session_settings(settings)}}
+    if settings.database_pooling == "transaction" and not direct:
+        # PgBouncer refuses other parameters, and prepared statements would be missing on the next server connection.
+        options = {"server_settings": NAMED, "statement_cache_size": 0}
     connection = await connect_to_any(
         url,
         within_s=settings.database_connect_s,
         command_timeout=settings.statement_timeout_s + CLIENT_MARGIN_S,
-        server_settings={
-            "application_name": "tonne",
-            "statement_timeout": str(timeout_ms),
-            # One row that is locked for long must not occupy the whole pool.
-            "lock_timeout": str(int(settings.lock_timeout_s * 1000)),
-            "idle_in_transaction_session_timeout": str(2 * timeout_ms),
-            "TimeZone": "UTC",
-            # Our queries are short and indexed: compiling them costs more than running them.
-            "jit": "off",
-            # One plan per statement: planning costs as much as running.
-            "plan_cache_mode": "force_generic_plan",
-        },
+        **options,
     )
     _keep_alive(connection)
     return connection
@@ -74,8 +71,9 @@ class Database:
     interrupted is closed.
     """
 
-    def __init__(self, url: str, settings: Settings) -> None:
+    def __init__(self, url: str, settings: Settings, *, direct: bool = False) -> None:
         self._url = url
+        self._direct = direct
         self._settings = settings
         self._idle: list[Connection] = []
         self._in_use: set[Connection] = set()
@@ -103,7 +101,7 @@ class Database:
     async def connect(self) -> Connection:
         """A connection of its own, outside of the pool. The caller closes it."""
         self._require_open()
-        return await connect(self._url, self._settings)
+        return await connect(self._url, self._settings, direct=self._direct)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -201,7 +199,7 @@ class Database:
     async def _connect(self) -> Connection:
         self._count += 1
         try:
-            connection = await connect(self._url, self._settings)
+            connection = await connect(self._url, self._settings, direct=self._direct)
         except BaseException:
             self._count -= 1
             self._connects.inc("failed")

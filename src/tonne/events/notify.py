@@ -86,7 +86,10 @@ async def listen(
     stop: asyncio.Event,
     metrics: ListenMetrics | None = None,
 ) -> None:
-    """Call `wake` with every notification until `stop` is set. Reconnects after any failure; polling covers the gap."""
+    """Call `wake` with every notification until `stop` is set. Reconnects after any failure; polling covers the gap.
+
+    The URL must lead to PostgreSQL itself: a pooler forgets LISTEN after the transaction.
+    """
     metrics = metrics or ListenMetrics()
 
     def receive(_connection: object, _process_id: object, _channel: object, payload: object) -> None:
@@ -95,7 +98,7 @@ async def listen(
 
     while not stop.is_set():
         try:
-            connection = await connect(url, settings)
+            connection = await connect(url, settings, direct=True)
             try:
                 await connection.add_listener(CHANNEL, receive)
                 metrics.listening = True
