@@ -18,7 +18,7 @@ from tests.support.mail_server import mail_server
 from tests.support.processes import HOST, free_port
 from tonne.base.settings import Settings
 from tonne.cli.check_services import _encryption, _server
-from tonne.db.migrate import all_migrations
+from tonne.db.migration_files import all_migrations
 from tonne.db.pool import Database
 from tonne.db.server_facts import ServerFacts
 from tonne.webhooks.check_secret_key import check_secret_key

@@ -4,7 +4,7 @@ import pytest
 
 from tests.db.test_migrations import bare, bare_url
 from tonne.db.pool import Connection
-from tonne.db.sql_statements import Statement, split_statements
+from tonne.db.sql_statements import SqlStatement, split_statements
 from tonne.db.statement_locks import LockMode, TableLock, Work, locks_of
 
 __all__ = ["bare", "bare_url"]
@@ -98,16 +98,16 @@ async def test_postgresql_takes_these_locks(bare: Connection) -> None:
 
 def test_concurrent_forms_do_not_block_writers() -> None:
     for sql in ("CREATE INDEX CONCURRENTLY IF NOT EXISTS i ON things (id)", "DROP INDEX CONCURRENTLY IF EXISTS i"):
-        [lock] = locks_of(Statement(sql))
+        [lock] = locks_of(SqlStatement(sql))
         assert lock.mode is SUE
         assert not lock.mode.blocks_writers
-    [lock] = locks_of(Statement("DROP INDEX i"))
+    [lock] = locks_of(SqlStatement("DROP INDEX i"))
     assert lock == TableLock("i", AE, is_index=True)
 
 
 def test_an_unknown_statement_is_reported_as_such() -> None:
-    assert locks_of(Statement("DO $$ BEGIN DELETE FROM things; END $$"))[0].mode is LockMode.UNKNOWN
-    assert locks_of(Statement("ALTER TABLE things FROBNICATE"))[0].mode is LockMode.UNKNOWN
+    assert locks_of(SqlStatement("DO $$ BEGIN DELETE FROM things; END $$"))[0].mode is LockMode.UNKNOWN
+    assert locks_of(SqlStatement("ALTER TABLE things FROBNICATE"))[0].mode is LockMode.UNKNOWN
 
 
 def test_a_file_is_split_at_semicolons_outside_of_quotes_and_comments() -> None:

@@ -35,7 +35,8 @@ from tonne.db.backup_file import (
     seal_key,
 )
 from tonne.db.embedded import postgres_folder
-from tonne.db.migrate import Migration, migrate, require_compatible
+from tonne.db.migrate import migrate, require_compatible
+from tonne.db.migration_files import Migration
 from tonne.db.pool import Connection
 from tonne.webhooks import secret_store
 

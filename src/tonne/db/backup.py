@@ -15,7 +15,7 @@ from tonne import __version__
 from tonne.db.backup_file import DUMP, FORMAT, BackupError, BackupFile, BackupWriter, Manifest
 from tonne.db.dump import check_counts, count_rows, dump, load
 from tonne.db.embedded import DATABASE, ensure_database, start_lock
-from tonne.db.migrate import all_migrations
+from tonne.db.migration_files import all_migrations
 from tonne.db.pool import Connection
 from tonne.db.postmaster import RESTORING, Postmaster, embedded_major, make_private_folder
 

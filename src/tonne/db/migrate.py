@@ -11,7 +11,7 @@ import structlog
 
 from tonne.db.migration_files import REPEAT, Migration, all_migrations
 from tonne.db.pool import Connection
-from tonne.db.sql_statements import Statement
+from tonne.db.sql_statements import SqlStatement
 
 # Key of the advisory lock that serialises concurrent migrations. The number is arbitrary.
 _LOCK = 7_405_610_214
@@ -252,7 +252,7 @@ def _timeouts(command: str, lock_s: float) -> str:
     return f"{command} lock_timeout = {lock_ms}; {command} statement_timeout = 0"
 
 
-async def _build_index(connection: Connection, index: str, statement: Statement) -> None:
+async def _build_index(connection: Connection, index: str, statement: SqlStatement) -> None:
     """A build that was killed or failed leaves an index that slows writes and may refuse them: drop it."""
     await _drop_invalid_index(connection, index)
     try:
@@ -271,7 +271,7 @@ async def _drop_invalid_index(connection: Connection, index: str) -> None:
         await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index}")
 
 
-async def _run_batches(connection: Connection, statement: Statement) -> None:
+async def _run_batches(connection: Connection, statement: SqlStatement) -> None:
     while True:
         changed = await connection.execute(statement.text)
         if changed.endswith(" 0"):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 
-from tonne.db.sql_statements import Statement, split_statements
+from tonne.db.sql_statements import SqlStatement, split_statements
 
 REPEAT = "repeat until it changes no row"
 _HEADER = re.compile(r"-- (compatible_from|transaction): (\w+)")
@@ -60,7 +60,7 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
     @cached_property
-    def statements(self) -> list[Statement]:
+    def statements(self) -> list[SqlStatement]:
         return split_statements(self.sql)
 
 

@@ -15,15 +15,15 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SqlStatement:
     """`text` has no comments outside quoted parts; `comments` are those before and inside the statement."""
 
     text: str
     comments: tuple[str, ...] = ()
 
 
-def split_statements(sql: str) -> list[Statement]:
-    statements: list[Statement] = []
+def split_statements(sql: str) -> list[SqlStatement]:
+    statements: list[SqlStatement] = []
     parts: list[str] = []
     comments: list[str] = []
     at = 0
@@ -31,7 +31,7 @@ def split_statements(sql: str) -> list[Statement]:
     def finish() -> None:
         text = "".join(parts).strip()
         if text:
-            statements.append(Statement(text, tuple(comments)))
+            statements.append(SqlStatement(text, tuple(comments)))
             comments.clear()
         parts.clear()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tonne.db.sql_statements import Statement
+from tonne.db.sql_statements import SqlStatement
 
 
 class LockMode(StrEnum):
@@ -64,13 +64,13 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'")
 AE, SRE, SUE = LockMode.ACCESS_EXCLUSIVE, LockMode.SHARE_ROW_EXCLUSIVE, LockMode.SHARE_UPDATE_EXCLUSIVE
 
 
-def created_tables(statements: Iterable[Statement]) -> set[str]:
+def created_tables(statements: Iterable[SqlStatement]) -> set[str]:
     """Tables that a migration creates: nobody waits for locks on them, and they are empty."""
     found = (_CREATED.match(statement.text) for statement in statements)
     return {match[1] for match in found if match}
 
 
-def locks_of(statement: Statement) -> list[TableLock]:
+def locks_of(statement: SqlStatement) -> list[TableLock]:
     """The locks on tables, strongest work last. A statement of an unknown form has the mode UNKNOWN."""
     text = _QUOTED.sub("''", statement.text) if not statement.text.upper().startswith("DO") else statement.text
     for pattern, read in _FORMS:
