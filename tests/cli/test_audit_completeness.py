@@ -34,6 +34,7 @@ NOT_AUDITED = {
     "migrate": "the table schema_migrations is the record",
     "backup": "audited, but needs the embedded database: see test_backup.py",
     "restore": "audited, but needs the embedded database: see test_backup.py",
+    "upgrade": "moves all rows to a newer PostgreSQL and changes none; the old files are the record",
     "estimate create": "the estimate is the record and never changes",
     "listen": "forwards events to the developer's own machine",
     **dict.fromkeys(READING.split(", "), READS),

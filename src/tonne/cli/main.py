@@ -15,6 +15,7 @@ COMMANDS = {
     "check": "Check the settings and what the service needs, before it starts.",
     "backup": "Back up the embedded database while the service runs.",
     "restore": "Restore a backup into an empty data folder (TONNE_DATA_DIR).",
+    "upgrade": "Move the embedded database to this release's PostgreSQL.",
     "hold": "Hold the service: it answers reads and sends nothing.",
     "resume": "End a hold, after showing what would be sent.",
     "doctor": "Check the data, and list what waits too long.",
@@ -168,6 +169,10 @@ def _load_safety(name: str) -> click.Command | None:
             from tonne.cli import backup
 
             return backup.backup if name == "backup" else backup.restore_command
+        case "upgrade":
+            from tonne.cli.upgrade import upgrade
+
+            return upgrade
         case "hold" | "resume":
             from tonne.cli import hold
 

@@ -104,7 +104,7 @@ class Postmaster:
             )
         if not self.data.exists() and any(self.folder.glob(f"{OLD_DATA}*")):
             raise DatabaseUnavailable(
-                f"An upgrade of the database in {self.folder} was interrupted: run `tonne upgrade-postgres` again, "
+                f"An upgrade of the database in {self.folder} was interrupted: run `tonne upgrade` again, "
                 "which starts from the beginning. The old files are unchanged."
             )
         if not (self.data / "PG_VERSION").exists():
@@ -132,7 +132,7 @@ class Postmaster:
             return
         made = f"The database in {self.folder} was made by PostgreSQL {found}, this release has PostgreSQL {self.major}"
         if found in embedded_majors() and found < self.major:
-            raise DatabaseUnavailable(f"{made}: run `tonne upgrade-postgres`, which keeps the old files.")
+            raise DatabaseUnavailable(f"{made}: run `tonne upgrade`, which keeps the old files.")
         raise DatabaseUnavailable(
             f"{made}: run the release that made it. To change to this one, run `tonne backup` there and `tonne "
             "restore` here, into an empty data folder."
