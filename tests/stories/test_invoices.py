@@ -138,18 +138,19 @@ async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_
     await billing.work()
     invoice = await billing.invoice(orders[0])
     assert (invoice.order_count, invoice.total) == (4, "55.80 EUR")
-    # Unpaid invoices of fulfilled orders are reminded of, but never cancelled.
+    # At the deadline the order that was not fulfilled is cancelled. The others are owed and stay billed.
     for month, day in ((5, 4), (5, 15), (5, 22)):
         billing.clock.turn_to(month, day)
         await billing.work()
-    assert (await billing.invoice(orders[0])).status == "open"
-    await _book(billing, "2026-05-23,55.80,EUR,Ada,TN-LIVE-000001")
-    assert {await billing.status(order) for order in (*orders, late)} == {"paid"}
-    assert {(await _reload(billing, order)).payment_state for order in (*orders, late)} == {"paid"}
+    invoice = await billing.invoice(orders[0])
+    assert (invoice.status, invoice.due) == ("open", "41.85 EUR")
+    await _book(billing, "2026-05-23,41.85,EUR,Ada,TN-LIVE-000001")
+    assert {await billing.status(order) for order in orders} == {"paid"}
+    assert {(await _reload(billing, order)).payment_state for order in orders} == {"paid"}
     assert await billing.event_types(orders[0]) == [*moves, "order.paid", "order.payment_updated"]
     last = "SELECT payload::json #>> '{data,order,payment_state}' FROM events WHERE subject_id = $1 ORDER BY position"
     assert [row[0] for row in await billing.fetch(last, orders[0].id)] == ["unpaid", "unpaid", "unpaid", "paid"]
-    assert await billing.event_types(late) == [*moves, "order.payment_updated", "order.paid"]
+    assert await billing.event_types(late) == [*moves, "order.payment_updated", "order.cancelled"]
     await billing.check_invariants()
 
 

@@ -242,7 +242,7 @@ async def test_an_order_paid_by_card_without_supply_is_cancelled(desk: MoneyDesk
     await desk.work()
     assert await desk.money(order) == ("cancelled", "refunded", shown["amount_due"])
     assert await desk.subject.given_back(await desk.reference(order)) == total(order)
-    assert (await desk.event_types(order))[-2:] == ["order.paid", "order.cancelled"]
+    assert (await desk.event_types(order))[-3:] == ["order.paid", "order.cancelled", "order.payment_updated"]
     await desk.check_invariants()
 
 

@@ -31,7 +31,7 @@ WAITING = (
         "It is not known whether a customer was charged. The worker asks the gateway again and again.",
         "Search for the order's id at the gateway. If the gateway cannot be reached, check TONNE_STRIPE_SECRET_KEY.",
         """
-        SELECT format('charge %s of %s, since %s', id, coalesce(order_id, invoice_id),
+        SELECT format('charge %s of %s, since %s', id, coalesce('order ' || order_id, 'invoice ' || invoice_id),
                       to_char(created_at, 'YYYY-MM-DD HH24:MI')) AS "where"
         FROM charges WHERE mode = 'live' AND status = 'pending' AND confirm_until IS NULL
           AND created_at < $1::timestamptz - interval '2 days'
@@ -44,7 +44,8 @@ WAITING = (
         "Contact the payer. The mail is in `tonne mail list`; `tonne card link` prints the page on which to confirm "
         "the payment or to enter another card.",
         """
-        SELECT format('charge %s of %s of account %s, until %s', id, coalesce(order_id, invoice_id), account_id,
+        SELECT format('charge %s of %s of account %s, until %s', id,
+                      coalesce('order ' || order_id, 'invoice ' || invoice_id), account_id,
                       to_char(confirm_until, 'YYYY-MM-DD HH24:MI')) AS "where"
         FROM charges WHERE mode = 'live' AND status = 'pending'
           AND confirm_until < $1::timestamptz + interval '2 days'

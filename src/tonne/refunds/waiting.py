@@ -73,7 +73,7 @@ WAITING = (
         "Run `tonne charge refund` to send it back, or `tonne charge accept` to accept it for the order.",
         """
         SELECT format('charge %s of %s: %s %s were requested, %s arrived, see %s at %s', id,
-                      coalesce(order_id, invoice_id),
+                      coalesce('order ' || order_id, 'invoice ' || invoice_id),
                       amount_minor, currency, coalesce(captured_minor || ' ' || captured_currency, 'another amount'),
                       reference, gateway) AS "where"
         FROM charges WHERE mode = 'live' AND status = 'mismatched' AND $1::timestamptz IS NOT NULL
