@@ -24,9 +24,9 @@ _Decide = Callable[[Connection, RecordedPayment | None], Awaitable[Order]]
 @click.argument("charge_id")
 @click.option("--reason", type=REASON, required=True, help="Why, for the audit log.")
 def refund_charge(charge_id: str, reason: str) -> None:
-    """Send a mismatched payment back, and cancel its order, or all orders of its invoice.
+    """Send a mismatched payment back, and cancel its order.
 
-    The worker refunds everything that the gateway captured. To refund an order that was paid as it should be, use
+    A payment for an invoice cancels all its orders. The worker refunds everything that the gateway captured. To refund an order that was paid as it should be, use
     `tonne order refund`.
     """
     with plain_failures():
