@@ -26,8 +26,8 @@ _Decide = Callable[[Connection, RecordedPayment | None], Awaitable[Order]]
 def refund_charge(charge_id: str, reason: str) -> None:
     """Send a mismatched payment back, and cancel its order.
 
-    A payment for an invoice cancels all its orders. The worker refunds everything that the gateway captured. To refund an order that was paid as it should be, use
-    `tonne order refund`.
+    A payment for an invoice cancels all its orders. The worker refunds everything that the gateway captured. To refund
+    an order that was paid as it should be, use `tonne order refund`.
     """
     with plain_failures():
         settings = settings_from_environment()
