@@ -15,6 +15,7 @@ PACKAGES = {
     "npm": "npm",
     "haproxy": "haproxy",
     "pgbouncer": "pgbouncer",
+    "systemd-analyze": "systemd",
 }
 # Debian puts some programs where only root has a path to them.
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])

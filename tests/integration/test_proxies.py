@@ -1,4 +1,4 @@
-"""nginx with the sample configuration in front of `tonne serve`."""
+"""nginx and HAProxy with the sample configurations in front of `tonne serve`: both must pass the same tests."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from tests.support.command import wait_until
 from tests.support.processes import HOST, ROOT, Process, free_port
 from tests.support.tls import Authority
 
-SAMPLE = ROOT / "deploy" / "nginx" / "tonne.conf"
+DEPLOY = ROOT / "deploy"
 PUBLIC_URL = "https://offsets.example.com"
 WRONG_KEY = {"Authorization": "Bearer wrong"}
 MAX_WRONG_KEYS = 3
@@ -50,17 +50,22 @@ http {{
 
 @dataclass(frozen=True)
 class Site:
-    """Tonne on `port`; nginx on `http_port` and `https_port`."""
+    """Tonne on `port`; the proxy on `http_port` and `https_port`."""
 
     port: int
     http_port: int
     https_port: int
     authority: Authority
     key: str
+    network: int
 
     @property
     def url(self) -> str:
         return f"https://{HOST}:{self.https_port}"
+
+    def address(self, number: int) -> str:
+        """An address of this machine from which no other client connects."""
+        return f"127.0.{self.network}.{number}"
 
     def client(self, address: str = HOST, **headers: str) -> httpx.Client:
         """A client that connects from this address."""
@@ -70,14 +75,15 @@ class Site:
         return httpx.Client(transport=transport, base_url=self.url, headers={**authorisation, **headers}, timeout=30)
 
     def connections_to_tonne(self) -> int:
-        """How many connections nginx has to Tonne."""
+        """How many connections the proxy has to Tonne."""
         found = [entry for entry in psutil.net_connections("tcp") if entry.raddr and entry.raddr.port == self.port]
         return len([entry for entry in found if entry.status == psutil.CONN_ESTABLISHED])
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("nginx")
+def tonne(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
+    """Its port and an API key."""
+    folder = tmp_path_factory.mktemp("tonne")
     data = folder / "data"
     port = free_port()
     settings = {
@@ -92,28 +98,36 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
         tonne.wait_until_ready(port)
         demo: dict[str, Any] = msgspec.json.decode((data / "demo.json").read_bytes())
-        site = Site(port, free_port(), free_port(), Authority(folder), demo["test"]["api_key"])
-        with _nginx(folder, site):
-            yield site
+        yield port, demo["test"]["api_key"]
     finally:
         tonne.stop()
+
+
+@pytest.fixture(scope="module", params=["nginx", "haproxy"])
+def site(
+    request: pytest.FixtureRequest, tonne: tuple[int, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp(request.param)
+    port, key = tonne
+    # The rate limits for wrong keys count on: each proxy gets clients of its own.
+    network = 1 if request.param == "nginx" else 2
+    site = Site(port, free_port(), free_port(), Authority(folder), key, network)
+    with (_nginx if request.param == "nginx" else _haproxy)(folder, site):
+        yield site
 
 
 @contextlib.contextmanager
 def _nginx(folder: Path, site: Site) -> Iterator[None]:
     certificate = folder / "certificate.pem"
     site.authority.write_certificate(certificate)
-    config = SAMPLE.read_text(encoding="utf-8")
-    for line, replacement in {
+    changes = {
         "server 127.0.0.1:8080;": f"server {HOST}:{site.port};",
         "listen 80;": f"listen {HOST}:{site.http_port};",
         "listen 443 ssl http2;": f"listen {HOST}:{site.https_port} ssl http2;",
         "ssl_certificate /etc/ssl/certs/offsets.example.com.pem;": f"ssl_certificate {certificate};",
         "ssl_certificate_key /etc/ssl/private/offsets.example.com.pem;": f"ssl_certificate_key {certificate};",
-    }.items():
-        assert config.count(line) == 1, line
-        config = config.replace(line, replacement)
-    (folder / "tonne.conf").write_text(config, encoding="utf-8")
+    }
+    _write_sample(DEPLOY / "nginx" / "tonne.conf", folder / "tonne.conf", changes)
     # As root, nginx would run its worker as a user that cannot enter the folder of the test.
     user = "user root;" if os.geteuid() == 0 else ""
     (folder / "nginx.conf").write_text(MAIN.format(user=user, folder=folder), encoding="utf-8")
@@ -126,16 +140,49 @@ def _nginx(folder: Path, site: Site) -> Iterator[None]:
         "-e",
         str(folder / "error.log"),
     ]
-    checked = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
+    with _running(command, "-t", site):
+        yield
+
+
+@contextlib.contextmanager
+def _haproxy(folder: Path, site: Site) -> Iterator[None]:
+    certificate = folder / "certificate.pem"
+    site.authority.write_certificate(certificate)
+    changes = {
+        # One thread handles requests in the order in which they arrive, so that connections can be counted.
+        "global\n    maxconn": "global\n    nbthread 1\n    maxconn",
+        "server api1 127.0.0.1:8080 ": f"server api1 {HOST}:{site.port} ",
+        "bind :80\n": f"bind {HOST}:{site.http_port}\n",
+        "bind :443 ssl": f"bind {HOST}:{site.https_port} ssl",
+        "/etc/ssl/private/offsets.example.com.pem": str(certificate),
+    }
+    config = folder / "haproxy.cfg"
+    _write_sample(DEPLOY / "haproxy" / "haproxy.cfg", config, changes)
+    with _running([find_program("haproxy"), "-db", "-f", str(config)], "-c", site):
+        yield
+
+
+def _write_sample(sample: Path, path: Path, changes: dict[str, str]) -> None:
+    """The sample with other ports and files."""
+    text = sample.read_text(encoding="utf-8")
+    for line, replacement in changes.items():
+        assert text.count(line) == 1, line
+        text = text.replace(line, replacement)
+    path.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _running(command: list[str], check_option: str, site: Site) -> Iterator[None]:
+    checked = subprocess.run([*command, check_option], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
-    assert "warn" not in checked.stderr
-    nginx = subprocess.Popen(command)
+    assert "warn" not in checked.stderr.lower()
+    proxy = subprocess.Popen(command)
     try:
-        wait_until(lambda: _accepts(site.https_port), 20, "nginx accepts connections")
+        wait_until(lambda: _accepts(site.https_port), 20, "the proxy accepts connections")
         yield
     finally:
-        nginx.terminate()
-        nginx.wait(20)
+        proxy.terminate()
+        proxy.wait(20)
 
 
 def _accepts(port: int) -> bool:
@@ -169,13 +216,13 @@ def test_the_metrics_are_not_public(site: Site) -> None:
 
 
 def test_the_rate_limit_for_wrong_keys_applies_to_the_address_of_the_client(site: Site) -> None:
-    with site.client("127.0.0.2", **WRONG_KEY) as attacker, site.client("127.0.0.3", **WRONG_KEY) as other:
+    with site.client(site.address(2), **WRONG_KEY) as attacker, site.client(site.address(3), **WRONG_KEY) as other:
         statuses = [attacker.get("/v1/orders").status_code for _ in range(MAX_WRONG_KEYS + 1)]
         assert statuses == [401] * MAX_WRONG_KEYS + [429]
         assert other.get("/v1/orders").status_code == 401
         spoofed = attacker.get("/v1/orders", headers={"X-Forwarded-For": "203.0.113.7"})
         assert (spoofed.status_code, codes(spoofed)) == (429, ["rate_limited"])
-    with site.client("127.0.0.2") as client:
+    with site.client(site.address(2)) as client:
         assert client.get("/v1/orders").status_code == 200, "a valid key is not affected"
 
 
@@ -187,9 +234,10 @@ def test_tonne_rejects_a_large_body_with_its_own_error(site: Site) -> None:
         assert client.post("/v1/orders/by-mass", content=b"x" * 2_000_000).status_code == 413
 
 
-def test_a_request_that_is_not_complete_does_not_occupy_tonne(site: Site) -> None:
-    """nginx reads the whole body before it connects to Tonne."""
-    body = msgspec.json.encode(ONE_TONNE)
+@pytest.mark.parametrize("padding", [0, 200_000])
+def test_a_request_that_is_not_complete_does_not_occupy_tonne(site: Site, padding: int) -> None:
+    """The proxy reads the whole body before it connects to Tonne."""
+    body = b" " * padding + msgspec.json.encode(ONE_TONNE)
     head = (
         f"POST /v1/orders/by-mass HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {site.key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -203,7 +251,7 @@ def test_a_request_that_is_not_complete_does_not_occupy_tonne(site: Site) -> Non
         client.get("/v1/orders")
         before = site.connections_to_tonne()
         slow.sendall(head + body[:-1])
-        # nginx has one worker: when it has handled this request, it has also read the incomplete one.
+        # The proxy has one thread: when it has handled this request, it has also read the incomplete one.
         client.get("/v1/orders")
         assert site.connections_to_tonne() == before
         slow.sendall(body[-1:])
@@ -211,15 +259,15 @@ def test_a_request_that_is_not_complete_does_not_occupy_tonne(site: Site) -> Non
 
 
 def test_security_1_half_sent_requests_of_one_address_are_limited(site: Site) -> None:
-    """Tonne does not limit a trusted proxy, so nginx limits its own clients."""
+    """Tonne does not limit a trusted proxy, so the proxy limits its own clients."""
     head = b"POST /offset/x HTTP/1.1\r\nHost: offsets.example.com\r\nContent-Length: 100\r\n\r\nx"
     tls = ssl.create_default_context(cafile=site.authority.ca_file)
-    with contextlib.ExitStack() as opened, site.client("127.0.0.4") as same, site.client("127.0.0.5") as other:
+    with contextlib.ExitStack() as opened, site.client(site.address(4)) as same, site.client(site.address(5)) as other:
         for _ in range(MAX_AT_ONCE):
-            raw = socket.create_connection((HOST, site.https_port), timeout=30, source_address=("127.0.0.4", 0))
+            raw = socket.create_connection((HOST, site.https_port), timeout=30, source_address=(site.address(4), 0))
             slow = opened.enter_context(tls.wrap_socket(raw, server_hostname=HOST))
             slow.sendall(head)
-        # nginx has one worker: when it has answered, it has also read what was sent before.
+        # The proxy has one thread: when it has answered, it has also read what was sent before.
         assert other.get("/v1/orders").status_code == 200
         refused = same.get("/v1/orders")
         assert (refused.status_code, codes(refused)) == (429, ["rate_limited"])
