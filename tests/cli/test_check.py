@@ -17,7 +17,7 @@ from tests.support.command import Operator, tonne
 from tests.support.mail_server import mail_server
 from tests.support.processes import HOST, free_port
 from tonne.base.settings import Settings
-from tonne.cli.check_services import _encryption, _server
+from tonne.cli.check_connections import _encryption, _server
 from tonne.db.migration_files import all_migrations
 from tonne.db.pool import Database
 from tonne.db.server_facts import ServerFacts

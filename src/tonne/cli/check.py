@@ -7,9 +7,9 @@ import click
 import msgspec
 
 from tonne.base.settings import SettingsError, load_settings
+from tonne.cli.check_connections import check_connections
 from tonne.cli.check_machine import check_machine
 from tonne.cli.check_result import CheckResult, CheckStatus
-from tonne.cli.check_services import check_services
 from tonne.cli.doctor import WARNINGS_CODE
 from tonne.cli.table import printable
 
@@ -46,7 +46,7 @@ def _check_all() -> list[CheckResult]:
     except SettingsError as error:
         # Nothing else can be checked without them.
         return [CheckResult.error("settings", "The settings are not valid.", str(error))]
-    return [*check_machine(settings, os.environ), *check_services(settings)]
+    return [*check_machine(settings, os.environ), *check_connections(settings)]
 
 
 def _print(result: CheckResult) -> None:

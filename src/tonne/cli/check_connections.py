@@ -25,7 +25,7 @@ OTHER_CONNECTIONS = 3
 DEFAULT_SENDER = "tonne@localhost"
 
 
-def check_services(settings: Settings) -> list[CheckResult]:
+def check_connections(settings: Settings) -> list[CheckResult]:
     return [*_check_database(settings), asyncio.run(_mail(settings)), asyncio.run(_cards(settings))]
 
 
