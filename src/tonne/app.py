@@ -225,7 +225,7 @@ class Services:
             clock=clock,
             settings=settings,
             box=self.box,
-            begin_limit=AttemptLimit(settings),
+            begin_limit=AttemptLimit(settings, "begin_checkout"),
             open_limit=OpenLimit(settings),
         )
         pay = PayCheckout(
@@ -243,8 +243,8 @@ class Services:
             guard=self.form_guard,
             clock=clock,
             payment=pay,
-            payment_limit=AttemptLimit(settings),
-            certificate_limit=AttemptLimit(settings),
+            payment_limit=AttemptLimit(settings, "pay_checkout"),
+            certificate_limit=AttemptLimit(settings, "checkout_certificate"),
         )
 
     def _open_card_pages(self, clock: Clock) -> None:
@@ -263,8 +263,8 @@ class Services:
             clock=clock,
             settings=settings,
             confirmation=ConfirmCharge(*parts, settle_invoice_charge),
-            confirm_limit=AttemptLimit(settings),
-            certificate_limit=AttemptLimit(settings),
+            confirm_limit=AttemptLimit(settings, "confirm_payment"),
+            certificate_limit=AttemptLimit(settings, "order_certificate"),
         )
 
     def serve_metrics(self) -> MetricsServing:

@@ -9,7 +9,7 @@ from tests.support.api_client import ApiClient, codes
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.http.health import DRAIN_VARIABLE
+from tonne.http.drain import DRAIN_VARIABLE
 
 
 async def test_a_healthy_server_is_live_and_ready(api: ApiClient) -> None:

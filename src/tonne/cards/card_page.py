@@ -58,7 +58,7 @@ class CardPage:
         self._update = update
         self._clock = clock
         self._settings = settings
-        self._attempts = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
+        self._attempts = TokenBuckets("card_page", settings.checkouts_per_minute / 60, settings.checkouts_burst)
 
     async def show(self, request: Request) -> Response:
         link = await self._find(request)

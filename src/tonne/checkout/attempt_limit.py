@@ -6,8 +6,8 @@ from tonne.http.route import Request
 
 
 class AttemptLimit:
-    def __init__(self, settings: Settings) -> None:
-        self._buckets = TokenBuckets(settings.checkouts_per_minute / 60, settings.checkouts_burst)
+    def __init__(self, settings: Settings, name: str) -> None:
+        self._buckets = TokenBuckets(name, settings.checkouts_per_minute / 60, settings.checkouts_burst)
 
     def count(self, request: Request) -> None:
         """Count an attempt. Raises RateLimited."""
@@ -19,7 +19,7 @@ class OpenLimit:
     """For opening a link, and for updates of its price."""
 
     def __init__(self, settings: Settings) -> None:
-        self._buckets = TokenBuckets(settings.offset_pages_per_minute / 60, settings.offset_pages_burst)
+        self._buckets = TokenBuckets("offset_pages", settings.offset_pages_per_minute / 60, settings.offset_pages_burst)
 
     def count(self, request: Request) -> None:
         """Raises RateLimited."""

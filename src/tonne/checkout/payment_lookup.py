@@ -27,7 +27,9 @@ class PaymentLookup:
         self._database = database
         self._clock = clock
         # Only misses count, so that looking up real payments is never throttled.
-        self._misses = TokenBuckets(settings.failed_lookup_per_minute / 60, settings.failed_lookup_burst)
+        self._misses = TokenBuckets(
+            "payment_lookup", settings.failed_lookup_per_minute / 60, settings.failed_lookup_burst
+        )
 
     async def find_payment_by_temporary_id(self, request: Request) -> Response:
         """Find a payment by its temporary id.

@@ -39,8 +39,9 @@ from tonne.db import migrate as migrations
 from tonne.db.pool import Database, connect
 from tonne.db.session_settings import require_role_settings
 from tonne.events.notify import ListenMetrics, listen
-from tonne.http.health import DRAIN_VARIABLE
+from tonne.http.drain import DRAIN_VARIABLE
 from tonne.http.metrics_folder import FOLDER_VARIABLE
+from tonne.http.shared_buckets import LIMITS_VARIABLE
 from tonne.webhooks.check_secret_key import check_secret_key
 from tonne.worker.loop import run_jobs, wake_jobs
 from tonne.worker.metrics import JobMetrics
@@ -157,6 +158,8 @@ def api(with_parent: bool) -> None:
             os.environ[DATABASE_URL_VARIABLE] = settings.database_url or url
             os.environ.pop(DATABASE_URL_VARIABLE + FILE_SUFFIX, None)
             os.environ[DRAIN_VARIABLE] = f"{folder}/draining"
+            if settings.api_processes > 1:
+                os.environ[LIMITS_VARIABLE] = folder
             server = Server(
                 "tonne.app:create_app",
                 factory=True,

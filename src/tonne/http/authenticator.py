@@ -54,8 +54,10 @@ class Authenticator:
         self._directory = directory
         self._proxies = settings.proxy_networks
         self._account_header = f"{settings.brand}-Account".lower().encode()
-        self._requests = TokenBuckets(settings.rate_limit_per_second, settings.rate_limit_burst, monotonic)
-        self._failures = TokenBuckets(settings.failed_auth_per_minute / 60, settings.failed_auth_burst, monotonic)
+        self._requests = TokenBuckets("keys", settings.rate_limit_per_second, settings.rate_limit_burst, monotonic)
+        self._failures = TokenBuckets(
+            "failed_auth", settings.failed_auth_per_minute / 60, settings.failed_auth_burst, monotonic
+        )
         # A revoked key stops working when its entry expires.
         self._keys: ExpiringCache[bytes, KeyHolder] = ExpiringCache(settings.key_refresh_s, monotonic)
         self._scopes: ExpiringCache[tuple[str, Mode, str], Scope] = ExpiringCache(settings.key_refresh_s, monotonic)

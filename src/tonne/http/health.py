@@ -1,8 +1,6 @@
 """Health checks for load balancers and monitoring."""
 
 import asyncio
-import os
-from pathlib import Path
 
 import msgspec
 
@@ -10,12 +8,11 @@ from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.hold import HoldWatch
 from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection, Database
+from tonne.http.drain import Drain
 from tonne.http.errors import ServiceUnavailable
 from tonne.http.route import Access, Request, Response, Route, RouteMaker, json_response
 
 READY_WITHIN_S = 1.0
-# Names a file that exists while the server is about to stop: `tonne api` sets the variable and creates the file.
-DRAIN_VARIABLE = "_TONNE_DRAIN_FILE"
 
 
 class HealthOut(msgspec.Struct):
@@ -29,8 +26,7 @@ class HealthEndpoints:
         # Not one of the pool: a load balancer must learn that a busy server is ready.
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
-        drain_file = os.environ.get(DRAIN_VARIABLE)
-        self._drain_file = None if drain_file is None else Path(drain_file)
+        self._drain = Drain()
 
     async def live(self, _: Request) -> Response:
         """Checks that the process responds.
@@ -51,7 +47,7 @@ class HealthEndpoints:
 
     async def require_ready(self) -> None:
         """Raises ServiceUnavailable."""
-        if self._drain_file is not None and self._drain_file.exists():
+        if self._drain.has_begun():
             raise ServiceUnavailable
         try:
             async with asyncio.timeout(READY_WITHIN_S), self._lock:

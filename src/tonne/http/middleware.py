@@ -11,6 +11,7 @@ from tonne.base.ids import new_id
 from tonne.base.settings import Settings
 from tonne.http.asgi import AsgiApp, AsgiScope, Message, Receive, Send, send_response
 from tonne.http.authenticator import RawHeaders
+from tonne.http.drain import Drain
 from tonne.http.errors import InternalError, error_body
 from tonne.http.metrics import Metrics
 from tonne.http.route import Response
@@ -22,6 +23,8 @@ _DISCARD_BYTES = 32 * 1024 * 1024
 _DISCARD_S = 3.0
 _QUIET = {"/health/live", "/health/ready", "/metrics"}
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
+# A connection that stays open until the process ends would lose the request that its client sends at that moment.
+_CLOSE = (b"connection", b"close")
 _SAFE_HEADERS: RawHeaders = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 
 
@@ -29,6 +32,7 @@ class RequestMiddleware:
     def __init__(self, app: AsgiApp, metrics: Metrics, settings: Settings) -> None:
         self._app = app
         self._metrics = metrics
+        self._drain = Drain()
         self._headers = [*_SAFE_HEADERS, _HSTS] if settings.base_url.startswith("https://") else _SAFE_HEADERS
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -43,7 +47,8 @@ class RequestMiddleware:
         # Routed while still percent-encoded: an encoded slash does not end a segment.
         scope["raw_path"] = scope["raw_path"].partition(b"?")[0]
         scope["path"] = scope["raw_path"].decode("latin-1")
-        exchange = _Exchange(scope, receive, send, seen, self._headers)
+        headers = [*self._headers, _CLOSE] if self._drain.closes_connections() else self._headers
+        exchange = _Exchange(scope, receive, send, seen, headers)
         self._metrics.in_flight += 1
         try:
             await self._app(scope, exchange.receive, exchange.send)

@@ -39,7 +39,7 @@ class CertificatePages:
         self._database = database
         self._renderer = renderer
         self._clock = clock
-        self._lookups = TokenBuckets(settings.verify_per_minute / 60, settings.verify_burst)
+        self._lookups = TokenBuckets("verify", settings.verify_per_minute / 60, settings.verify_burst)
 
     async def show_certificate(self, request: Request) -> Response:
         """A public certificate."""
