@@ -16,9 +16,11 @@ PACKAGES = {
     "haproxy": "haproxy",
     "pgbouncer": "pgbouncer",
     "systemd-analyze": "systemd",
+    "pgbackrest": "pgbackrest",
+    "postgres": "postgresql-15",
 }
 # Debian puts some programs where only root has a path to them.
-PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", "/usr/lib/postgresql/15/bin"])
 
 
 def find_program(name: str) -> str:
