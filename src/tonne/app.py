@@ -52,6 +52,7 @@ from tonne.db.clock_drift import ClockDrift
 from tonne.db.hold import HoldWatch
 from tonne.db.pool import Database
 from tonne.db.queues import QueueReader
+from tonne.db.replica import Reads
 from tonne.estimates.endpoints import EstimateEndpoints
 from tonne.events.endpoints import EventEndpoints
 from tonne.events.notify import Notifier
@@ -132,7 +133,8 @@ class Services:
         self.box = SecretBox.from_settings(settings)
         self.security_txt = SecurityTxtEndpoints(settings, clock)
         self.metrics = Metrics(process)
-        self.metrics_endpoint = MetricsEndpoint(self.metrics, QueueReader(database, ALL_QUEUES), settings)
+        self.reads = Reads(database, settings)
+        self.metrics_endpoint = MetricsEndpoint(self.metrics, QueueReader(self.reads.server, ALL_QUEUES), settings)
         self.hold = HoldWatch(database)
         self.health = HealthEndpoints(database, self.hold)
         self.clock_drift = ClockDrift(database)
@@ -192,7 +194,7 @@ class Services:
         self.prune_attempts = PruneAttempts(database, settings)
         self.mails = SendMails(database, mail_from_settings(settings), settings)
         measured = (self.notifier, self.place_orders, gateway_meter, self.mails, self.deliverer.measured)
-        for part in (database, self.clock_drift, self.hold, *measured):
+        for part in (database, self.reads, self.clock_drift, self.hold, *measured):
             self.metrics.add(*part.metrics)
 
     def _open_invoices(self, clock: Clock) -> None:
@@ -210,7 +212,7 @@ class Services:
         self.renderer = Renderer(settings, ["tonne.cards", "tonne.checkout", "tonne.sustainability"])
         self.form_guard = FormGuard(settings)
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
-        self.public_page = PublicPage(database, self.catalogues, self.renderer, clock=clock, settings=settings)
+        self.public_page = PublicPage(self.reads, self.catalogues, self.renderer, clock=clock, settings=settings)
         self.mail_certificates = MailCertificates(database, clock, settings)
         self.mail_changed_certificates = MailChangedCertificates(database, clock, settings)
         self.certificate_pages = CertificatePages(database, self.renderer, clock=clock, settings=settings)
@@ -279,6 +281,7 @@ class Services:
         await self.health.close()
         for gateway in self.card_gateways.values():
             await gateway.close()
+        await self.reads.close()
         await self.database.close()
 
     def routes(self) -> list[Route]:
@@ -366,7 +369,8 @@ def build_app(services: Services) -> AsgiApp:
         await services.database.open()
         await services.hold.refresh()
         await serving.start()
-        watches = (services.write_uses_for_ever(), services.clock_drift.watch(), services.hold.watch())
+        watched = (services.clock_drift, services.hold, services.reads)
+        watches = (services.write_uses_for_ever(), *(each.watch() for each in watched))
         background.extend(asyncio.create_task(work) for work in watches)
         freeze_startup_objects()
 

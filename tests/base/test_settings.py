@@ -205,6 +205,8 @@ def test_operations_c_a_transaction_pooler_needs_a_direct_url() -> None:
     assert load_settings({**POOLED, **DIRECT}).database_pooling == "transaction"
     assert "TONNE_DATABASE_DIRECT_URL must be set" in _refusal(POOLED)
     assert "TONNE_DATABASE_DIRECT_URL is set without TONNE_DATABASE_URL" in _refusal(DIRECT)
+    replica = {"TONNE_DATABASE_REPLICA_URL": "postgresql://u@replica/db"}
+    assert "TONNE_DATABASE_REPLICA_URL is set without TONNE_DATABASE_URL" in _refusal(replica)
     wrong = {"TONNE_DATABASE_DIRECT_URL": "mysql://u:hunter2@db/db"}
     assert "hunter2" not in _refusal({**POOLED, **wrong})
     assert "statement" in _refusal({**POOLED, **DIRECT, "TONNE_DATABASE_POOLING": "statement"})

@@ -184,7 +184,7 @@ async def test_every_queue_counts_its_rows(queue: Queue, populated_db: Database,
         await _add_webhook(tx)
         await _add_checkout(tx)
         await tx.execute(ROWS[queue.name])
-    reader = QueueReader(populated_db, [queue])
+    reader = QueueReader(lambda: populated_db, [queue])
     by_name = {each.name: dict(each.series) for each in await reader.read()}
     await reader.close()
     mode = queue.modes[-1]
@@ -229,7 +229,7 @@ async def test_no_queue_reads_a_whole_table(queue: Queue, populated_db: Database
 
 async def test_queues_are_read_once_in_a_few_seconds(populated_db: Database) -> None:
     ticks = Ticks()
-    reader = QueueReader(populated_db, ALL_QUEUES, ticks)
+    reader = QueueReader(lambda: populated_db, ALL_QUEUES, ticks)
     first = await reader.read()
     assert await reader.read() is first
     ticks.now = 10

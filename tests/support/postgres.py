@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +13,7 @@ import psutil
 
 from tonne.db.migrate import migrate
 from tonne.db.pool import Connection
-from tonne.db.postmaster import Postmaster
+from tonne.db.postmaster import Postmaster, make_private_folder, postgres_binaries, unprivileged
 
 T = TypeVar("T")
 
@@ -87,3 +88,14 @@ class PostgresServer(Databases):
 
     async def close(self) -> None:
         await asyncio.to_thread(self._postmaster.stop)
+
+
+class ReplicaServer(PostgresServer):
+    """A streaming replica of another server."""
+
+    def __init__(self, primary: PostgresServer, folder: Path) -> None:
+        make_private_folder(folder)
+        options = ("--write-recovery-conf", "--checkpoint=fast", "--dbname", primary.url("postgres"))
+        command = [*unprivileged(), str(postgres_binaries() / "pg_basebackup"), "--pgdata", str(folder / "data")]
+        subprocess.run([*command, *options], check=True)
+        super().__init__(folder)

@@ -3,9 +3,14 @@
 from tonne.base.urls import is_database_url
 
 
-def find_fault(url: str, direct_url: str, *, pooling: str) -> str | None:
+def find_fault(url: str, direct_url: str, replica_url: str, *, pooling: str) -> str | None:
     """What is wrong with the settings, and what to do. The URLs are not repeated: they contain passwords."""
-    for name, value in (("TONNE_DATABASE_URL", url), ("TONNE_DATABASE_DIRECT_URL", direct_url)):
+    urls = {
+        "TONNE_DATABASE_URL": url,
+        "TONNE_DATABASE_DIRECT_URL": direct_url,
+        "TONNE_DATABASE_REPLICA_URL": replica_url,
+    }
+    for name, value in urls.items():
         if value and not is_database_url(value):
             return f"{name} must be a URL that starts with postgresql://."
         if value and not url:

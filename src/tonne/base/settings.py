@@ -50,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_url: str = ""
     database_direct_url: str = ""
     database_pooling: Literal["session", "transaction"] = "session"
+    database_replica_url: str = ""
+    database_replica_lag_s: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 10.0
     public_url: str = ""
     brand: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}\Z")] = "Service"
     api_processes: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
@@ -238,7 +240,8 @@ def _validate(settings: Settings) -> None:
     _validate_refunds(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
-    if fault := find_fault(settings.database_url, settings.database_direct_url, pooling=settings.database_pooling):
+    urls = (settings.database_url, settings.database_direct_url, settings.database_replica_url)
+    if fault := find_fault(*urls, pooling=settings.database_pooling):
         raise SettingsError(fault)
     # The message does not repeat the value: it contains a password.
     if settings.smtp_url and not _is_url(settings.smtp_url, SMTP_SCHEMES, credentials=True):

@@ -23,6 +23,7 @@ from tonne.db.hosts import connect_to_any
 from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection
 from tonne.db.postmaster import DatabaseUnavailable
+from tonne.db.replica import RECOVERY_CONFLICTS, read_written, wait_until_replayed
 from tonne.db.session_settings import RoleSettingsMissing
 
 P = ParamSpec("P")
@@ -30,6 +31,11 @@ T = TypeVar("T")
 ACTOR = operator(os.environ)
 # Commands have no time limits but this one: a person waits.
 CONNECT_WITHIN_S = 10.0
+PRIMARY, REPLICA = "primary", "replica"
+CONFLICT = (
+    "The replica cancelled a query, because it needed rows that the primary has removed. To avoid this, set "
+    "hot_standby_feedback = on in the replica."
+)
 HELD = "The service is held, so it takes no number and moves no money. Nothing was changed."
 
 
@@ -93,12 +99,16 @@ def open_database(settings: Settings) -> Iterator[str]:
 
 
 async def with_connection(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-    settings = {"application_name": "tonne-cli", "jit": "off"}
-    connection = await connect_to_any(url, within_s=CONNECT_WITHIN_S, server_settings=settings)
+    connection = await _connect(url)
     try:
         return await work(connection)
     finally:
         await connection.close()
+
+
+async def _connect(url: str) -> Connection:
+    settings = {"application_name": "tonne-cli", "jit": "off"}
+    return await connect_to_any(url, within_s=CONNECT_WITHIN_S, server_settings=settings)
 
 
 def run_in_transaction(
@@ -124,6 +134,43 @@ def run_connected(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
         settings = settings_from_environment()
         with open_database(settings) as url, bars_on_terminal():
             return asyncio.run(with_connection(url, checked))
+
+
+def run_in_snapshot(work: Callable[[Connection, str], Awaitable[T]], *, repeatable: bool = True) -> T:
+    """Run `work(tx, server)` in one read-only snapshot with all that was committed before.
+
+    It runs on the replica if there is one that catches up in time, and otherwise on the primary; `server` is the name
+    of the one. If the replica cancels a query, `repeatable` work runs again on the primary.
+    """
+
+    async def on_primary(connection: Connection) -> T:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            return await work(connection, PRIMARY)
+
+    async def choose(connection: Connection, settings: Settings) -> T:
+        if not settings.database_replica_url:
+            return await on_primary(connection)
+        try:
+            replica = await _connect(settings.database_replica_url)
+        except DATABASE_ERRORS as error:
+            click.echo(f"Reading from the primary: the replica cannot be reached ({error}).", err=True)
+            return await on_primary(connection)
+        try:
+            if not await wait_until_replayed(replica, await read_written(connection), settings.database_replica_lag_s):
+                click.echo("Reading from the primary: the replica is too far behind, or is no replica.", err=True)
+                return await on_primary(connection)
+            click.echo("Reading from the replica.", err=True)
+            async with replica.transaction(isolation="repeatable_read", readonly=True):
+                return await work(replica, REPLICA)
+        except RECOVERY_CONFLICTS as error:
+            if not repeatable:
+                raise click.ClickException(f"{CONFLICT} Run the command again.") from error
+            click.echo(f"{CONFLICT} Reading from the primary.", err=True)
+            return await on_primary(connection)
+        finally:
+            await replica.close()
+
+    return run_connected(choose)
 
 
 READ_ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"

@@ -18,7 +18,7 @@ from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.catalog.waiting import WAITING as CATALOGUE_WAITING
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
-from tonne.cli.database import read_one_snapshot, run_in_transaction
+from tonne.cli.database import read_one_snapshot, run_in_snapshot
 from tonne.cli.table import printable
 from tonne.db.clock_drift import WAITING as CLOCK_WAITING
 from tonne.db.hold import WAITING as HOLD_WAITING
@@ -87,12 +87,12 @@ def doctor(as_json: bool) -> None:
 
     It only reads, from one snapshot, so it is safe to run on a busy service.
     """
-    findings = run_in_transaction(_examine_all)
+    findings, server = run_in_snapshot(_examine_all)
     broken = [each for each in findings if each.status == "broken"]
     warnings = [each for each in findings if each.status == "warning"]
     if as_json:
         status = "broken" if broken else "warning" if warnings else "ok"
-        click.echo(msgspec.json.encode({"status": status, "checks": findings}))
+        click.echo(msgspec.json.encode({"status": status, "server": server, "checks": findings}))
     else:
         for each in findings:
             _print(each)
@@ -120,16 +120,17 @@ def _print(finding: Finding) -> None:
         click.echo(f"        - and {len(finding.found) - SHOWN} more")
 
 
-async def _examine_all(tx: Connection) -> list[Finding]:
+async def _examine_all(tx: Connection, server: str) -> tuple[list[Finding], str]:
     settings = load_settings(os.environ)
     breaches = await examine(tx)
     unreadable = await find_unreadable(tx, settings)
     waiting = await find_waiting(tx, settings, utc_now())
-    return [
+    found = [
         *(_finding(each.name, "broken", each.meaning, "", breaches) for each in ALL_INVARIANTS),
         _finding(SECRETS, "broken", SECRETS_MEANING, SECRETS_REMEDY, {SECRETS: unreadable}),
         *(_finding(each.name, "warning", each.meaning, each.remedy, waiting) for each in ALL_WAITING),
     ]
+    return found, server
 
 
 def _finding(name: str, status: str, meaning: str, remedy: str, found: Mapping[str, Sequence[str]]) -> Finding:

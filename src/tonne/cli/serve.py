@@ -224,7 +224,7 @@ async def _work(url: str, settings: Settings) -> None:
     await serving.start()
 
     listening = asyncio.create_task(listen(url, settings, partial(wake_jobs, jobs), stop, listening_metrics))
-    watching = [asyncio.create_task(each.watch()) for each in (services.clock_drift, services.hold)]
+    watching = [asyncio.create_task(each.watch()) for each in (services.clock_drift, services.hold, services.reads)]
     freeze_startup_objects()
     await run_jobs(jobs, stop, settings.worker_poll_s, job_metrics, lambda: services.hold.is_held)
     await listening

@@ -40,9 +40,11 @@ class QueueReader:
     """Uses a connection of its own: when the pool is exhausted, the metrics matter most."""
 
     def __init__(
-        self, database: Database, queues: Sequence[Queue], monotonic: Callable[[], float] = time.monotonic
+        self, server: Callable[[], Database], queues: Sequence[Queue], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._database = database
+        """`server` returns the database to read from, which may change."""
+        self._choose_server = server
+        self._server: Database | None = None
         self._queues = queues
         self._statement = "\nUNION ALL\n".join(_named(queue) for queue in queues)
         self._monotonic = monotonic
@@ -71,8 +73,12 @@ class QueueReader:
             self._connection = None
 
     async def _fetch(self) -> list[asyncpg.Record]:
+        server = self._choose_server()
+        if server is not self._server:
+            await self.close()
+            self._server = server
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._database.connect()
+            self._connection = await server.connect()
         return await self._connection.fetch(self._statement)
 
     def _snapshots(self, rows: list[asyncpg.Record]) -> list[Snapshot]:

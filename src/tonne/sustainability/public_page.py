@@ -7,11 +7,12 @@ from datetime import datetime
 import msgspec
 
 from tonne.base.clock import Clock
-from tonne.base.paging import parse_cursor
+from tonne.base.paging import Position, parse_cursor
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Database
+from tonne.db.pool import Connection
+from tonne.db.replica import Reads
 from tonne.http.lists import Paging
 from tonne.http.route import Endpoint, Request, Response
 from tonne.retirements.totals import month_of
@@ -30,6 +31,7 @@ ONE_MINUTE = {"Cache-Control": "public, max-age=60"}
 ONE_YEAR = {"Cache-Control": "public, max-age=31536000, immutable"}
 # Opened on its own, an image can load and run nothing.
 IMAGE_POLICY = {"Content-Security-Policy": "default-src 'none'"}
+_Retirements = tuple[store.PageOwner, list[store.Retired]]
 Show = Callable[[Request, SustainabilityPage], Awaitable[Response]]
 
 
@@ -53,9 +55,9 @@ class ListedCertificate:
 
 class PublicPage:
     def __init__(
-        self, database: Database, catalogues: Catalogues, renderer: Renderer, *, clock: Clock, settings: Settings
+        self, reads: Reads, catalogues: Catalogues, renderer: Renderer, *, clock: Clock, settings: Settings
     ) -> None:
-        self._database = database
+        self._reads = reads
         self._catalogues = catalogues
         self._renderer = renderer
         self._clock = clock
@@ -68,12 +70,14 @@ class PublicPage:
         list_name = f"sustainability certificates {page.scope.account_id}"
         paging = Paging(CERTIFICATES_PER_PAGE, parse_cursor(after, list_name), list_name)
         catalogue = await self._catalogues.current(page.scope.mode)
-        found = []
-        async with self._database.snapshot() as connection:
-            owner = await store.find_owner(connection, page.scope)
-            retired = await store.sum_retired(connection, page.scope)
+
+        async def read(tx: Connection) -> tuple[_Retirements, list[tuple[Position, bytes]]]:
+            found = []
             if PageSection.CERTIFICATES in page.sections:
-                found = await store.list_certificates(connection, page.scope, paging.start, paging.fetch)
+                found = await store.list_certificates(tx, page.scope, paging.start, paging.fetch)
+            return await _read_retirements(tx, page), found
+
+        (owner, retired), found = await self._reads.read(read)
         shown, older = paging.cut(found, lambda certificate: certificate[0])
         figures = figures_of(retired, catalogue, locale, month_of(self._clock()))
         preview = preview_version(preview_record(page, owner.beneficiary, figures, self._settings.seller_name))
@@ -95,8 +99,7 @@ class PublicPage:
 
     async def show_logo(self, request: Request, page: SustainabilityPage) -> Response:
         (version,) = request.query("v")
-        async with self._database.connection() as connection:
-            logo = await store.find_logo(connection, page.scope)
+        logo = await self._reads.find(lambda tx: store.find_logo(tx, page.scope))
         if logo is None:
             raise SustainabilityPageNotFound
         kept = ONE_YEAR if version == page.logo_version else ONE_MINUTE
@@ -104,9 +107,7 @@ class PublicPage:
 
     async def show_preview(self, _: Request, page: SustainabilityPage) -> Response:
         catalogue = await self._catalogues.current(page.scope.mode)
-        async with self._database.snapshot() as connection:
-            owner = await store.find_owner(connection, page.scope)
-            retired = await store.sum_retired(connection, page.scope)
+        owner, retired = await self._reads.read(lambda tx: _read_retirements(tx, page))
         figures = figures_of(retired, catalogue, visitor.DEFAULT, month_of(self._clock()))
         record = preview_record(page, owner.beneficiary, figures, self._settings.seller_name)
         picture = await self._previews.picture(record)
@@ -125,8 +126,7 @@ class PublicPage:
         async def endpoint(request: Request) -> Response:
             """Show a Sustainability page, its logo or its preview image."""
             slug = request.path("slug")
-            async with self._database.connection() as connection:
-                page = await store.find_enabled_any_account(connection, mode, slug)
+            page = await self._reads.find(lambda tx: store.find_enabled_any_account(tx, mode, slug))
             if page is None:
                 raise SustainabilityPageNotFound
             if page.slug != slug:
@@ -134,6 +134,10 @@ class PublicPage:
             return await show(request, page)
 
         return endpoint
+
+
+async def _read_retirements(tx: Connection, page: SustainabilityPage) -> _Retirements:
+    return await store.find_owner(tx, page.scope), await store.sum_retired(tx, page.scope)
 
 
 def _certificate(issued_at: datetime, raw: bytes, beneficiary: str) -> ListedCertificate:
