@@ -152,8 +152,12 @@ async def test_what_the_replica_does_not_have_is_found_on_the_primary(pair: Pair
 
 
 async def test_a_replica_that_goes_down_is_replaced_by_the_primary(pair: Pair, reads: Reads) -> None:
+    lag, counts = reads.metrics
+    assert lag.snapshot().series == [((), [0.0])]
     await pair.replica.stop_hard()
     assert not await _reads_replica(reads)
+    assert lag.snapshot().series == []
+    assert {labels for labels, _ in counts.snapshot().series} == {("primary",), ("replica",)}
     await reads.measure()
     assert not await _reads_replica(reads)
     await pair.replica.start()

@@ -80,8 +80,8 @@ class Reads:
             return ()
         lag = GaugeFamily(
             "tonne_database_replica_lag_seconds",
-            "How far the replica is behind the primary, at most. Infinite until it was reached.",
-            read=lambda: [((), self._lag_s())],
+            "How far the replica is behind the primary, at most. Missing while the replica cannot be reached.",
+            read=lambda: [((), self._lag_s())] if math.isfinite(self._current_at) else [],
             combine=Combine.MAX,
         )
         return lag, self._counts
@@ -134,7 +134,10 @@ class Reads:
         is_used = self.server() is self._replica
         if is_used != self._is_used:
             self._is_used = is_used
-            _log.warning("replica_used" if is_used else "replica_not_used", lag_s=round(min(self._lag_s(), 1e9), 1))
+            _log.warning(
+                "replica_used" if is_used else "replica_not_used",
+                lag_s=self._lag_s() if math.isfinite(self._current_at) else None,
+            )
 
     async def watch(self) -> None:
         """Measure again and again, until cancelled. Without a replica it returns at once."""
