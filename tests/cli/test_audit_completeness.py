@@ -19,7 +19,7 @@ READS = "changes nothing"
 # The beginnings of API keys and of the secrets of webhooks and links.
 SECRETS = ("tonne_test_", "tonne_live_", "whsec_", "lsec_")
 READING = (
-    "demo, secrets status, doctor, audit, org list, org show, account list, account show, key list, link list, "
+    "demo, check, secrets status, doctor, audit, org list, org show, account list, account show, key list, link list, "
     "link show, page show, catalogue list, card show, invoice list, invoice pdf, invoice show, invoice "
     "credit-pdf, invoice ageing, invoice statement, invoice write-offs, "
     "retirement export, retirement list, order list, order show, charge "

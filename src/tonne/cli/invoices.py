@@ -171,7 +171,7 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
 @_mode_of_number
 @output_options
 def show_(number: str, mode: str | None, output: Output) -> None:
-    """Show an invoice, its payments, credit notes and write-offs. NUMBER is 123 or TN-LIVE-000123."""
+    """Show an invoice with payments, credits and write-offs. NUMBER is 123 or TN-LIVE-000123."""
 
     async def work(tx: Connection) -> tuple[Invoice, int, list[Table[Any]]]:
         found = await _find(tx, number, mode)

@@ -32,7 +32,7 @@ COMMANDS = {
     "order": "Find and show orders, and cancel them on behalf of a client.",
     "charge": "Find and show charges of cards, and decide about mismatched ones.",
     "card": "Manage the stored cards of accounts.",
-    "refund": "List, show, approve, retry and settle refunds.",
+    "refund": "List, show, approve, decline, retry and settle refunds.",
     "dispute": "List and show payments that payers dispute at their banks.",
     "invoice": "List, settle, credit, resend and export invoices.",
     "mail": "Look at the mails in the outbox, and retry or discard failed ones.",

@@ -46,11 +46,11 @@ def _reason(text: str) -> str:
 @click.option("--reason", required=True, help="Why it is not expected to be paid, for the audit log.")
 @click.option("--release-credit", is_flag=True, help="Its orders no longer use the credit limit of their account.")
 def write_off(number: str, mode: str | None, reason: str, *, release_credit: bool) -> None:
-    """Write off an invoice of fulfilled orders that nobody is expected to pay. NUMBER is 123 or TN-LIVE-000123.
+    """Write off an invoice that nobody is expected to pay. NUMBER is 123 or TN-LIVE-000123.
 
-    The customer gets no mail and still owes the money: what arrives later pays the invoice. To reduce what is owed, and
-    the tax, issue a credit note with `tonne invoice credit`. Above the setting refund_approval_above a second person
-    must approve it.
+    Its orders must have been fulfilled. The customer gets no mail and still owes the money: what arrives later pays the
+    invoice. To reduce what is owed, and the tax, issue a credit note with `tonne invoice credit`. Above the setting
+    refund_approval_above a second person must approve it.
     """
     reason = _reason(reason)
     with plain_failures():
@@ -94,7 +94,7 @@ def approve(number: str, mode: str | None) -> None:
 @_mode_of_number
 @click.option("--reason", required=True, help="Why, for the audit log.")
 def reinstate(number: str, mode: str | None, reason: str) -> None:
-    """Undo the write-off of an invoice, or withdraw one that waits. NUMBER is 123 or TN-LIVE-000123."""
+    """Undo a write-off, or withdraw one that waits. NUMBER is 123 or TN-LIVE-000123."""
     reason = _reason(reason)
 
     async def work(tx: Connection) -> WriteOff:
@@ -118,7 +118,10 @@ def reinstate(number: str, mode: str | None, reason: str) -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Maximum number.")
 @output_options
 def write_offs(mode: str, state: str | None, organisation_id: str | None, limit: int, output: Output) -> None:
-    """List written-off invoices, newest first, and what was paid of them since."""
+    """List written-off invoices and what was paid of them.
+
+    Newest first.
+    """
     wanted = None if state is None else WriteOffState(state)
     found = run_in_transaction(
         list_write_offs_any_account, Mode(mode), state=wanted, organisation_id=organisation_id, limit=limit
