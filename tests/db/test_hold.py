@@ -196,6 +196,7 @@ async def test_the_doctor_warns(services: Services, operator: Operator, scene: S
         found = await find_waiting(tx, services.settings, scene.clock())
     [where] = found["the service is not held"]
     assert "Restored from Sunday" in where
+    assert "WARNING  hold: The service is held" in operator.runs("check").stdout
 
 
 async def test_a_job_of_a_held_gateway_charges_nobody(services: Services, world: World, operator: Operator) -> None:

@@ -10,6 +10,7 @@ from tonne.base.settings import Settings, SettingsError
 from tonne.cli.check_result import CheckResult
 from tonne.cli.database import open_database, plain_failures, with_connection
 from tonne.db.clock_drift import MAX_DRIFT_S, measure_drift
+from tonne.db.hold import read_hold
 from tonne.db.hosts import hosts_of
 from tonne.db.migrate import MigrationError, require_compatible
 from tonne.db.pool import Connection
@@ -54,6 +55,9 @@ async def _examine(connection: Connection, settings: Settings) -> AsyncIterator[
         yield CheckResult.error("schema", "The schema does not match this release.", str(error))
         return
     yield CheckResult.ok("schema", "matches this release")
+    if (held := await read_hold(connection)) is not None:
+        remedy = "Run `tonne resume`: it shows what would be sent, and asks before it ends the hold."
+        yield CheckResult.warning("hold", f"The service is held, it answers reads only: {held.reason}", remedy)
     yield await _secret_key(connection, settings)
 
 
