@@ -16,11 +16,20 @@ def _table(name: str) -> list[list[str]]:
     return [row.strip("| ").split(" | ") for row in text.splitlines() if row.startswith("| `")]
 
 
-def test_every_alert_has_a_line_that_says_what_to_do() -> None:
-    rules = re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", RULES, re.DOTALL)
-    assert len(rules) > 20
-    assert [row[0] for row in _table("alerts")] == [f"`{name}` ({severity})" for name, severity in rules]
-    assert all(len(row[1]) > 40 for row in _table("alerts"))
+def test_every_alert_has_an_entry_in_the_runbook_and_names_it() -> None:
+    rules = re.findall(r"- alert: (\w+)\n.*?severity: (\w+).*?runbook: \"(.*?)\"", RULES, re.DOTALL)
+    assert len(rules) == RULES.count("- alert: ") > 20
+    runbook = PAGE.partition("<!-- runbook -->")[2].partition("<!-- /runbook -->")[0]
+    entries = re.findall(r"^#### (\w+)\n\n\*(\w+)\* · (.+)$", runbook, re.MULTILINE)
+    assert [(name, severity) for name, severity, _ in entries] == [(name, severity) for name, severity, _ in rules]
+    assert all(len(text) > 100 for _, _, text in entries)
+    assert all(anchor == f"docs/operations.md#{name.lower()}" for name, _, anchor in rules)
+
+
+def test_every_link_within_the_page_leads_to_a_heading() -> None:
+    headings = re.findall(r"^#+ (.+)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
 
 
 def test_every_queue_is_listed() -> None:

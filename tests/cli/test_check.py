@@ -98,6 +98,23 @@ async def test_another_secret_key_is_an_error(db: Database, settings: Settings) 
     assert "TONNE_SECRET_KEYS_OLD" in checks["secret key"]["remedy"]
 
 
+async def test_a_held_service_is_a_warning(db: Database) -> None:
+    def hold() -> dict[str, str]:
+        return _checks(database_url=db._url, secret_key=KEY, port=free_port())["hold"]
+
+    assert (await asyncio.to_thread(hold))["status"] == "ok"
+    async with db.connection() as connection:
+        await connection.execute("INSERT INTO service_holds VALUES (true, now(), 'operator:ada', 'Restored.')")
+    held = await asyncio.to_thread(hold)
+    assert (held["status"], "Restored." in held["found"], "tonne resume" in held["remedy"]) == ("warning", True, True)
+
+
+async def test_the_way_through_a_pooler_needs_time_limits_of_the_role(db: Database) -> None:
+    pooled = {"database_pooling": "transaction", "database_direct_url": db._url}
+    checks = await asyncio.to_thread(lambda: _checks(database_url=db._url, port=free_port(), **pooled))
+    assert (checks["PgBouncer"]["status"], "ALTER ROLE" in checks["PgBouncer"]["remedy"]) == ("error", True)
+
+
 async def test_nothing_is_written(db: Database, tmp_path: Path) -> None:
     """The first start records the key; the check must not, or a wrong key would be recorded."""
     settings = {"database_url": db._url, "secret_key": KEY, "data_dir": tmp_path / "data", "port": free_port()}

@@ -13,8 +13,9 @@ from tonne.db.clock_drift import MAX_DRIFT_S, measure_drift
 from tonne.db.hold import read_hold
 from tonne.db.hosts import hosts_of
 from tonne.db.migrate import MigrationError, require_compatible
-from tonne.db.pool import Connection
+from tonne.db.pool import Connection, connect
 from tonne.db.server_facts import OLDEST_VERSION, ServerFacts, read_server_facts
+from tonne.db.session_settings import RoleSettingsMissing, require_role_settings
 from tonne.gateways.mail import MailRefused, SmtpMail
 from tonne.gateways.stripe_key import StripeKeyRejected, StripeNotReached, check_stripe_key
 from tonne.webhooks.check_secret_key import compare_secret_key
@@ -39,9 +40,22 @@ def _check_database(settings: Settings) -> list[CheckResult]:
 
     try:
         with plain_failures(), open_database(settings) as url:
-            return asyncio.run(with_connection(url, collect))
+            results = asyncio.run(with_connection(url, collect))
+            return results if settings.database_pooling == "session" else [*results, asyncio.run(_pooler(settings))]
     except click.ClickException as error:
         return [CheckResult.error("database", "It cannot be used.", error.message)]
+
+
+async def _pooler(settings: Settings) -> CheckResult:
+    """The commands connect to PostgreSQL itself, so the way through PgBouncer is tried apart."""
+    pooled = await connect(settings.database_url, settings)
+    try:
+        await require_role_settings(pooled, settings)
+    except RoleSettingsMissing as error:
+        return CheckResult.error("PgBouncer", "The database role has no time limits.", str(error))
+    finally:
+        await pooled.close()
+    return CheckResult.ok("PgBouncer", "accepts connections, and the role has time limits")
 
 
 async def _examine(connection: Connection, settings: Settings) -> AsyncIterator[CheckResult]:
@@ -59,6 +73,7 @@ async def _examine(connection: Connection, settings: Settings) -> AsyncIterator[
         remedy = "Run `tonne resume`: it shows what would be sent, and asks before it ends the hold."
         yield CheckResult.warning("hold", f"The service is held, it answers reads only: {held.reason}", remedy)
     yield await _secret_key(connection, settings)
+    yield await _hold(connection)
 
 
 def _server(facts: ServerFacts, settings: Settings) -> Iterator[CheckResult]:
@@ -120,6 +135,14 @@ async def _secret_key(connection: Connection, settings: Settings) -> CheckResult
     except SettingsError as error:
         return CheckResult.error("secret key", "It is missing, or not the key of this database.", str(error))
     return CheckResult.ok("secret key", "will be created at the first start" if box is None else box.key_id)
+
+
+async def _hold(connection: Connection) -> CheckResult:
+    hold = await read_hold(connection)
+    if hold is None:
+        return CheckResult.ok("hold", "the service is not held")
+    found = f"The service is held by {hold.held_by}: {hold.reason} It answers reads only."
+    return CheckResult.warning("hold", found, "Read docs/operations.md about restored databases, then `tonne resume`.")
 
 
 async def _mail(settings: Settings) -> CheckResult:
