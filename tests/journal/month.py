@@ -150,6 +150,7 @@ class Month(Scene):
             "SELECT simulated.reference, simulated.amount_minor - simulated.refunded_minor AS left_minor "
             "FROM charges JOIN simulated_charges simulated ON simulated.id = charges.id "
             "WHERE charges.invoice_id IS NOT NULL AND charges.status = 'captured' "
+            "  AND simulated.refunded_minor < simulated.amount_minor "
             "  AND NOT EXISTS (SELECT FROM disputes WHERE disputes.charge_id = charges.id) "
             "  AND NOT EXISTS (SELECT FROM refunds WHERE refunds.charge_id = charges.id "
             "                  AND refunds.state IN ('due', 'pending'))"
