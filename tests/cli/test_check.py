@@ -115,6 +115,17 @@ async def test_the_way_through_a_pooler_needs_time_limits_of_the_role(db: Databa
     assert (checks["PgBouncer"]["status"], "ALTER ROLE" in checks["PgBouncer"]["remedy"]) == ("error", True)
 
 
+async def test_a_replica_that_is_none_is_a_warning(db: Database) -> None:
+    for url, word in (
+        (db._url, "primary"),
+        (f"postgresql://tonne:a-password@{HOST}:{free_port()}/x", "cannot be used"),
+    ):
+        settings = {"database_url": db._url, "database_replica_url": url, "port": free_port()}
+        replica = (await asyncio.to_thread(lambda given=settings: _checks(**given)))["database replica"]  # type: ignore[misc]
+        assert (replica["status"], word in replica["found"]) == ("warning", True)
+        assert "a-password" not in str(replica)
+
+
 async def test_nothing_is_written(db: Database, tmp_path: Path) -> None:
     """The first start records the key; the check must not, or a wrong key would be recorded."""
     settings = {"database_url": db._url, "secret_key": KEY, "data_dir": tmp_path / "data", "port": free_port()}

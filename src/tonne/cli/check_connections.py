@@ -41,9 +41,24 @@ def _check_database(settings: Settings) -> list[CheckResult]:
     try:
         with plain_failures(), open_database(settings) as url:
             results = asyncio.run(with_connection(url, collect))
-            return results if settings.database_pooling == "session" else [*results, asyncio.run(_pooler(settings))]
+            if settings.database_pooling == "transaction":
+                results.append(asyncio.run(_pooler(settings)))
     except click.ClickException as error:
         return [CheckResult.error("database", "It cannot be used.", error.message)]
+    return [*results, _replica(settings)] if settings.database_replica_url else results
+
+
+def _replica(settings: Settings) -> CheckResult:
+    """Not an error in any case: without a replica the primary is read."""
+    name, remedy = "database replica", "Check TONNE_DATABASE_REPLICA_URL; meanwhile the primary is read."
+    try:
+        with plain_failures():
+            facts = asyncio.run(with_connection(settings.database_replica_url, read_server_facts))
+    except click.ClickException as error:
+        return CheckResult.warning(name, f"It cannot be used: {error.message}", remedy)
+    if not facts.is_replica:
+        return CheckResult.warning(name, "It is a primary, not a replica.", remedy)
+    return CheckResult.ok(name, f"PostgreSQL {facts.version}")
 
 
 async def _pooler(settings: Settings) -> CheckResult:
