@@ -4,6 +4,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog.testing
 
 from tests.support.api_client import ApiClient, codes
 from tonne.app import Services, build_app
@@ -55,6 +56,9 @@ async def test_operations_20_a_server_that_is_about_to_stop_is_not_ready(
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tonne.test") as http:
         assert (await http.get("/health/ready")).status_code == 200
         (tmp_path / "draining").touch()
-        assert (await http.get("/health/ready")).status_code == 503
+        with structlog.testing.capture_logs() as logs:
+            answer = await http.get("/health/ready")
+        assert (answer.status_code, answer.json()["error"]["message"][:28]) == (503, "The server is about to stop.")
+        assert [entry for entry in logs if entry["log_level"] == "error"] == []
         assert (await http.get("/health/live")).status_code == 200
     await services.health.close()

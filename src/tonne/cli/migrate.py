@@ -33,6 +33,10 @@ COLUMNS: tuple[ValueColumn[PlannedMigration], ...] = (
 )
 
 
+def _report(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
 def _blocks(lock: TableLock) -> bool:
     return lock.mode.blocks_writers
 
@@ -66,7 +70,7 @@ def migrate(output: Output, plan: bool, wait_s: float) -> None:
             planned = asyncio.run(with_connection(url, plan_migrations))
             print_rows(planned, COLUMNS, output, empty="Nothing to do: the schema is up to date.")
             return
-        applied = asyncio.run(with_connection(url, lambda connection: migrations.migrate(connection, wait_s)))
+        applied = asyncio.run(with_connection(url, lambda connection: migrations.migrate(connection, wait_s, _report)))
     for migration in applied:
         click.echo(f"applied {migration.name}")
     if not applied:

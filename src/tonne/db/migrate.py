@@ -4,10 +4,10 @@ import asyncio
 import random
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import asyncpg
-import structlog
 
 from tonne.db.migration_files import REPEAT, Migration, all_migrations
 from tonne.db.pool import Connection
@@ -31,8 +31,6 @@ _UNRELEASED = "0001_foundation"
 _CONCURRENT_INDEX = re.compile(
     r"CREATE\s+(?:UNIQUE\s+)?INDEX\s+CONCURRENTLY\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s", re.IGNORECASE
 )
-
-_log = structlog.get_logger()
 
 
 class MigrationError(Exception):
@@ -127,14 +125,23 @@ END $$
 """
 
 
+def _ignore(_: str) -> None:
+    return None
+
+
 # PostgreSQL cancels an autovacuum that holds a lock up only after deadlock_timeout (1 s), which is longer than a try.
 SIGNAL_AUTOVACUUM_EARLY = """
 SELECT set_config('deadlock_timeout', '200ms', false) WHERE has_parameter_privilege('deadlock_timeout', 'SET')
 """
 
 
-async def migrate(connection: Connection, wait_s: float | None = None) -> list[Migration]:
-    """Apply the pending migrations and return them. `wait_s` is how long to wait for locks, instead of `WAIT_S`."""
+async def migrate(
+    connection: Connection, wait_s: float | None = None, report: Callable[[str], None] = _ignore
+) -> list[Migration]:
+    """Apply the pending migrations and return them. `wait_s` is how long to wait for locks, instead of `WAIT_S`.
+
+    `report` gets a sentence when something takes longer than usual.
+    """
     deadline = _Deadline(WAIT_S if wait_s is None else wait_s)
     await _lock(connection, deadline)
     try:
@@ -143,7 +150,7 @@ async def migrate(connection: Connection, wait_s: float | None = None) -> list[M
         if pending:
             await connection.execute(SIGNAL_AUTOVACUUM_EARLY)
         for migration in pending:
-            await _apply(connection, migration, _Deadline(deadline.within_s))
+            await _apply(connection, migration, _Deadline(deadline.within_s), report)
         return pending
     finally:
         await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
@@ -198,17 +205,19 @@ async def _lock(connection: Connection, deadline: _Deadline) -> None:
 RECORD = "INSERT INTO schema_migrations (version, name, checksum, compatible_from) VALUES ($1, $2, $3, $4)"
 
 
-async def _apply(connection: Connection, migration: Migration, deadline: _Deadline) -> None:
+async def _apply(
+    connection: Connection, migration: Migration, deadline: _Deadline, report: Callable[[str], None]
+) -> None:
     while True:
         try:
             if migration.in_transaction:
                 await _apply_at_once(connection, migration)
             else:
-                await _apply_statements(connection, migration)
+                await _apply_statements(connection, migration, report)
         except asyncpg.RaiseError as error:  # raised by the file itself, for a person to read
             raise MigrationError(f"Migration {migration.name} was not applied. {error}") from error
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
-            _log.info("migration_waits_for_locks", migration=migration.name)
+            report(f"Another transaction uses the tables of migration {migration.name}: trying again.")
             if not await deadline.pause():
                 raise await _not_locked(connection, migration, deadline) from error
         else:
@@ -229,7 +238,7 @@ async def _apply_at_once(connection: Connection, migration: Migration) -> None:
         await _record(connection, migration)
 
 
-async def _apply_statements(connection: Connection, migration: Migration) -> None:
+async def _apply_statements(connection: Connection, migration: Migration, report: Callable[[str], None]) -> None:
     """Each statement in its own transaction. They are repeatable, so a try after a failure starts from the first."""
     try:
         for statement in migration.statements:
@@ -237,6 +246,8 @@ async def _apply_statements(connection: Connection, migration: Migration) -> Non
             is_concurrent = index is not None or re.match(r"DROP\s+INDEX\s+CONCURRENTLY", statement.text, re.IGNORECASE)
             await connection.execute(_timeouts("SET", CONCURRENT_WAIT_S if is_concurrent else LOCK_TIMEOUT_S))
             if index is not None:
+                if await _drop_invalid_index(connection, index[1].lower()):
+                    report(f"The index {index[1]} was not completed: building it again.")
                 await _build_index(connection, index[1].lower(), statement)
             elif REPEAT in statement.comments:
                 await _run_batches(connection, statement)
@@ -253,8 +264,7 @@ def _timeouts(command: str, lock_s: float) -> str:
 
 
 async def _build_index(connection: Connection, index: str, statement: SqlStatement) -> None:
-    """A build that was killed or failed leaves an index that slows writes and may refuse them: drop it."""
-    await _drop_invalid_index(connection, index)
+    """A build that failed leaves an index that slows writes and may refuse them: drop it."""
     try:
         await connection.execute(statement.text)
     except asyncpg.PostgresError:
@@ -265,10 +275,12 @@ async def _build_index(connection: Connection, index: str, statement: SqlStateme
 IS_INVALID = "SELECT NOT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
 
 
-async def _drop_invalid_index(connection: Connection, index: str) -> None:
-    if await connection.fetchval(IS_INVALID, index):
-        _log.info("invalid_index_dropped", index=index)
-        await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index}")
+async def _drop_invalid_index(connection: Connection, index: str) -> bool:
+    """Whether there was one."""
+    if not await connection.fetchval(IS_INVALID, index):
+        return False
+    await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index}")
+    return True
 
 
 async def _run_batches(connection: Connection, statement: SqlStatement) -> None:

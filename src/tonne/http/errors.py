@@ -100,8 +100,9 @@ class InternalError(TonneError, kind=Kind.INTERNAL, code="internal_error"):
 class ServiceUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="service_unavailable"):
     message = "The database is unavailable. You can safely repeat the request in a moment."
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, is_draining: bool = False) -> None:
+        super().__init__("The server is about to stop. Use another one." if is_draining else None)
+        self.is_draining = is_draining
         self.headers["Retry-After"] = "1"
 
 

@@ -48,7 +48,7 @@ class HealthEndpoints:
     async def require_ready(self) -> None:
         """Raises ServiceUnavailable."""
         if self._drain.has_begun():
-            raise ServiceUnavailable
+            raise ServiceUnavailable(is_draining=True)
         try:
             async with asyncio.timeout(READY_WITHIN_S), self._lock:
                 await self._check()

@@ -212,7 +212,9 @@ def _answer_other_method(method: str, resource: Resource) -> Response:
 
 def _error_response(error: Exception, request_id: str, route: Route | None) -> Response:
     refusal = _refusal_for(error)
-    if isinstance(refusal, (InternalError, ServiceUnavailable)):
+    # A load balancer that asks a draining server whether it is ready is no error.
+    is_planned = isinstance(refusal, ServiceUnavailable) and refusal.is_draining
+    if isinstance(refusal, (InternalError, ServiceUnavailable)) and not is_planned:
         _log.error("request_failed", request_id=request_id, exc_info=error)
     if route is not None and route.show_error is not None:
         return route.show_error(refusal, request_id)
