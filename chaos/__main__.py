@@ -32,6 +32,8 @@ LIMIT_S = 860.0
 # Scenarios on a Patroni cluster. They wait for leases of Patroni to expire, so they take longer.
 FAILOVER = "failover"
 FAILOVER_LIMIT_S = 3000.0
+# Needs the history of the repository for the old release.
+UPGRADES = "upgrades"
 TEMPLATE = "chaos_template"
 
 
@@ -48,8 +50,10 @@ def main() -> None:
     if arguments.list:
         print("\n".join(names))
         return
-    if unknown := set(arguments.names) - set(names) - {FAILOVER}:
-        parser.error(f"unknown scenario {', '.join(sorted(unknown))}: choose from {FAILOVER}, {', '.join(names)}")
+    if unknown := set(arguments.names) - set(names) - {FAILOVER, UPGRADES}:
+        parser.error(
+            f"unknown scenario {', '.join(sorted(unknown))}: choose from {FAILOVER}, {UPGRADES}, {', '.join(names)}"
+        )
     chosen = [scenario for scenario in SCENARIOS if _is_chosen(scenario, arguments.names)]
     if arguments.quick:
         chosen = [scenario for scenario in chosen if scenario.quick or arguments.names]
@@ -78,7 +82,7 @@ async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     started = time.monotonic()
     report = Report(seed)
-    if alone := [scenario for scenario in scenarios if scenario.family is None]:
+    if alone := [scenario for scenario in scenarios if scenario.family != FAILOVER]:
         postgres = PostgresServer(folder / "postgres")
         try:
             await _play_all(alone, postgres, folder, report, limit_s=LIMIT_S)
