@@ -16,7 +16,7 @@ from tonne.app import Services
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.cli.doctor import ALL_WAITING, WARNINGS_CODE
+from tonne.cli.doctor import ALL_WAITING, WARNINGS_CODE, examine
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 
@@ -132,6 +132,30 @@ async def test_a_mail_that_was_given_up_is_retried_or_discarded(desk: Desk, oper
 async def test_a_key_that_is_not_configured_is_named(desk: Desk) -> None:
     await desk.execute("INSERT INTO secret_keys (id) VALUES ('0123456789abcdef')")
     assert "0123456789abcdef" in (await desk.waiting())["all secret keys of this database are configured"][0]
+
+
+def test_operations_19_only_the_wanted_checks_are_made(operator: Operator) -> None:
+    found = msgspec.json.decode(
+        operator.runs("doctor", "--json", "--only", "SECRETS can", "--only", "same time").stdout
+    )
+    names = [check["name"] for check in found["checks"]]
+    assert names == ["all secrets can be opened", "this machine and the database have the same time"]
+    assert "no check is named so: unicorns" in operator.runs("doctor", "--only", "unicorns").stderr
+
+
+async def test_operations_19_checks_share_a_snapshot(services: Services) -> None:
+    """What is broken after the snapshot was taken is seen by neither connection."""
+    database = services.database
+    async with database.snapshot() as first, database.snapshot() as second:
+        snapshot = await first.fetchval("SELECT pg_export_snapshot()")
+        await second.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+        before = await examine(first, second)
+        async with database.transaction() as tx:
+            await tx.execute("UPDATE event_streams SET last_position = last_position + 1")
+        assert await examine(first, second) == before
+        assert await examine(second) == before
+    async with database.snapshot() as tx:
+        assert await examine(tx) != before
 
 
 def test_every_check_is_tested_and_says_what_to_do() -> None:

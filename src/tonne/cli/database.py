@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, TypeVar
 
 import asyncpg
@@ -31,7 +32,6 @@ T = TypeVar("T")
 ACTOR = operator(os.environ)
 # Commands have no time limits but this one: a person waits.
 CONNECT_WITHIN_S = 10.0
-PRIMARY, REPLICA = "primary", "replica"
 CONFLICT = (
     "The replica cancelled a query, because it needed rows that the primary has removed. To avoid this, set "
     "hot_standby_feedback = on in the replica."
@@ -136,18 +136,38 @@ def run_connected(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
             return asyncio.run(with_connection(url, checked))
 
 
-def run_in_snapshot(work: Callable[[Connection, str], Awaitable[T]], *, repeatable: bool = True) -> T:
+@dataclass(frozen=True, slots=True)
+class SnapshotServer:
+    """The server on which a snapshot is read. `name` is primary or replica."""
+
+    name: str
+    url: str
+
+    @contextlib.asynccontextmanager
+    async def join(self, snapshot: str) -> AsyncIterator[Connection]:
+        """A further connection, which sees the exported snapshot."""
+        connection = await _connect(self.url)
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                await connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+                yield connection
+        finally:
+            await connection.close()
+
+
+def run_in_snapshot(work: Callable[[Connection, SnapshotServer], Awaitable[T]], *, repeatable: bool = True) -> T:
     """Run `work(tx, server)` in one read-only snapshot with all that was committed before.
 
-    It runs on the replica if there is one that catches up in time, and otherwise on the primary; `server` is the name
-    of the one. If the replica cancels a query, `repeatable` work runs again on the primary.
+    It runs on the replica if there is one that catches up in time, and otherwise on the primary. If the replica cancels
+    a query, `repeatable` work runs again on the primary.
     """
 
     async def on_primary(connection: Connection) -> T:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            return await work(connection, PRIMARY)
+            return await work(connection, SnapshotServer("primary", url))
 
-    async def choose(connection: Connection, settings: Settings) -> T:
+    async def choose(connection: Connection) -> T:
+        await require_compatible(connection)
         if not settings.database_replica_url:
             return await on_primary(connection)
         try:
@@ -161,7 +181,7 @@ def run_in_snapshot(work: Callable[[Connection, str], Awaitable[T]], *, repeatab
                 return await on_primary(connection)
             click.echo("Reading from the replica.", err=True)
             async with replica.transaction(isolation="repeatable_read", readonly=True):
-                return await work(replica, REPLICA)
+                return await work(replica, SnapshotServer("replica", settings.database_replica_url))
         except RECOVERY_CONFLICTS as error:
             if not repeatable:
                 raise click.ClickException(f"{CONFLICT} Run the command again.") from error
@@ -170,7 +190,10 @@ def run_in_snapshot(work: Callable[[Connection, str], Awaitable[T]], *, repeatab
         finally:
             await replica.close()
 
-    return run_connected(choose)
+    with plain_failures():
+        settings = settings_from_environment()
+        with open_database(settings) as url, bars_on_terminal():
+            return asyncio.run(with_connection(url, choose))
 
 
 READ_ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"

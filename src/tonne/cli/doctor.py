@@ -1,5 +1,6 @@
 """tonne doctor"""
 
+import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.catalog.waiting import WAITING as CATALOGUE_WAITING
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
-from tonne.cli.database import read_one_snapshot, run_in_snapshot
+from tonne.cli.database import SnapshotServer, read_one_snapshot, run_in_snapshot
 from tonne.cli.table import printable
 from tonne.db.clock_drift import WAITING as CLOCK_WAITING
 from tonne.db.hold import WAITING as HOLD_WAITING
@@ -57,6 +58,7 @@ ALL_WAITING = (
     *CHECKOUTS_WAITING,
 )
 SECRETS = "all secrets can be opened"
+ALL_NAMES = (*(each.name for each in ALL_INVARIANTS), SECRETS, *(each.name for each in ALL_WAITING))
 SECRETS_MEANING = "Their webhooks deliver nothing, and their offset links refuse signed queries."
 SECRETS_REMEDY = "Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."
 # Objects listed per check.
@@ -78,7 +80,10 @@ class Finding:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all checks and all objects.")
-def doctor(as_json: bool) -> None:
+@click.option(
+    "--only", "words", multiple=True, metavar="TEXT", help="Only checks whose name contains this. May be repeated."
+)
+def doctor(as_json: bool, words: tuple[str, ...]) -> None:
     """Check the data, and list what waits too long.
 
     The exit code is 0 if all is well, 1 if an invariant is broken (or the check could not be made), and 3 if there are
@@ -87,7 +92,9 @@ def doctor(as_json: bool) -> None:
 
     It only reads, from one snapshot, so it is safe to run on a busy service.
     """
-    findings, server = run_in_snapshot(_examine_all)
+    if not any(_is_wanted(name, words) for name in ALL_NAMES):
+        raise click.BadParameter(f"no check is named so: {', '.join(words)}", param_hint="--only")
+    findings, server = run_in_snapshot(lambda tx, server: _examine_all(tx, server, words))
     broken = [each for each in findings if each.status == "broken"]
     warnings = [each for each in findings if each.status == "warning"]
     if as_json:
@@ -120,9 +127,18 @@ def _print(finding: Finding) -> None:
         click.echo(f"        - and {len(finding.found) - SHOWN} more")
 
 
-async def _examine_all(tx: Connection, server: str) -> tuple[list[Finding], str]:
+def _is_wanted(name: str, words: Sequence[str]) -> bool:
+    return not words or any(word.casefold() in name.casefold() for word in words)
+
+
+EXPORT_SNAPSHOT = "SELECT pg_export_snapshot()"
+
+
+async def _examine_all(tx: Connection, server: SnapshotServer, words: Sequence[str]) -> tuple[list[Finding], str]:
     settings = load_settings(os.environ)
-    breaches = await examine(tx)
+    snapshot: str = await tx.fetchval(EXPORT_SNAPSHOT)
+    async with server.join(snapshot) as second:
+        breaches = await examine(tx, second, words=words)
     unreadable = await find_unreadable(tx, settings)
     waiting = await find_waiting(tx, settings, utc_now())
     found = [
@@ -130,7 +146,7 @@ async def _examine_all(tx: Connection, server: str) -> tuple[list[Finding], str]
         _finding(SECRETS, "broken", SECRETS_MEANING, SECRETS_REMEDY, {SECRETS: unreadable}),
         *(_finding(each.name, "warning", each.meaning, each.remedy, waiting) for each in ALL_WAITING),
     ]
-    return found, server
+    return [finding for finding in found if _is_wanted(finding.name, words)], server.name
 
 
 def _finding(name: str, status: str, meaning: str, remedy: str, found: Mapping[str, Sequence[str]]) -> Finding:
@@ -154,15 +170,29 @@ async def broken_checks(tx: Connection, settings: Settings) -> list[str]:
     return [*breaches, *([SECRETS] if await find_unreadable(tx, settings) else ())]
 
 
-async def examine(tx: Connection) -> dict[str, list[str]]:
-    """The rows that violate each invariant, by the name of the invariant."""
+async def examine(tx: Connection, *others: Connection, words: Sequence[str] = ()) -> dict[str, list[str]]:
+    """The rows that violate each invariant, by the name of the invariant.
+
+    `others` are connections with the same snapshot: each takes the next check when it has finished one.
+    """
     await read_one_snapshot(tx)
-    breaches = {}
-    with progress("Checking the data", len(ALL_INVARIANTS)) as advance:
-        for invariant in ALL_INVARIANTS:
-            if found := [row["where"] for row in await tx.fetch(invariant.sql)]:
-                breaches[invariant.name] = found
-            advance(1)
+    breaches: dict[str, list[str]] = {}
+    wanted = [each for each in ALL_INVARIANTS if _is_wanted(each.name, words)]
+    waiting = iter(wanted)
+    with progress("Checking the data", len(wanted)) as advance:
+
+        async def take_checks(connection: Connection) -> None:
+            for invariant in waiting:
+                if found := [row["where"] for row in await connection.fetch(invariant.sql)]:
+                    breaches[invariant.name] = found
+                advance(1)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for connection in (tx, *others):
+                    tasks.create_task(take_checks(connection))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from group
     return breaches
 
 
