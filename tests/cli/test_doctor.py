@@ -185,6 +185,9 @@ ELSEWHERE = {
     "live certificates of invalid lots are decided about",
     "live orders of invalid lots get other credits within an hour",
     "live units are closed at the end of their waiting time",
+    "live orders that a card pays reach the minimum charge within two months",
+    "the service is not held",
+    "this machine and the database have the same time",
 }
 
 

@@ -74,8 +74,8 @@ WAITING = (
         "this machine and the database have the same time",
         f"Their clocks differ by more than {MAX_DRIFT_S:g} s. Due work starts early or late, and times on orders, "
         "invoices and events are wrong. With minutes of difference, two workers may process the same row.",
-        "Synchronise the clocks of all machines (NTP). The metric `tonne_clock_drift_seconds` shows the difference of "
-        "every process.",
+        "Synchronise the clocks of all machines (NTP), then run `tonne check` on each. The metric "
+        "`tonne_clock_drift_seconds` shows the difference of every process.",
         f"""
         SELECT format('this machine is %s s %s the database', round(abs(seconds)::numeric, 1),
                       CASE WHEN seconds > 0 THEN 'ahead of' ELSE 'behind' END) AS "where"
