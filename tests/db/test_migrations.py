@@ -34,12 +34,11 @@ async def bare(bare_url: str) -> AsyncIterator[Connection]:
     await connection.close()
 
 
-def test_files_are_numbered_once_each() -> None:
+def test_files_are_numbered_from_one_without_a_gap() -> None:
     names = sorted(file.name for file in (resources.files("tonne.db") / "migrations").iterdir())
     assert all(re.fullmatch(r"[0-9]{4}_[a-z][a-z0-9_]*\.sql", name) for name in names)
-    versions = [migration.version for migration in all_migrations()]
-    assert versions == sorted({int(name[:4]) for name in names})
-    assert len(versions) == len(names)
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    assert [migration.version for migration in all_migrations()] == list(range(1, len(names) + 1))
 
 
 async def test_migrating_applies_all_files_in_order_and_a_second_run_does_nothing(bare: Connection) -> None:
