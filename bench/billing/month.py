@@ -97,7 +97,7 @@ INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, thresh
 SELECT 'bgr_' || organisation_id, organisation_id, $2, 'EUR', 'monthly', 0, count(*), sum(total_cost_minor),
        $1::timestamptz - interval '1 s'
 FROM orders WHERE id LIKE $3 GROUP BY organisation_id
-ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor) DO UPDATE SET
+ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor, account_id) DO UPDATE SET
     order_count = excluded.order_count, total_minor = excluded.total_minor, next_attempt_at = excluded.next_attempt_at
 """
 UNBILLED = """
