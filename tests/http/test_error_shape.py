@@ -234,10 +234,15 @@ async def test_idle_connections_that_the_server_closed_are_replaced(
     api: ApiClient, services: Services, server: Server
 ) -> None:
     await api.order()
+    connection = await asyncpg.connect(await address(server, services.database))
+    # The notification of the order uses a connection after the response.
+    for _ in range(1000):
+        if not services.database._in_use:
+            break
+        await asyncio.sleep(0.01)
     closed = [asyncio.Event() for _ in services.database._idle]
     for idle, event in zip(services.database._idle, closed, strict=True):
         idle.add_termination_listener(lambda _, event=event: event.set())
-    connection = await asyncpg.connect(await address(server, services.database))
     await connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
