@@ -71,7 +71,9 @@ def tonne(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         sys.executable,
         wheel,
     ]
-    _run(pipx, folder, {**places, "UV_CONSTRAINT": str(constraints)})
+    # pipx looks for uv in the path, and the environment of the tests need not be active.
+    path = os.pathsep.join([str(UV.parent), os.environ.get("PATH", os.defpath)])
+    _run(pipx, folder, {**places, "UV_CONSTRAINT": str(constraints), "PATH": path})
     return folder / "bin_dir" / "tonne"
 
 

@@ -76,8 +76,6 @@ class Reads:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        if self._replica is None:
-            return ()
         lag = GaugeFamily(
             "tonne_database_replica_lag_seconds",
             "How far the replica is behind the primary, at most. Missing while the replica cannot be reached.",

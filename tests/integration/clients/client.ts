@@ -22,6 +22,7 @@ function subject(event: WebhookEvent): string {
     case "order.received":
     case "order.placed":
     case "order.paid":
+    case "order.payment_updated":
     case "order.retiring":
     case "order.cancelled":
     case "order.failed":
