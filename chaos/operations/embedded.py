@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chaos.cluster import READY_WITHIN_S, Cluster
 from chaos.model import NotAsExpected
-from tests.support.processes import Process
+from tests.support.processes import ROOT, Process
 from tests.support.world import TESTER
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
@@ -58,7 +58,9 @@ class Embedded:
         """Keep the database running without the service, so that the checker can read it."""
         arguments = ("chaos.operations.hold_database", str(self.data / "postgres"))
         log = self._cluster.folder / "hold.log"
-        held = Process(*arguments, settings={}, log=log, wrapper=self._wrapper)
+        # The wrapper leaves the working folder, in which Python would find this package.
+        wrapper = (*self._wrapper, "env", f"PYTHONPATH={ROOT}")
+        held = Process(*arguments, settings={}, log=log, wrapper=wrapper)
         self._cluster.supports.append(held)
         await self._cluster.until(lambda: "ready" in log.read_text(), "the database is held")
 
