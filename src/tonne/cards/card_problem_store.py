@@ -12,7 +12,7 @@ from tonne.db.pool import Connection
 class UnpaidOrder:
     """`until`: the end of the time to confirm it, or when the card is charged next; None for a failed order.
 
-    With `invoice`, the number of an invoice, it stands for all its orders, and `id` is the first of them.
+    With `invoice`, the number of an invoice, this is the payment for all its orders, and `id` is the first of them.
     """
 
     id: str

@@ -161,7 +161,7 @@ def _print_written(path: Path, manifest: Manifest, settings: Settings) -> None:
     click.echo(f"{path}: {sum(manifest.tables.values())} rows in {len(manifest.tables)} tables, {size:.1f} MiB.")
     if KEY in manifest.files:
         click.echo(
-            "It contains the secret key: whoever reads it can open all secrets in it. Keep it in a safe place, or use "
+            "It contains the secret key, which decrypts all secrets in it. Keep it in a safe place, or use "
             "--passphrase-file."
         )
     elif SEALED_KEY in manifest.files:
